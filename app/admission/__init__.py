@@ -1,0 +1,1 @@
+"""The SLA rules and the decisions that rest on them; pure."""

@@ -1,0 +1,150 @@
+"""Deciding one request over a cloud's state: the same function for live scheduling and for the trace evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.domain.errors import (
+    FlavorNotFound,
+    LifetimeMissing,
+    NodeNotEmpty,
+    ProbabilityUnexpected,
+)
+from app.domain.events import (
+    Event,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeRemoved,
+)
+from app.domain.requests import StartRequest
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
+from app.engine.cloud import Cloud
+
+
+class Quotes(Protocol):
+    """What a decision reads from a published quantile table."""
+
+    @property
+    def epoch(self) -> int:
+        """The table's version."""
+
+    @property
+    def epoch_us(self) -> int:
+        """The end of the history that the table was computed from."""
+
+    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
+        """The lifetime guaranteed at an eviction probability; None where the table has nothing on the flavor."""
+
+    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
+        """The eviction probability of a lifetime, 1.0 where it cannot be certified; None as above."""
+
+
+def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
+    """The events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
+    if request.flavor not in cloud.flavors:
+        raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
+    if request.market is Market.ON_DEMAND:
+        return _decide_on_demand(cloud, request, at_us)
+    return [_decide_spot(cloud, request, at_us, quotes)]
+
+
+def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
+    """The event that answers a stop; none where the instance is not running."""
+    return [InstanceStopped(at_us, instance_id)] if instance_id in cloud.running else []
+
+
+def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
+    """Evict the spot instances of a node, youngest first, then remove it.
+
+    NodeNotEmpty where on-demand instances run on it.
+    """
+    running = cloud.on_node(node)
+    on_demand = sum(instance.market is Market.ON_DEMAND for instance in running)
+    if on_demand:
+        raise NodeNotEmpty(f"{on_demand} on-demand instances run on node {node!r}; drain it and wait for their stops")
+    cause = cloud.seq + len(running) + 1
+    victims = [i.instance_id for i in reversed(running)]
+    return [*_evictions(victims, at_us, EvictionReason.NODE_REMOVED, cause), NodeRemoved(at_us, node)]
+
+
+def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:
+    if request.eviction_probability is not None:
+        raise ProbabilityUnexpected("an on-demand start carries no eviction_probability: it is never evicted")
+    node, victims = cloud.place_on_demand(request.flavor, at_us)
+    if node is None:
+        return [_rejected(request, at_us, Rejection.NO_CAPACITY, None)]
+    cause = cloud.seq + len(victims) + 1
+    evictions = _evictions(victims, at_us, EvictionReason.ON_DEMAND_START, cause)
+    return [*evictions, _started(request, at_us, node, None, victims)]
+
+
+def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
+    if request.lifetime_us is None:
+        raise LifetimeMissing("a spot start must declare its lifetime")
+    slots = cloud.available_slots(request.flavor)
+    basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
+    node = cloud.first_fit(request.flavor)
+    if node is None:
+        refusal = Rejection.NO_CAPACITY
+    if refusal is not None or node is None:
+        return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
+    return _started(request, at_us, node, basis, ())
+
+
+def _read_quote(
+    cloud: Cloud, request: StartRequest, at_us: int, slots: int, quotes: Quotes | None
+) -> tuple[Basis, Rejection | None]:
+    """What the table says of the request, and why that is not enough; None where it is.
+
+    The rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared one.
+    """
+    policy, declared_us = cloud.policy, request.lifetime_us or 0
+    if policy.guarantee is Guarantee.NONE:
+        return Basis(slots), None
+    promised = policy.eviction_probability if request.eviction_probability is None else request.eviction_probability
+    if at_us - cloud.created_us < policy.warm_up_us or quotes is None:
+        return Basis(slots, probability=promised), Rejection.NO_HISTORY
+    quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
+    estimate = quotes.probability(request.flavor, slots, declared_us)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate)
+    if at_us - quotes.epoch_us > policy.table_max_age_us:
+        return basis, Rejection.QUOTES_STALE
+    if quoted_us is None:
+        return basis, Rejection.NO_HISTORY
+    return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
+
+
+def _evictions(victims: Sequence[str], at_us: int, reason: EvictionReason, cause_seq: int) -> list[InstanceEvicted]:
+    return [InstanceEvicted(at_us, victim, reason, cause_seq) for victim in victims]
+
+
+def _started(
+    request: StartRequest, at_us: int, node: str, basis: Basis | None, victims: tuple[str, ...]
+) -> InstanceStarted:
+    return InstanceStarted(
+        at_us,
+        request.instance_id,
+        request.market,
+        request.flavor,
+        node,
+        request.lifetime_us,
+        request.eviction_probability,
+        basis,
+        victims,
+    )
+
+
+def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis | None) -> InstanceRejected:
+    return InstanceRejected(
+        at_us,
+        request.instance_id,
+        request.market,
+        request.flavor,
+        reason,
+        request.lifetime_us,
+        request.eviction_probability,
+        basis,
+    )

@@ -1,0 +1,5 @@
+"""The `tenure` command."""
+
+
+def main() -> None:
+    """Run the command line."""

@@ -1,0 +1,1 @@
+"""Values and events of the scheduler; standard library only."""

@@ -1,0 +1,117 @@
+"""Everything that can go wrong with a request, as one tree.
+
+    TenureError
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, NodeStateConflict
+    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
+    |            MarkerInvalid
+    +-- Unavailable: LogUnavailable, LogContended, Overloaded
+
+`api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
+"""
+
+from __future__ import annotations
+
+
+class TenureError(Exception):
+    """The root; its message is the detail that a caller reads."""
+
+
+class NotFound(TenureError):
+    """Something that the request names does not exist."""
+
+
+class CloudNotFound(NotFound):
+    """No cloud of that name."""
+
+
+class NodeNotFound(NotFound):
+    """No node of that name in the cloud."""
+
+
+class FlavorNotFound(NotFound):
+    """No flavor of that name in the cloud."""
+
+
+class InstanceNotFound(NotFound):
+    """No start with that instance id was ever decided in the cloud."""
+
+
+class TableNotFound(NotFound):
+    """No quantile table of that epoch, or none yet."""
+
+
+class Conflict(TenureError):
+    """The request contradicts what is already so."""
+
+
+class CloudExists(Conflict):
+    """A cloud of that name exists."""
+
+
+class NodeExists(Conflict):
+    """A node of that name exists with another capacity."""
+
+
+class FlavorExists(Conflict):
+    """A flavor of that name exists with another resource vector."""
+
+
+class InstanceConflict(Conflict):
+    """The instance id was used before with another body."""
+
+
+class NodeNotEmpty(Conflict):
+    """On-demand instances run on the node, so it cannot be removed."""
+
+
+class NodeStateConflict(Conflict):
+    """The node is not in a state that allows this change."""
+
+
+class Invalid(TenureError):
+    """The request is well-formed but makes no sense for this cloud."""
+
+
+class TimeMissing(Invalid):
+    """The cloud has an external clock, so each request must carry its time."""
+
+
+class TimeUnexpected(Invalid):
+    """The cloud runs on the system clock, so a request may not carry a time."""
+
+
+class TimeBackwards(Invalid):
+    """The request's time lies before the last event of the cloud's log."""
+
+
+class LifetimeMissing(Invalid):
+    """A spot start must declare its lifetime."""
+
+
+class ProbabilityUnexpected(Invalid):
+    """An on-demand start carries no eviction probability: it is never evicted."""
+
+
+class PolicyInvalid(Invalid):
+    """The policy's values contradict each other."""
+
+
+class MarkerInvalid(Invalid):
+    """The paging marker names nothing in this list."""
+
+
+class Unavailable(TenureError):
+    """The service cannot answer now; the same request may be sent again."""
+
+
+class LogUnavailable(Unavailable):
+    """The event log could not be read or written; nothing was decided that will be kept."""
+
+
+class LogContended(Unavailable):
+    """Other writers were first too many times in a row."""
+
+
+class Overloaded(Unavailable):
+    """Too many requests wait for this cloud's log."""

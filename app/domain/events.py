@@ -1,0 +1,142 @@
+"""What happened, in the past tense. The log is a sequence of these, numbered 1, 2, 3, ... within a cloud.
+
+Evictions stand before the start that caused them, so that no node is over its capacity after any event;
+their `cause_seq` points forward to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.domain.requests import StartRequest
+from app.domain.values import Basis, EvictionReason, Market, Policy, Rejection, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class CloudCreated:
+    at_us: int
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    at_us: int
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAdded:
+    at_us: int
+    node: str
+    capacity: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrained:
+    at_us: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOpened:
+    """A drained node takes placements again."""
+
+    at_us: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRemoved:
+    at_us: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorAdded:
+    """Flavors never change and never go: the log's history stays readable."""
+
+    at_us: int
+    flavor: str
+    demand: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStarted:
+    """A start was accepted. `probability` is the request's own SLA, if it has one; `basis` is None for on-demand."""
+
+    at_us: int
+    instance_id: str
+    market: Market
+    flavor: str
+    node: str
+    lifetime_us: int | None = None
+    probability: float | None = None
+    basis: Basis | None = None
+    victims: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRejected:
+    at_us: int
+    instance_id: str
+    market: Market
+    flavor: str
+    reason: Rejection
+    lifetime_us: int | None = None
+    probability: float | None = None
+    basis: Basis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStopped:
+    at_us: int
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEvicted:
+    """`cause_seq` is the seq of the on-demand start, or of the node's removal, that it made room for."""
+
+    at_us: int
+    instance_id: str
+    reason: EvictionReason
+    cause_seq: int
+
+
+StartDecision = InstanceStarted | InstanceRejected
+Event = (
+    CloudCreated
+    | PolicyChanged
+    | NodeAdded
+    | NodeDrained
+    | NodeOpened
+    | NodeRemoved
+    | FlavorAdded
+    | InstanceStarted
+    | InstanceRejected
+    | InstanceStopped
+    | InstanceEvicted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event at its position in its cloud's log."""
+
+    seq: int
+    event: Event
+
+
+def answers_request(decision: StartDecision, request: StartRequest, *, external: bool) -> bool:
+    """Whether this decision was taken on this very request: same id and same body.
+
+    The time is part of the body only where the request brings it (an external clock).
+    """
+    return (
+        decision.instance_id == request.instance_id
+        and decision.market == request.market
+        and decision.flavor == request.flavor
+        and decision.lifetime_us == request.lifetime_us
+        and decision.probability == request.eviction_probability
+        and (not external or decision.at_us == request.at_us)
+    )

@@ -1,0 +1,33 @@
+"""What a controller asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.values import Market
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
+
+    `eviction_probability` is the request's own SLA; None takes the cloud's. A spot start must declare a lifetime.
+    """
+
+    instance_id: str
+    market: Market
+    flavor: str
+    lifetime_us: int | None = None
+    eviction_probability: float | None = None
+    at_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """Stop an instance; stopping one that has ended changes nothing."""
+
+    instance_id: str
+    at_us: int | None = None
+
+
+Operation = StartRequest | StopRequest

@@ -1,0 +1,46 @@
+"""Time inside the service: whole microseconds since the cloud's zero (the Unix epoch for a system clock).
+
+Integers keep the fold of a log equal bit for bit on every machine. Seconds and aware datetimes exist at the edges only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+SECOND_US = 1_000_000
+HOUR_US = 3600 * SECOND_US
+DAY_US = 24 * HOUR_US
+MAX_TIME_US = 253_402_300_799 * SECOND_US
+"""The last second of the year 9999: nothing later can be written as a datetime."""
+
+_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_datetime(at_us: int) -> datetime:
+    """Aware UTC datetime of a time in microseconds."""
+    return _ZERO + at_us * _MICROSECOND
+
+
+def from_datetime(at: datetime) -> int:
+    """Microseconds of an aware datetime."""
+    return (at - _ZERO) // _MICROSECOND
+
+
+def seconds_text(us: int) -> str:
+    """Microseconds as seconds, in the shortest exact decimal: 1500000 -> '1.5'."""
+    whole, fraction = divmod(abs(us), SECOND_US)
+    sign = "-" if us < 0 else ""
+    if not fraction:
+        return f"{sign}{whole}"
+    return f"{sign}{whole}.{fraction:06d}".rstrip("0")
+
+
+def parse_seconds(text: str) -> int:
+    """Microseconds of a decimal number of seconds, rounded half to even. ValueError if it is no finite number."""
+    try:
+        value = Decimal(text) * SECOND_US
+        return int(value.to_integral_value())
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r} is not a number of seconds") from error

@@ -1,0 +1,106 @@
+"""The words of the glossary as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from app.domain.times import DAY_US, HOUR_US
+
+
+class Market(StrEnum):
+    """On-demand instances are never evicted; spot instances may be."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+
+
+class EvictionPolicy(StrEnum):
+    """How victims are chosen (design/forecast.md, *Victims*)."""
+
+    YJF = "yjf"
+    YJF_GLOBAL = "yjf_global"
+
+
+class Guarantee(StrEnum):
+    """How the SLA is read: not at all, or for every admitted instance by itself."""
+
+    NONE = "none"
+    PER_INSTANCE = "per_instance"
+
+
+class Clock(StrEnum):
+    """Whose time a cloud's log carries: the server's, or the one that each request brings."""
+
+    SYSTEM = "system"
+    EXTERNAL = "external"
+
+
+class NodeStatus(StrEnum):
+    """An open node takes placements; a drained one keeps what runs; a removed one is gone."""
+
+    OPEN = "open"
+    DRAINED = "drained"
+    REMOVED = "removed"
+
+
+class Rejection(StrEnum):
+    """Why a start was rejected."""
+
+    NO_CAPACITY = "no_capacity"
+    SLA_UNATTAINABLE = "sla_unattainable"
+    NO_HISTORY = "no_history"
+    QUOTES_STALE = "quotes_stale"
+
+
+class EvictionReason(StrEnum):
+    """Why a spot instance was evicted."""
+
+    ON_DEMAND_START = "on_demand_start"
+    NODE_REMOVED = "node_removed"
+
+
+class Resources(NamedTuple):
+    """A resource vector. A node's 0 means that the node does not count this resource; a flavor's 0 asks for none."""
+
+    cores: int
+    memory_mib: int = 0
+    disk_gib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A cloud's SLA policy. Defaults are the seeds' (spot-sla-conference, II-III)."""
+
+    guarantee: Guarantee = Guarantee.PER_INSTANCE
+    eviction_probability: float = 0.01
+    eviction_policy: EvictionPolicy = EvictionPolicy.YJF
+    clock: Clock = Clock.SYSTEM
+    warm_up_us: int = DAY_US
+    recompute_every_us: int = 6 * HOUR_US
+    table_max_age_us: int = 12 * HOUR_US
+    history_window_us: int | None = None
+    horizon_us: int = 30 * DAY_US
+    sample_count: int = 10_000
+    seed: int = 0
+
+    def due_epoch_us(self, at_us: int) -> int:
+        """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""
+        return at_us - at_us % self.recompute_every_us
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a spot decision rested on.
+
+    `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
+    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime.
+    All but `slots` are None where no table was read.
+    """
+
+    slots: int
+    epoch: int | None = None
+    probability: float | None = None
+    quoted_lifetime_us: int | None = None
+    estimated_probability: float | None = None

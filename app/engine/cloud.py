@@ -1,0 +1,364 @@
+"""A cloud's state: the fold of its event log.
+
+`apply` is the only way to change it. `rollback` undoes what was applied since the last `commit`, so that a batch that
+could not be made durable leaves no trace. Two folds of one log are equal bit for bit: see `digest`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+
+import numpy as np
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.values import EvictionPolicy, Market, NodeStatus, Policy, Resources
+from app.engine.cluster import (
+    NEVER_US,
+    NO_NODE,
+    UNCOUNTED,
+    YJF,
+    YJF_GLOBAL,
+    Cluster,
+    available_slots,
+    empty_cluster,
+    first_fit,
+    place,
+    place_on_demand,
+    release,
+)
+
+POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
+_FIRST_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`index` is the position in node order; it is never used again after the node is removed."""
+
+    index: int
+    name: str
+    capacity: Resources
+    status: NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """`demand` is the compiled form (R) of `resources`."""
+
+    name: str
+    resources: Resources
+    demand: np.ndarray = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running instance. `seq` is its start's position in the log and so its rank in age."""
+
+    instance_id: str
+    seq: int
+    started_us: int
+    market: Market
+    flavor: str
+    node: str
+    lifetime_us: int | None
+    probability: float | None
+    row: int
+
+    @property
+    def deadline_us(self) -> int:
+        """When it starts to overrun; on-demand instances never do."""
+        if self.market is Market.ON_DEMAND or self.lifetime_us is None:
+            return NEVER_US
+        return self.started_us + self.lifetime_us
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was asked and what became of it, since the log began."""
+
+    on_demand_requested: int = 0
+    on_demand_admitted: int = 0
+    spot_requested: int = 0
+    spot_admitted: int = 0
+    spot_evicted: int = 0
+
+
+class Cloud:
+    """The folded state of one cloud; see the module's docstring for who may change it, and how."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.at_us = 0
+        self.created_us = 0
+        self.policy = Policy()
+        self.counts = Counts()
+        self.nodes: dict[str, Node] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.running: dict[str, Running] = {}
+        self.cluster: Cluster = empty_cluster(0, _FIRST_ROWS, len(Resources._fields))
+        self._node_names: list[str] = []
+        self._rows: list[str | None] = [None] * _FIRST_ROWS
+        self._free_rows = list(range(_FIRST_ROWS - 1, -1, -1))
+        self._victims = np.empty(_FIRST_ROWS, np.int64)
+        self._undo: list[Callable[[], None]] = []
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def first_fit(self, flavor: str) -> str | None:
+        """The node that a spot start of this flavor would take, or None."""
+        node = first_fit(self.cluster, self.flavors[flavor].demand)
+        return None if node == NO_NODE else self._node_names[node]
+
+    def available_slots(self, flavor: str) -> int:
+        """How many more instances of this flavor fit now."""
+        return int(available_slots(self.cluster, self.flavors[flavor].demand))
+
+    def place_on_demand(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
+        """The node that an on-demand start would take and its victims, youngest first; (None, ()) where none can."""
+        code = POLICY_CODE[self.policy.eviction_policy]
+        node, count = place_on_demand(self.cluster, self.flavors[flavor].demand, now_us, code, self._victims)
+        if node == NO_NODE:
+            return None, ()
+        return self._node_names[node], tuple(self._instance_at(row) for row in self._victims[:count].tolist())
+
+    def on_node(self, node: str) -> list[Running]:
+        """What runs on the node, oldest first."""
+        index = self.nodes[node].index
+        rows = np.flatnonzero(self.cluster.node_of == index).tolist()
+        return sorted((self.running[self._instance_at(row)] for row in rows), key=lambda running: running.seq)
+
+    def free(self, node: str) -> Resources:
+        """What is left of the node's capacity; 0 of a resource that it does not count."""
+        found = self.nodes[node]
+        left = self.cluster.free[found.index].tolist()
+        return Resources(*(room if counted else 0 for room, counted in zip(left, found.capacity, strict=True)))
+
+    def digest(self) -> str:
+        """A hash of everything that a later decision could depend on."""
+        facts = (
+            self.seq,
+            self.at_us,
+            self.created_us,
+            self.policy,
+            self.counts,
+            [(node, self.free(node.name)) for node in self.nodes.values()],
+            [(flavor.name, flavor.resources) for flavor in self.flavors.values()],
+            [replace(running, row=0) for running in sorted(self.running.values(), key=lambda r: r.seq)],
+        )
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> Recorded:
+        """Fold the next event into the state and number it."""
+        if event.at_us < self.at_us:
+            raise AssertionError(f"time runs backwards: {event} after {self.at_us}")
+        before = self.seq, self.at_us, self.counts
+        self._undo.append(lambda: self._reset(*before))
+        self.seq += 1
+        self.at_us = event.at_us
+        self._fold(event)
+        return Recorded(self.seq, event)
+
+    def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
+        """Fold the log's next events; they are durable already, so there is no way back from them."""
+        for item in recorded:
+            if item.seq != self.seq + 1:
+                raise AssertionError(f"event {item.seq} cannot follow {self.seq}")
+            self.apply(item.event)
+            self._undo.clear()
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        """Undo what was applied since the last commit, newest first."""
+        while self._undo:
+            self._undo.pop()()
+
+    @singledispatchmethod
+    def _fold(self, event: object) -> None:
+        raise TypeError(f"no fold for {type(event).__name__}")
+
+    @_fold.register
+    def _(self, event: CloudCreated) -> None:
+        self.created_us = event.at_us
+        self._set_policy(event.policy)
+
+    @_fold.register
+    def _(self, event: PolicyChanged) -> None:
+        self._set_policy(event.policy)
+
+    @_fold.register
+    def _(self, event: NodeAdded) -> None:
+        cluster, names, old = self.cluster, self._node_names, self.nodes.get(event.node)
+        index = len(names)
+        room = np.array([[size or UNCOUNTED for size in event.capacity]], np.int64)
+        self.cluster = cluster._replace(
+            free=np.concatenate([cluster.free, room]), is_open=np.append(cluster.is_open, True)
+        )
+        self._node_names = [*names, event.node]
+        self.nodes[event.node] = Node(index, event.node, event.capacity, NodeStatus.OPEN)
+        self._undo.append(lambda: self._forget_node(event.node, old))
+
+    @_fold.register
+    def _(self, event: NodeDrained) -> None:
+        self._set_node_status(event.node, NodeStatus.DRAINED)
+
+    @_fold.register
+    def _(self, event: NodeOpened) -> None:
+        self._set_node_status(event.node, NodeStatus.OPEN)
+
+    @_fold.register
+    def _(self, event: NodeRemoved) -> None:
+        self._set_node_status(event.node, NodeStatus.REMOVED)
+
+    @_fold.register
+    def _(self, event: FlavorAdded) -> None:
+        demand = np.array(event.demand, np.int64)
+        self.flavors[event.flavor] = Flavor(event.flavor, event.demand, demand)
+        self._undo.append(lambda: self._forget_flavor(event.flavor))
+
+    @_fold.register
+    def _(self, event: InstanceStarted) -> None:
+        self._count_start(event.market, admitted=True)
+        row = self._take_row()
+        self._enter(
+            Running(
+                event.instance_id,
+                self.seq,
+                event.at_us,
+                event.market,
+                event.flavor,
+                event.node,
+                event.lifetime_us,
+                event.probability if event.basis is None else event.basis.probability,
+                row,
+            )
+        )
+        self._undo.append(lambda: self._forget_running(event.instance_id))
+
+    @_fold.register
+    def _(self, event: InstanceRejected) -> None:
+        self._count_start(event.market, admitted=False)
+
+    @_fold.register
+    def _(self, event: InstanceStopped) -> None:
+        self._end(event.instance_id)
+
+    @_fold.register
+    def _(self, event: InstanceEvicted) -> None:
+        self.counts = replace(self.counts, spot_evicted=self.counts.spot_evicted + 1)
+        self._end(event.instance_id)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def restore_running(self, running: Running) -> None:
+        """Enter an instance that a snapshot says is running (its row is chosen anew)."""
+        self._enter(replace(running, row=self._take_row()))
+
+    def _instance_at(self, row: int) -> str:
+        instance_id = self._rows[row]
+        assert instance_id is not None
+        return instance_id
+
+    def _reset(self, seq: int, at_us: int, counts: Counts) -> None:
+        self.seq, self.at_us, self.counts = seq, at_us, counts
+
+    def _set_policy(self, policy: Policy) -> None:
+        old, self.policy = self.policy, policy
+        self._undo.append(lambda: setattr(self, "policy", old))
+
+    def _set_node_status(self, name: str, status: NodeStatus) -> None:
+        old = self.nodes[name]
+        self._put_node(replace(old, status=status))
+        self._undo.append(lambda: self._put_node(old))
+
+    def _put_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.cluster.is_open[node.index] = node.status is NodeStatus.OPEN
+
+    def _forget_node(self, name: str, old: Node | None) -> None:
+        del self.nodes[name]
+        if old is not None:
+            self.nodes[name] = old
+        self._node_names = self._node_names[:-1]
+        self.cluster = self.cluster._replace(
+            free=self.cluster.free[:-1].copy(), is_open=self.cluster.is_open[:-1].copy()
+        )
+
+    def _forget_flavor(self, name: str) -> None:
+        del self.flavors[name]
+
+    def _count_start(self, market: Market, *, admitted: bool) -> None:
+        counts = self.counts
+        if market is Market.SPOT:
+            self.counts = replace(
+                counts, spot_requested=counts.spot_requested + 1, spot_admitted=counts.spot_admitted + admitted
+            )
+        else:
+            self.counts = replace(
+                counts,
+                on_demand_requested=counts.on_demand_requested + 1,
+                on_demand_admitted=counts.on_demand_admitted + admitted,
+            )
+
+    def _take_row(self) -> int:
+        if not self._free_rows:
+            self._grow()
+        return self._free_rows.pop()
+
+    def _grow(self) -> None:
+        count = len(self._rows)
+        more = empty_cluster(0, count, len(Resources._fields))
+        grown = [np.concatenate([old, new]) for old, new in zip(self.cluster[2:], more[2:], strict=True)]
+        self.cluster = Cluster(self.cluster.free, self.cluster.is_open, *grown)
+        self._rows += [None] * count
+        self._free_rows += range(2 * count - 1, count - 1, -1)
+        self._victims = np.empty(2 * count, np.int64)
+
+    def _enter(self, running: Running) -> None:
+        row, cluster = running.row, self.cluster
+        self._rows[row] = running.instance_id
+        self.running[running.instance_id] = running
+        cluster.demand[row] = self.flavors[running.flavor].demand
+        cluster.born[row] = running.seq
+        cluster.deadline_us[row] = running.deadline_us
+        cluster.is_spot[row] = running.market is Market.SPOT
+        place(cluster, row, self.nodes[running.node].index)
+
+    def _leave(self, instance_id: str) -> Running:
+        running = self.running.pop(instance_id)
+        release(self.cluster, running.row)
+        self._rows[running.row] = None
+        self._free_rows.append(running.row)
+        return running
+
+    def _forget_running(self, instance_id: str) -> None:
+        self._leave(instance_id)
+
+    def _end(self, instance_id: str) -> None:
+        running = self._leave(instance_id)
+        self._undo.append(lambda: self._reenter(running))
+
+    def _reenter(self, running: Running) -> None:
+        self._free_rows.remove(running.row)
+        self._enter(running)

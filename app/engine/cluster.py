@@ -1,0 +1,172 @@
+"""One cluster as flat arrays, and the compiled decisions over it.
+
+Shapes: N nodes in node order, S rows for live instances, R resources. A row is free where `node_of` is NO_NODE.
+Resources that a node does not count have UNCOUNTED of it. All is int64 or bool, so results are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.compiled import compiled
+
+NO_NODE = -1
+UNCOUNTED = 1 << 40
+NEVER_US = 1 << 62
+"""The deadline of an instance that cannot overrun."""
+YJF = 0
+YJF_GLOBAL = 1
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Cluster(NamedTuple):
+    """The arrays of one cluster.
+
+    free (N, R): capacity left; is_open (N): takes placements; node_of (S): the row's node; demand (S, R);
+    born (S): start order, later starts have greater numbers; deadline_us (S): declared lifetime over; is_spot (S).
+    """
+
+    free: Ints
+    is_open: Bools
+    node_of: Ints
+    demand: Ints
+    born: Ints
+    deadline_us: Ints
+    is_spot: Bools
+
+
+def empty_cluster(node_count: int, row_count: int, resource_count: int) -> Cluster:
+    """A cluster of closed nodes without capacity and of free rows."""
+    return Cluster(
+        free=np.zeros((node_count, resource_count), np.int64),
+        is_open=np.zeros(node_count, np.bool_),
+        node_of=np.full(row_count, NO_NODE, np.int64),
+        demand=np.zeros((row_count, resource_count), np.int64),
+        born=np.zeros(row_count, np.int64),
+        deadline_us=np.full(row_count, NEVER_US, np.int64),
+        is_spot=np.zeros(row_count, np.bool_),
+    )
+
+
+@compiled
+def fits(room: Ints, demand: Ints) -> bool:
+    """Whether a resource vector (R) holds a demand (R)."""
+    for r in range(demand.shape[0]):
+        if demand[r] > room[r]:
+            return False
+    return True
+
+
+@compiled
+def first_fit(cluster: Cluster, demand: Ints) -> int:
+    """The first open node with room for the demand (R), or NO_NODE (spot-sla-conference, II.A)."""
+    for node in range(cluster.free.shape[0]):
+        if cluster.is_open[node] and fits(cluster.free[node], demand):
+            return node
+    return NO_NODE
+
+
+@compiled
+def available_slots(cluster: Cluster, demand: Ints) -> int:
+    """How many more instances of this demand (R) fit, summed over open nodes; slots do not span nodes."""
+    total = 0
+    for node in range(cluster.free.shape[0]):
+        if not cluster.is_open[node]:
+            continue
+        slots = UNCOUNTED
+        for r in range(demand.shape[0]):
+            if demand[r] > 0:
+                slots = min(slots, cluster.free[node, r] // demand[r])
+        total += slots
+    return total
+
+
+@compiled
+def place(cluster: Cluster, row: int, node: int) -> None:
+    """Put the row's instance on the node."""
+    cluster.node_of[row] = node
+    for r in range(cluster.demand.shape[1]):
+        cluster.free[node, r] -= cluster.demand[row, r]
+
+
+@compiled
+def release(cluster: Cluster, row: int) -> None:
+    """Take the row's instance off its node; the exact inverse of `place`."""
+    node = cluster.node_of[row]
+    cluster.node_of[row] = NO_NODE
+    for r in range(cluster.demand.shape[1]):
+        cluster.free[node, r] += cluster.demand[row, r]
+
+
+@compiled
+def spot_rows_by_youth(cluster: Cluster, now_us: int) -> Ints:
+    """Rows of spot instances on open nodes, youngest first; overrunning ones count as younger than all others."""
+    rows = np.empty(cluster.node_of.shape[0], np.int64)
+    age = np.empty(cluster.node_of.shape[0], np.int64)
+    count = 0
+    for row in range(cluster.node_of.shape[0]):
+        if cluster.is_spot[row] and cluster.node_of[row] != NO_NODE and cluster.is_open[cluster.node_of[row]]:
+            rows[count] = row
+            age[count] = -cluster.born[row]
+            if now_us > cluster.deadline_us[row]:
+                age[count] -= NEVER_US
+            count += 1
+    return rows[np.argsort(age[:count])]
+
+
+@compiled
+def spare_unneeded(cluster: Cluster, demand: Ints, room: Ints, victims: Ints, count: int) -> int:
+    """Spare, oldest first, who is not needed; `room` (R) is the node's room with all of them gone."""
+    for i in range(count - 1, -1, -1):
+        room -= cluster.demand[victims[i]]
+        if fits(room, demand):
+            victims[i] = NO_NODE
+        else:
+            room += cluster.demand[victims[i]]
+    kept = 0
+    for i in range(count):
+        if victims[i] != NO_NODE:
+            victims[kept] = victims[i]
+            kept += 1
+    return kept
+
+
+@compiled
+def plan_eviction(cluster: Cluster, demand: Ints, now_us: int, policy: int, victims: Ints) -> tuple[int, int]:
+    """The node to clear for a demand (R) that does not fit, and how many `victims` (S rows, filled youngest first).
+
+    (NO_NODE, 0) where evicting every spot instance of any one node would not make room; nothing is changed.
+    Walking all spot instances youngest first, the node that has room first is the one whose oldest victim is youngest:
+    the instance that made room is always needed, so it is that node's oldest victim. Start order is strict, so no ties
+    are left for victim count or node order to break. `yjf_global` (spot-sla-conference, II.C) takes the whole walk.
+    """
+    reclaimed = cluster.free.copy()
+    rows = spot_rows_by_youth(cluster, now_us)
+    for i in range(rows.shape[0]):
+        node = cluster.node_of[rows[i]]
+        reclaimed[node] += cluster.demand[rows[i]]
+        if not fits(reclaimed[node], demand):
+            continue
+        count = 0
+        for j in range(i + 1):
+            if policy == YJF_GLOBAL or cluster.node_of[rows[j]] == node:
+                victims[count] = rows[j]
+                count += 1
+        if policy == YJF:
+            count = spare_unneeded(cluster, demand, reclaimed[node], victims, count)
+        return node, count
+    return NO_NODE, 0
+
+
+@compiled
+def place_on_demand(cluster: Cluster, demand: Ints, now_us: int, policy: int, victims: Ints) -> tuple[int, int]:
+    """Where an on-demand start goes and how many victims it takes; (NO_NODE, 0) where it cannot. Changes nothing."""
+    node = first_fit(cluster, demand)
+    if node != NO_NODE:
+        return node, 0
+    return plan_eviction(cluster, demand, now_us, policy, victims)
