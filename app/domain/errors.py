@@ -2,7 +2,7 @@
 
     TenureError
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, NodeStateConflict
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
     +-- Unavailable: LogUnavailable, LogContended, Overloaded
@@ -64,9 +64,6 @@ class InstanceConflict(Conflict):
 class NodeNotEmpty(Conflict):
     """On-demand instances run on the node, so it cannot be removed."""
 
-
-class NodeStateConflict(Conflict):
-    """The node is not in a state that allows this change."""
 
 
 class Invalid(TenureError):

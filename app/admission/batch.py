@@ -1,0 +1,181 @@
+"""Deciding a batch of steps in order over a cloud's state; pure, so that a batch can be decided again after a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.admission.decide import Quotes, decide_start, decide_stop
+from app.domain.errors import (
+    InstanceConflict,
+    InstanceNotFound,
+    TenureError,
+    TimeBackwards,
+    TimeMissing,
+    TimeUnexpected,
+)
+from app.domain.events import Event, InstanceRejected, InstanceStarted, Recorded, StartDecision, answers_request
+from app.domain.requests import StartRequest, StopRequest
+from app.domain.times import to_datetime
+from app.domain.values import Clock, Guarantee, Market
+from app.engine.cloud import Cloud
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An operator's change: the events that it takes, decided over the state at a time in microseconds."""
+
+    decide: Callable[[Cloud, int], Sequence[Event]]
+    at_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The answer to a start: its decision, at its place in the log. `repeated`: it was taken on an earlier request."""
+
+    decision: StartDecision
+    seq: int
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The answer to a stop. `changed` is False where the instance had ended before."""
+
+    instance_id: str
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The answer to a change: the events that it took, none where things were so already."""
+
+    events: tuple[Event, ...]
+
+
+Step = StartRequest | StopRequest | Change
+Outcome = Started | Stopped | Changed | TenureError
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was decided so far: an outcome for each step, and the events for the log."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
+
+
+def decide_batch(
+    cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], server_us: int, quotes: Quotes | None
+) -> Batch:
+    """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`.
+
+    `past` holds the earlier start decisions of ids that may have one (see `ids_to_look_up`). The first step is decided
+    in any case: whoever calls has waited for its table as long as is bearable. A step that makes no sense has an error
+    for its outcome and changes nothing.
+    """
+    batch = Batch()
+    known = dict(past)
+    for step in steps:
+        if batch.outcomes and due_table_us(cloud, step, quotes) is not None:
+            break
+        try:
+            outcome, events = _decide(cloud, step, known, server_us, quotes)
+        except TenureError as error:
+            batch.outcomes.append(error)
+            continue
+        recorded = [cloud.apply(event) for event in events]
+        batch.recorded += recorded
+        if outcome is None:
+            outcome = _started(recorded[-1], known)
+        batch.outcomes.append(outcome)
+    return batch
+
+
+def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
+    """The due time of the table that a spot start on an external clock must wait for; None where it need not wait."""
+    policy = cloud.policy
+    if not isinstance(step, StartRequest) or step.market is not Market.SPOT or step.at_us is None:
+        return None
+    if policy.clock is not Clock.EXTERNAL or policy.guarantee is Guarantee.NONE:
+        return None
+    if step.at_us < max(cloud.at_us, cloud.created_us + policy.warm_up_us):
+        return None
+    due_us = policy.due_epoch_us(step.at_us)
+    return None if quotes is not None and quotes.epoch_us >= due_us else due_us
+
+
+def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) -> list[str]:
+    """The instance ids that the log may know more about than the state does.
+
+    A start of an id that neither runs nor came before is caught by the log's unique index, so `every_start` is needed
+    only after it was, and on an external clock, where a repeated start comes with a time that has passed.
+    """
+    ids = set()
+    for step in steps:
+        if isinstance(step, StopRequest):
+            if step.instance_id not in cloud.running:
+                ids.add(step.instance_id)
+        elif isinstance(step, StartRequest) and (
+            every_start or cloud.policy.clock is Clock.EXTERNAL or step.instance_id in cloud.running
+        ):
+            ids.add(step.instance_id)
+    return sorted(ids)
+
+
+def _decide(
+    cloud: Cloud, step: Step, known: Mapping[str, Recorded], server_us: int, quotes: Quotes | None
+) -> tuple[Outcome | None, Sequence[Event]]:
+    """The step's outcome (None: it is the last of the events) and the events that it takes."""
+    if isinstance(step, Change):
+        at_us = cloud.at_us if step.at_us is None and _is_external(cloud) else _time_of(cloud, step.at_us, server_us)
+        events = tuple(step.decide(cloud, at_us))
+        return Changed(events), events
+    if step.instance_id in known:
+        return _decide_again(cloud, step, known[step.instance_id], server_us)
+    at_us = _time_of(cloud, step.at_us, server_us)
+    if isinstance(step, StartRequest):
+        return None, decide_start(cloud, step, at_us, quotes)
+    if step.instance_id not in cloud.running:
+        raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
+    return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _decide_again(
+    cloud: Cloud, step: StartRequest | StopRequest, earlier: Recorded, server_us: int
+) -> tuple[Outcome, Sequence[Event]]:
+    """A step on an instance whose start was decided before."""
+    if isinstance(step, StartRequest):
+        decision = earlier.event
+        assert isinstance(decision, InstanceStarted | InstanceRejected)
+        if not answers_request(decision, step, external=_is_external(cloud)):
+            raise InstanceConflict(f"instance {step.instance_id!r} was requested before with another body")
+        return Started(decision, earlier.seq, repeated=True), ()
+    if step.instance_id not in cloud.running:
+        return Stopped(step.instance_id, changed=False), ()
+    at_us = _time_of(cloud, step.at_us, server_us)
+    return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _started(recorded: Recorded, known: dict[str, Recorded]) -> Started:
+    decision = recorded.event
+    assert isinstance(decision, InstanceStarted | InstanceRejected)
+    known[decision.instance_id] = recorded
+    return Started(decision, recorded.seq, repeated=False)
+
+
+def _is_external(cloud: Cloud) -> bool:
+    return cloud.policy.clock is Clock.EXTERNAL
+
+
+def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
+    """The time at which a request is decided; a log's time never runs backwards, even if the server's clock does."""
+    if not _is_external(cloud):
+        if requested_us is not None:
+            raise TimeUnexpected("this cloud runs on the system clock: leave the time out")
+        return max(server_us, cloud.at_us)
+    if requested_us is None:
+        raise TimeMissing("this cloud has an external clock: the request must carry its time")
+    if requested_us < cloud.at_us:
+        raise TimeBackwards(f"the cloud's time is {to_datetime(cloud.at_us).isoformat()} already")
+    return requested_us

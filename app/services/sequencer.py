@@ -1,0 +1,225 @@
+"""One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
+
+Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
+state, appended to the log in one transaction, and only then answered. Where another process was first, the log's tail is
+read and the batch decided again; for a while after such a conflict this process takes the cloud's lock before it decides,
+so that two busy processes take turns instead of racing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+from app.admission.batch import Outcome, Step, decide_batch, due_table_us, ids_to_look_up
+from app.admission.decide import Quotes
+from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
+from app.domain.events import Recorded
+from app.engine.cloud import Cloud
+from app.store.log import EventLog, InstanceTaken, SeqConflict
+from app.store.snapshots import Snapshots
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 20
+_TAKE_TURNS_S = 5.0
+_TAIL_EVENTS = 10_000
+
+
+class Tables(Protocol):
+    """The newest published tables, as this process knows them."""
+
+    def newest(self, cloud_id: int) -> Quotes | None:
+        """The table to decide with."""
+
+    async def wait_for(self, cloud_id: int, due_us: int) -> None:
+        """Have the table of that due time computed, and return when it is there or will not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one cloud's queue holds and takes at once, in operations."""
+
+    queue: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
+
+    log: EventLog
+    snapshots: Snapshots
+    tables: Tables
+    now_us: Callable[[], int]
+    limits: Limits
+
+
+class Writer(Protocol):
+    """Whatever takes a batch's events."""
+
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+        """Make them durable, all or none."""
+
+
+@dataclass(slots=True)
+class _Submission:
+    steps: Sequence[Step]
+    answered: asyncio.Future[list[Outcome]]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+class Sequencer:
+    """Decides one cloud's requests; see the module's docstring."""
+
+    def __init__(self, cloud_id: int, parts: Parts) -> None:
+        self.cloud_id = cloud_id
+        self._parts = parts
+        self._cloud = Cloud()
+        self._in_sync = False
+        self._look_up_starts = False
+        self._take_turns_until = 0.0
+        self._waiting: deque[_Submission] = deque()
+        self._waiting_count = 0
+        self._woken = asyncio.Event()
+        self._deciding = asyncio.Lock()
+        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}")
+
+    async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
+        """The outcomes of these steps, decided in order; returns when all are durable."""
+        if self._waiting_count + len(steps) > self._parts.limits.queue:
+            raise Overloaded(f"{self._waiting_count} operations wait for this cloud's log")
+        submission = _Submission(steps, asyncio.get_running_loop().create_future())
+        self._waiting.append(submission)
+        self._waiting_count += len(steps)
+        self._woken.set()
+        return await submission.answered
+
+    async def state(self) -> Cloud:
+        """The state as of the log's end. To be read at once: it may change when the caller awaits anything."""
+        async with self._deciding:
+            self._in_sync = False
+            await self._catch_up()
+            return self._cloud
+
+    async def close(self) -> None:
+        """Stop deciding; what waits is answered with an error."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        _fail(self._waiting, LogUnavailable("the service is stopping"))
+
+    async def _run(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._waiting:
+                batch = self._take_batch()
+                try:
+                    async with self._deciding:
+                        await self._settle(batch)
+                except asyncio.CancelledError:
+                    _fail(batch, LogUnavailable("the service is stopping"))
+                    raise
+                except Exception as error:  # the loop must outlive any fault; whoever waits gets it
+                    if not isinstance(error, TenureError):
+                        logger.exception("cloud %d: a batch failed", self.cloud_id)
+                    self._forget_undecided()
+                    _fail(batch, error)
+
+    def _take_batch(self) -> list[_Submission]:
+        batch: list[_Submission] = []
+        count = 0
+        while self._waiting and count < self._parts.limits.batch:
+            batch.append(self._waiting.popleft())
+            count += len(batch[-1].steps)
+        self._waiting_count -= count
+        return batch
+
+    async def _settle(self, batch: Sequence[_Submission]) -> None:
+        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table."""
+        pending = [(submission, step) for submission in batch for step in submission.steps]
+        while pending:
+            await self._catch_up()
+            await self._wait_for_table(pending[0][1])
+            outcomes = await self._decide_durably([step for _, step in pending])
+            for (submission, _), outcome in zip(pending, outcomes, strict=False):
+                _answer(submission, outcome)
+            pending = pending[len(outcomes) :]
+
+    async def _decide_durably(self, steps: Sequence[Step]) -> list[Outcome]:
+        """Outcomes of the first steps (all but those that need a newer table), committed."""
+        for _ in range(_TRIES):
+            try:
+                async with self._turn() as writer:
+                    outcomes = await self._decide_and_append(steps, writer)
+            except SeqConflict:
+                self._take_turns_until = monotonic() + _TAKE_TURNS_S
+                self._forget_undecided()
+                await self._catch_up()
+            except InstanceTaken:
+                self._look_up_starts = True
+                self._forget_undecided()
+                await self._catch_up()
+            else:
+                self._cloud.commit()
+                self._look_up_starts = False
+                return outcomes
+        raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Writer]:
+        """Whom to append to: the log itself, or for a while after a conflict the log under the cloud's lock."""
+        if monotonic() >= self._take_turns_until:
+            yield self._parts.log
+            return
+        async with self._parts.log.locked(self.cloud_id) as turn:
+            self._cloud.apply_recorded(await turn.tail(self._cloud.seq))
+            yield turn
+
+    async def _decide_and_append(self, steps: Sequence[Step], writer: Writer) -> list[Outcome]:
+        cloud, parts = self._cloud, self._parts
+        ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
+        past = await parts.log.starts(self.cloud_id, ids) if ids else {}
+        batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+        if batch.recorded:
+            await writer.append(self.cloud_id, batch.recorded)
+        return batch.outcomes
+
+    async def _wait_for_table(self, step: Step) -> None:
+        due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
+        if due_us is not None:
+            await self._parts.tables.wait_for(self.cloud_id, due_us)
+
+    async def _catch_up(self) -> None:
+        """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""
+        if self._in_sync:
+            return
+        if self._cloud.seq == 0:
+            self._cloud = await self._parts.snapshots.load(self.cloud_id) or Cloud()
+        while tail := await self._parts.log.tail(self.cloud_id, self._cloud.seq, _TAIL_EVENTS):
+            self._cloud.apply_recorded(tail)
+            await asyncio.sleep(0)
+        self._in_sync = True
+
+    def _forget_undecided(self) -> None:
+        """Leave no trace of a batch that was not committed; if its outcome is unknown, the log will tell."""
+        self._cloud.rollback()
+        self._in_sync = False
+
+
+def _answer(submission: _Submission, outcome: Outcome) -> None:
+    submission.outcomes.append(outcome)
+    if len(submission.outcomes) == len(submission.steps) and not submission.answered.done():
+        submission.answered.set_result(submission.outcomes)
+
+
+def _fail(batch: Iterable[_Submission], error: Exception) -> None:
+    for submission in batch:
+        if not submission.answered.done():
+            submission.answered.set_exception(error)

@@ -1,0 +1,29 @@
+"""The service's settings: read once from the environment (prefix TENURE_), frozen, and passed in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Every setting has a default that works; see docs/operations.md."""
+
+    model_config = SettingsConfigDict(env_prefix="TENURE_", frozen=True, extra="ignore")
+
+    database_url: str | None = Field(None, description="PostgreSQL to use; without it the service runs its own.")
+    data_dir: Path = Field(Path(".tenure"), description="Where the service's own PostgreSQL keeps its data.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on.")
+    admin_token: SecretStr | None = Field(None, description="The admin token; without it one is made at first start.")
+    max_body_bytes: int = Field(1 << 20, ge=1024, description="Largest request body taken.")
+    database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
+    database_pool_size: int = Field(10, ge=2, description="Database connections of one process.")
+    queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
+    batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
+    table_wait_s: float = Field(120.0, ge=0, description="How long an external clock waits for the table of its epoch.")
+    forecast_threads: int = Field(0, ge=0, description="Threads of a recomputation; 0 takes all cores.")
+    snapshot_every: int = Field(10_000, ge=1, description="Events after which the worker takes a new snapshot.")
+    log_level: str = Field("info", description="Level of the service's own log.")
