@@ -1,0 +1,184 @@
+"""The decisions over a small cloud: what is admitted, what is refused and why, and what is answered to a repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from app.admission.batch import Change, Changed, Started, Stopped, decide_batch, due_table_us, ids_to_look_up
+from app.domain import errors
+from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.domain.requests import StartRequest, StopRequest
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.values import Clock, Guarantee, Market, Policy, Rejection, Resources
+from app.engine.cloud import Cloud
+
+
+@dataclass(frozen=True)
+class FixedQuotes:
+    """A table that says the same everywhere."""
+
+    epoch: int = 7
+    epoch_us: int = DAY_US
+    quoted_us: int | None = 100 * SECOND_US
+
+    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
+        return self.quoted_us
+
+    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
+        return None if self.quoted_us is None else 0.5
+
+
+def make_cloud(**policy: object) -> Cloud:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(0, replace(Policy(clock=Clock.EXTERNAL), **policy)))
+    cloud.apply(NodeAdded(0, "node-0", Resources(4)))
+    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
+    cloud.apply(FlavorAdded(0, "c4", Resources(4)))
+    cloud.commit()
+    return cloud
+
+
+def spot(instance_id: str, at_us: int = DAY_US, lifetime_s: int | None = 50, **more: object) -> StartRequest:
+    lifetime_us = None if lifetime_s is None else lifetime_s * SECOND_US
+    return replace(StartRequest(instance_id, Market.SPOT, "c1", lifetime_us, None, at_us), **more)
+
+
+def on_demand(instance_id: str, flavor: str = "c4", at_us: int = DAY_US) -> StartRequest:
+    return StartRequest(instance_id, Market.ON_DEMAND, flavor, None, None, at_us)
+
+
+def decide(cloud: Cloud, *steps, quotes=FixedQuotes(), past=None, server_us=0):
+    return decide_batch(cloud, steps, past or {}, server_us, quotes)
+
+
+def test_spot_is_admitted_when_the_quote_exceeds_the_lifetime():
+    (outcome,) = decide(make_cloud(), spot("a")).outcomes
+    assert isinstance(outcome, Started)
+    assert isinstance(outcome.decision, InstanceStarted)
+    basis = outcome.decision.basis
+    assert (basis.epoch, basis.slots, basis.probability, basis.quoted_lifetime_us) == (7, 4, 0.01, 100 * SECOND_US)
+
+
+def test_a_quote_equal_to_the_lifetime_is_not_enough():
+    (outcome,) = decide(make_cloud(), spot("a", lifetime_s=100)).outcomes
+    assert isinstance(outcome.decision, InstanceRejected)
+    assert outcome.decision.reason is Rejection.SLA_UNATTAINABLE
+
+
+@pytest.mark.parametrize(
+    ("request_", "quotes", "reason"),
+    [
+        (spot("a", at_us=DAY_US - 1), FixedQuotes(epoch_us=0), Rejection.NO_HISTORY),
+        (spot("a"), None, Rejection.NO_HISTORY),
+        (spot("a"), FixedQuotes(quoted_us=None), Rejection.NO_HISTORY),
+        (spot("a", at_us=DAY_US + 12 * HOUR_US + 1), FixedQuotes(), Rejection.QUOTES_STALE),
+    ],
+)
+def test_without_a_fresh_quote_nothing_is_promised(request_, quotes, reason):
+    (outcome,) = decide(make_cloud(), request_, quotes=quotes).outcomes
+    assert outcome.decision.reason is reason
+
+
+def test_a_full_cloud_has_no_capacity_whatever_the_quote():
+    first, second = decide(make_cloud(), on_demand("big"), spot("a")).outcomes
+    assert isinstance(first.decision, InstanceStarted)
+    assert second.decision.reason is Rejection.NO_CAPACITY
+    assert second.decision.basis.slots == 0
+
+
+def test_without_a_guarantee_capacity_is_all_that_counts():
+    (outcome,) = decide(make_cloud(guarantee=Guarantee.NONE), spot("a", at_us=0), quotes=None).outcomes
+    assert isinstance(outcome.decision, InstanceStarted)
+
+
+def test_the_requests_own_probability_is_recorded():
+    (outcome,) = decide(make_cloud(), spot("a", eviction_probability=0.25)).outcomes
+    assert outcome.decision.probability == outcome.decision.basis.probability == 0.25
+
+
+def test_evictions_stand_before_the_start_that_caused_them():
+    cloud = make_cloud()
+    decide(cloud, spot("old"), spot("young"))
+    batch = decide(cloud, on_demand("big"))
+    *evictions, start = batch.recorded
+    assert [item.event.instance_id for item in evictions] == ["young", "old"]
+    assert {item.event.cause_seq for item in evictions} == {start.seq}
+    assert start.event.victims == ("young", "old")
+    assert cloud.counts.spot_evicted == 2
+
+
+def test_one_bad_step_does_not_keep_the_others_from_their_answers():
+    steps = spot("a", flavor="nope"), spot("b", lifetime_s=None), replace(on_demand("c"), eviction_probability=0.1), spot("d")
+    outcomes = decide(make_cloud(), *steps).outcomes
+    kinds = [type(outcome) for outcome in outcomes]
+    assert kinds == [errors.FlavorNotFound, errors.LifetimeMissing, errors.ProbabilityUnexpected, Started]
+
+
+def test_a_repeat_has_the_same_answer_and_another_body_is_a_conflict():
+    cloud = make_cloud()
+    first, again, other = decide(cloud, spot("a"), spot("a"), spot("a", lifetime_s=49)).outcomes
+    assert (again.decision, again.seq, again.repeated) == (first.decision, first.seq, True)
+    assert isinstance(other, errors.InstanceConflict)
+    assert cloud.counts.spot_requested == 1
+
+
+def test_a_repeat_of_an_ended_instance_is_answered_from_the_log_although_its_time_has_passed():
+    cloud = make_cloud()
+    (first,) = decide(cloud, spot("a")).outcomes
+    decide(cloud, StopRequest("a", DAY_US + 5))
+    assert ids_to_look_up(cloud, [spot("a")], every_start=False) == ["a"]
+    (again,) = decide(cloud, spot("a"), past={"a": Recorded(first.seq, first.decision)}).outcomes
+    assert again.decision == first.decision
+
+
+def test_stops_end_once_and_unknown_ones_are_not_found():
+    cloud = make_cloud()
+    (started,) = decide(cloud, spot("a")).outcomes
+    past = {"a": Recorded(started.seq, started.decision)}
+    stop = StopRequest("a", DAY_US + 1)
+    outcomes = decide(cloud, stop, stop, StopRequest("b", DAY_US + 1), past=past).outcomes
+    assert outcomes[:2] == [Stopped("a", changed=True), Stopped("a", changed=False)]
+    assert isinstance(outcomes[2], errors.InstanceNotFound)
+
+
+def test_time_never_runs_backwards():
+    cloud = make_cloud()
+    backwards, missing = decide(cloud, spot("a"), spot("b", at_us=DAY_US - 1), spot("c", at_us=None)).outcomes[1:]
+    assert isinstance(backwards, errors.TimeBackwards)
+    assert isinstance(missing, errors.TimeMissing)
+    system = make_cloud(clock=Clock.SYSTEM, guarantee=Guarantee.NONE)
+    outcomes = decide(system, spot("a"), spot("b", at_us=None), server_us=50).outcomes
+    assert isinstance(outcomes[0], errors.TimeUnexpected)
+    assert outcomes[1].decision.at_us == 50
+    (late,) = decide(system, spot("c", at_us=None), server_us=20).outcomes
+    assert late.decision.at_us == 50
+
+
+def test_a_batch_ends_before_the_step_that_needs_a_newer_table():
+    cloud, later = make_cloud(), DAY_US + 6 * HOUR_US
+    batch = decide(cloud, spot("a"), on_demand("b", "c1", later), spot("c", later))
+    assert len(batch.outcomes) == 2
+    assert due_table_us(cloud, spot("c", later), FixedQuotes()) == later
+    assert due_table_us(cloud, spot("c", later), FixedQuotes(epoch_us=later)) is None
+    assert len(decide(cloud, spot("c", later)).outcomes) == 1, "the first step is decided in any case"
+
+
+def test_changes_take_the_clouds_time_where_none_is_given():
+    cloud = make_cloud()
+    decide(cloud, on_demand("a", "c1"))
+    (outcome,) = decide(cloud, Change(lambda _, now_us: [NodeAdded(now_us, "n", Resources(2))])).outcomes
+    assert isinstance(outcome, Changed)
+    assert outcome.events[0].at_us == DAY_US
+
+
+def test_rollback_leaves_no_trace():
+    cloud = make_cloud()
+    decide(cloud, spot("a"))
+    cloud.commit()
+    before = cloud.digest()
+    decide(cloud, spot("b"), on_demand("big"), StopRequest("big", DAY_US), spot("c"))
+    assert cloud.digest() != before
+    cloud.rollback()
+    assert cloud.digest() == before
