@@ -1,0 +1,45 @@
+# Needs Python 3.11 or later (with its venv module) and make; everything else comes from the locks into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
+	--python-version 3.11 --custom-compile-command "make lock" --group build
+
+.PHONY: run test lint format lock clean
+
+run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
+	@exec $(BIN)/tenure run
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: .venv/dev.stamp  ## the newest versions that pyproject.toml allows; LOCKFLAGS=--upgrade to leave the present ones
+	$(LOCK) $(LOCKFLAGS) pyproject.toml --output-file requirements.lock
+	$(LOCK) $(LOCKFLAGS) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
+
+clean:  ## everything that make made; not the data in .tenure
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tenure.egg-info
+	find app migrations tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/pip.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenure needs Python 3.11 or later: make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/run.stamp: requirements.lock pyproject.toml | .venv/pip.stamp
+	$(PIP) install --require-hashes --requirement requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev.stamp: requirements-dev.lock .venv/run.stamp
+	$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@touch $@
