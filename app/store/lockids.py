@@ -1,0 +1,27 @@
+"""Numbers of PostgreSQL's advisory locks, in their two-number form: what is locked, and of which cloud."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+LockId = tuple[int, int]
+
+
+def _number(name: str) -> int:
+    """A stable signed 32-bit number for a name, unlikely to be another application's."""
+    return crc32(f"tenure.{name}".encode()) - (1 << 31)
+
+
+MIGRATION_LOCK: LockId = (_number("migration"), 0)
+_LOG = _number("log")
+_FORECAST = _number("forecast")
+
+
+def log_lock(cloud_id: int) -> LockId:
+    """Whose turn it is to append to a cloud's log."""
+    return _LOG, cloud_id
+
+
+def forecast_lock(cloud_id: int) -> LockId:
+    """Who recomputes a cloud's quantile table."""
+    return _FORECAST, cloud_id

@@ -1,0 +1,150 @@
+"""The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, never with a gap.
+
+A writer appends at the seq that follows the state it decided on. The primary key (cloud_id, seq) lets exactly one
+writer have each seq; who comes second gets `SeqConflict`, and nothing of its batch is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from app.domain.events import Recorded
+from app.domain.values import Market
+from app.store.codec import VERSION, decode, encode, kind_of
+from app.store.database import ConstraintBroken, Database, Rows, Session
+from app.store.lockids import log_lock
+
+STARTS = ("instance_started", "instance_rejected")
+ENDS = ("instance_stopped", "instance_evicted")
+
+_APPEND = """
+INSERT INTO event (cloud_id, seq, kind, version, data)
+SELECT %(cloud_id)s, seq, kind, %(version)s, data::jsonb
+FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(data)b::text[]) AS new (seq, kind, data)
+"""
+_COLUMNS = "SELECT seq, kind, version, data::text FROM event"
+_TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s ORDER BY seq LIMIT %(limit)s"
+_OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
+# The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
+_STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
+_ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
+_STARTED_PAGE = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
+AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMIT %(limit)s
+"""
+_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
+
+
+class SeqConflict(Exception):
+    """Another writer has this seq; nothing of the batch was kept."""
+
+
+class InstanceTaken(Exception):
+    """The log holds a start, or an end, of one of these instances; nothing of the batch was kept."""
+
+
+_ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
+
+
+class EventLog:
+    """Reads and appends; every method raises LogUnavailable where the database cannot be reached."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+        """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
+
+        After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
+        """
+        await append(self._database, cloud_id, recorded)
+
+    @asynccontextmanager
+    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
+        """A turn as the only writer who takes turns; what is appended is committed when the turn ends."""
+        async with self._database.transaction() as session:
+            await session.execute(
+                "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", log_lock(cloud_id), strict=True))
+            )
+            yield Turn(session, cloud_id)
+
+    async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
+        """The next events after a seq, at most `limit`."""
+        return await tail(self._database, cloud_id, after_seq, limit)
+
+    async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        """The decisions on these instances' starts, by instance id; those never asked for are left out."""
+        return await self._of_instances(_STARTS_OF, cloud_id, instance_ids)
+
+    async def ends(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        """The stops and evictions of these instances, by instance id; those that did not end are left out."""
+        return await self._of_instances(_ENDS_OF, cloud_id, instance_ids)
+
+    async def started_page(
+        self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
+    ) -> list[Recorded]:
+        """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
+        return _recorded(await self._database.execute(_STARTED_PAGE, parameters))
+
+    async def last_seq(self, cloud_id: int) -> int:
+        """The newest event's seq; 0 for an empty log."""
+        rows = await self._database.execute(_LAST_SEQ, {"cloud_id": cloud_id})
+        return int(rows[0][0])
+
+    async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        rows = await self._database.execute(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        return {item.event.instance_id: item for item in _recorded(rows)}  # type: ignore[union-attr]
+
+
+class Turn:
+    """A writer's turn at one cloud's log; see `EventLog.locked`."""
+
+    def __init__(self, session: Session, cloud_id: int) -> None:
+        self._session = session
+        self._cloud_id = cloud_id
+
+    async def tail(self, after_seq: int, limit: int | None = None) -> list[Recorded]:
+        """The next events after a seq, at most `limit`."""
+        return await tail(self._session, self._cloud_id, after_seq, limit)
+
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+        """As `EventLog.append`, but kept only when the turn ends."""
+        if cloud_id != self._cloud_id:
+            raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
+        await append(self._session, cloud_id, recorded)
+
+
+async def append(session: Database | Session, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+    """One statement, whatever the number of events: one parameter for each column."""
+    parameters = {
+        "cloud_id": cloud_id,
+        "version": VERSION,
+        "seqs": [item.seq for item in recorded],
+        "kinds": [kind_of(item.event) for item in recorded],
+        "data": [encode(item.event) for item in recorded],
+    }
+    with _constraints():
+        await session.execute(_APPEND, parameters)
+
+
+async def tail(session: Database | Session, cloud_id: int, after_seq: int, limit: int | None) -> list[Recorded]:
+    """The next events after a seq, at most `limit`."""
+    parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit}
+    return _recorded(await session.execute(_TAIL, parameters))
+
+
+def _recorded(rows: Rows) -> list[Recorded]:
+    return [Recorded(seq, decode(kind, version, data)) for seq, kind, version, data in rows]
+
+
+@contextmanager
+def _constraints() -> Iterator[None]:
+    try:
+        yield
+    except ConstraintBroken as broken:
+        error = _ERROR_OF.get(broken.name)
+        if error is None:
+            raise
+        raise error(broken.name) from broken

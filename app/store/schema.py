@@ -1,0 +1,122 @@
+"""The tables, as the newest migration leaves them; a test compares the two.
+
+Constraint names are part of the code: `app.store` turns a broken one into the error that it stands for.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Computed,
+    DateTime,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_name)s_key",
+        "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    }
+)
+
+_NOW = text("now()")
+_STARTS = text("kind IN ('instance_started', 'instance_rejected')")
+_ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
+
+cloud = Table(
+    "cloud",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
+# No foreign key to cloud: it would cost a trigger for every event, and clouds are never deleted.
+event = Table(
+    "event",
+    metadata,
+    Column("cloud_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("version", SmallInteger, nullable=False),
+    Column("data", JSONB, nullable=False),
+    Column("at_us", BigInteger, Computed("(data->>'at_us')::bigint", persisted=True), nullable=False),
+    Column("instance_id", Text, Computed("data->>'instance_id'", persisted=True)),
+)
+Index("event_one_start", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_STARTS)
+Index("event_one_end", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_ENDS)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("version", SmallInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("taken_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
+quantile_table = Table(
+    "quantile_table",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True, autoincrement=False),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("epoch_us", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("policy", JSONB, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("computed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("wall_s", Double, nullable=False),
+)
+
+forecast_run = Table(
+    "forecast_run",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("due_us", BigInteger),
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("error", Text),
+    Column("epoch", Integer),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("started_at", DateTime(timezone=True)),
+    Column("finished_at", DateTime(timezone=True)),
+    Column("retry_at", DateTime(timezone=True)),
+)
+Index("forecast_run_cloud", forecast_run.c.cloud_id, forecast_run.c.id)
+Index(
+    "forecast_run_one_pending",
+    forecast_run.c.cloud_id,
+    text("coalesce(due_us, -1)"),
+    unique=True,
+    postgresql_where=text("status = 'pending'"),
+)
+Index("forecast_run_open", forecast_run.c.id, postgresql_where=text("status <> 'succeeded'"))
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+)

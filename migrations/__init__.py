@@ -1,0 +1,1 @@
+"""Alembic's migrations; `app.store.database.upgrade` runs them."""
