@@ -1,0 +1,1 @@
+"""From the recorded history to quantile tables: replay, survival curves, tables. Pure."""

@@ -1,0 +1,114 @@
+"""Publishing quantile tables from a cloud's log: a pure function of the log before the due time and of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+
+from app.domain.events import Recorded
+from app.domain.values import Policy
+from app.engine.cluster import Ints
+from app.forecast.history import History, Operations, counting_only
+from app.forecast.replay import Replay
+from app.forecast.survival import Bucket, estimate_buckets
+from app.forecast.table import QuantileTable, make_curve
+
+Progress = Callable[[int, int], None]
+"""Told how many flavors of how many are done."""
+
+
+class _Task(NamedTuple):
+    """What one flavor still has to run, and the times of its injections (M)."""
+
+    flavor: str
+    replay: Replay
+    operations: Operations
+    node_count: int
+    row_count: int
+    until_us: int
+    times_us: Ints
+
+
+class Forecaster:
+    """Computes one cloud's tables, epoch after epoch.
+
+    Without a history window the replays stay where an epoch left them and the next one goes on from there; the table is
+    the one that a new Forecaster would compute from the whole log.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        """`policy` alone rules the replay: changes of policy in the log are not followed."""
+        self.policy = policy
+        self._history = History()
+        self._replays: dict[str, tuple[Replay, int]] = {}
+        self._used: list[int] = []
+
+    def extend(self, recorded: Iterable[Recorded]) -> None:
+        """Take the log's next events, in order, none left out."""
+        self._history.extend(recorded)
+
+    def publish(
+        self,
+        until_us: int,
+        epoch: int,
+        seq: int,
+        *,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+    ) -> QuantileTable:
+        """The table of the epoch that was due at `until_us`, from the events before it. Due times only rise.
+
+        1. Fold the new events into operations. 2. Lead every flavor's replay through them, side by side where there is
+        an executor (of threads: the replays stay here). 3. Estimate the curves from its samples.
+        """
+        tasks = self._plan(until_us)
+        buckets = map(_run, tasks) if executor is None else executor.map(_run, tasks)
+        curves = {}
+        for task, found in zip(tasks, buckets, strict=True):
+            curves[task.flavor] = make_curve(found)
+            if progress is not None:
+                progress(len(curves), len(tasks))
+        return QuantileTable(epoch, until_us, seq, curves)
+
+    def _plan(self, until_us: int) -> list[_Task]:
+        history = self._history
+        operations = history.operations(until_us)
+        if history.begin_us is None or until_us <= history.begin_us:
+            return []
+        self._forget_outdated()
+        operations = counting_only(operations, self._used)
+        return [self._task(flavor, operations, history.begin_us, until_us) for flavor in history.flavors]
+
+    def _forget_outdated(self) -> None:
+        """A replay can go on only over the resources that it began with, and only without a window."""
+        used = self._history.used_resources()
+        if used != self._used or self.policy.history_window_us is not None:
+            self._replays.clear()
+        self._used = used
+
+    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _Task:
+        history, window_us = self._history, self.policy.history_window_us
+        start_us = begin_us if window_us is None else max(begin_us, until_us - window_us)
+        if flavor not in self._replays:
+            opening = history.opening(start_us)
+            opening = opening._replace(free=opening.free[:, self._used], demand=opening.demand[:, self._used])
+            replay = Replay(opening, start_us, history.flavors[flavor][self._used], self.policy)
+            self._replays[flavor] = replay, int(np.searchsorted(operations.at_us, start_us))
+        replay, done = self._replays[flavor]
+        self._replays[flavor] = replay, len(operations.at_us)
+        rest = Operations(*(column[done:] for column in operations))
+        times_us = self._draw_times(flavor, start_us, until_us)
+        return _Task(flavor, replay, rest, history.node_count, history.row_count, until_us, times_us)
+
+    def _draw_times(self, flavor: str, start_us: int, until_us: int) -> Ints:
+        """Moments of injection, even over the history; the same whenever and wherever this epoch is computed."""
+        generator = np.random.default_rng([self.policy.seed, until_us, *flavor.encode()])
+        return generator.integers(start_us, until_us, self.policy.sample_count)
+
+
+def _run(task: _Task) -> list[Bucket]:
+    task.replay.advance(task.operations, task.node_count, task.row_count)
+    return estimate_buckets(task.replay.samples(task.until_us, task.times_us))

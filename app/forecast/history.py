@@ -1,0 +1,260 @@
+"""The recorded history as flat operations that a replay runs again.
+
+Whole requests are replayed: every on-demand start (a rejected one presses again) and every admitted spot start. A
+request ends where its stop stands in the log. Where the log has no stop the end is drawn up: an evicted spot instance
+ends at its declared lifetime (at its eviction where that is over), a rejected on-demand start at its declared lifetime
+or at once. Drawn-up ends of a time stand before the log's events of that time, among themselves in start order.
+An operation depends on earlier events only, so a history that grows keeps its operations.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from functools import singledispatchmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.values import Market, Resources
+from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place
+
+START_ON_DEMAND = 0
+START_SPOT = 1
+END = 2
+NODE_ADDED = 3
+NODE_OPENED = 4
+NODE_DRAINED = 5
+NODE_REMOVED = 6
+VIRTUAL = 0
+"""The row that every replay keeps for its virtual instance; the history's rows begin after it."""
+
+_R = len(Resources._fields)
+_NOTHING = (0,) * _R
+
+
+class Operations(NamedTuple):
+    """K operations in order, as columns.
+
+    at_us; kind; target: the instance's row or the node's index; born: start order, even numbers, so that a virtual
+    instance can stand between two starts; deadline_us: declared lifetime over; node: where the log placed the start,
+    or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; demand (K, R): the instance's
+    demand or the node's capacity.
+    """
+
+    at_us: Ints
+    kind: Ints
+    target: Ints
+    born: Ints
+    deadline_us: Ints
+    node: Ints
+    ended_us: Ints
+    demand: Ints
+
+
+class _Request(NamedTuple):
+    """A recorded instance that has not ended yet; `position` its start's among the operations."""
+
+    seq: int
+    row: int
+    position: int
+    deadline_us: int
+
+
+class History:
+    """Folds a cloud's log, in order, into operations. Rows are used again once their request has ended."""
+
+    def __init__(self) -> None:
+        self.begin_us: int | None = None
+        self.flavors: dict[str, Ints] = {}
+        self.node_count = 0
+        self.row_count = VIRTUAL + 1
+        self._waiting: deque[Recorded] = deque()
+        self._operations = _columns([])
+        self._fresh: list[tuple[int, ...]] = []
+        self._ended: list[tuple[int, int]] = []
+        self._nodes: dict[str, int] = {}
+        self._live: dict[str, _Request] = {}
+        self._due: list[tuple[int, int, int]] = []
+        self._free_rows: list[int] = []
+
+    def used_resources(self) -> list[int]:
+        """The resource dimensions that some flavor asks for; the others never decide anything."""
+        return [r for r in range(_R) if any(demand[r] > 0 for demand in self.flavors.values())]
+
+    def extend(self, recorded: Iterable[Recorded]) -> None:
+        """Take the log's next events; `operations` folds them when their time has come."""
+        self._waiting.extend(recorded)
+
+    def operations(self, until_us: int) -> Operations:
+        """Everything that happened before `until_us`, which may not lie before that of an earlier call."""
+        while self._waiting and self._waiting[0].event.at_us < until_us:
+            item = self._waiting.popleft()
+            self._end_due(item.event.at_us)
+            self._fold(item.event, item.seq)
+        self._end_due(until_us - 1)
+        self._flush()
+        return self._operations
+
+    def opening(self, at_us: int) -> Cluster:
+        """The recorded state just before `at_us`: what ran then, on its recorded nodes."""
+        operations = self._operations
+        before = int(np.searchsorted(operations.at_us, at_us))
+        cluster = empty_cluster(self.node_count, self.row_count, _R)
+        for index in np.flatnonzero(operations.kind[:before] >= NODE_ADDED).tolist():
+            _change_node(cluster, operations, index)
+        started = (operations.node[:before] != NO_NODE) & (operations.ended_us[:before] >= at_us)
+        for index in np.flatnonzero(started).tolist():
+            _enter_row(cluster, operations, index)
+        return cluster
+
+    @singledispatchmethod
+    def _fold(self, event: object, seq: int) -> None:
+        raise TypeError(f"no fold for {type(event).__name__} (event {seq})")
+
+    @_fold.register
+    def _(self, event: CloudCreated, _seq: int) -> None:
+        self.begin_us = event.at_us
+
+    @_fold.register
+    def _(self, event: PolicyChanged, _seq: int) -> None:
+        """The replay runs under the policy that its forecaster was given."""
+
+    @_fold.register
+    def _(self, event: FlavorAdded, _seq: int) -> None:
+        self.flavors[event.flavor] = np.array(event.demand, np.int64)
+
+    @_fold.register
+    def _(self, event: NodeAdded, _seq: int) -> None:
+        self._nodes[event.node] = self.node_count
+        self.node_count += 1
+        self._add(event.at_us, NODE_ADDED, self._nodes[event.node], demand=[c or UNCOUNTED for c in event.capacity])
+
+    @_fold.register
+    def _(self, event: NodeOpened, _seq: int) -> None:
+        self._add(event.at_us, NODE_OPENED, self._nodes[event.node])
+
+    @_fold.register
+    def _(self, event: NodeDrained, _seq: int) -> None:
+        self._add(event.at_us, NODE_DRAINED, self._nodes[event.node])
+
+    @_fold.register
+    def _(self, event: NodeRemoved, _seq: int) -> None:
+        self._add(event.at_us, NODE_REMOVED, self._nodes[event.node])
+
+    @_fold.register
+    def _(self, event: InstanceStarted, seq: int) -> None:
+        self._live[event.instance_id] = self._start(event, seq, self._nodes[event.node])
+
+    @_fold.register
+    def _(self, event: InstanceRejected, seq: int) -> None:
+        if event.market is Market.SPOT:
+            return
+        request = self._start(event, seq, NO_NODE)
+        self._end_at(event.at_us + (event.lifetime_us or 0), request, event.at_us)
+
+    @_fold.register
+    def _(self, event: InstanceStopped, _seq: int) -> None:
+        request = self._live.pop(event.instance_id)
+        self._ended.append((request.position, event.at_us))
+        self._end(event.at_us, request.row)
+
+    @_fold.register
+    def _(self, event: InstanceEvicted, _seq: int) -> None:
+        request = self._live.pop(event.instance_id)
+        self._ended.append((request.position, event.at_us))
+        self._end_at(request.deadline_us, request, event.at_us)
+
+    def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
+        spot = event.market is Market.SPOT
+        row = self._take_row()
+        position = len(self._operations.at_us) + len(self._fresh)
+        deadline_us = event.at_us + (event.lifetime_us or 0) if spot else NEVER_US
+        demand = self.flavors[event.flavor].tolist()
+        self._add(event.at_us, START_SPOT if spot else START_ON_DEMAND, row, 2 * seq, deadline_us, node, demand)
+        return _Request(seq, row, position, deadline_us)
+
+    def _take_row(self) -> int:
+        if self._free_rows:
+            return self._free_rows.pop()
+        self.row_count += 1
+        return self.row_count - 1
+
+    def _end_at(self, end_us: int, request: _Request, now_us: int) -> None:
+        if end_us <= now_us:
+            self._end(now_us, request.row)
+        else:
+            heapq.heappush(self._due, (end_us, request.seq, request.row))
+
+    def _end_due(self, now_us: int) -> None:
+        while self._due and self._due[0][0] <= now_us:
+            end_us, _, row = heapq.heappop(self._due)
+            self._end(end_us, row)
+
+    def _end(self, at_us: int, row: int) -> None:
+        self._add(at_us, END, row)
+        self._free_rows.append(row)
+
+    def _add(
+        self,
+        at_us: int,
+        kind: int,
+        target: int,
+        born: int = 0,
+        deadline_us: int = NEVER_US,
+        node: int = NO_NODE,
+        demand: Iterable[int] = _NOTHING,
+    ) -> None:
+        self._fresh.append((at_us, kind, target, born, deadline_us, node, NEVER_US, *demand))
+
+    def _flush(self) -> None:
+        """Append the fresh operations to the columns, then note which recorded instances ended."""
+        if self._fresh:
+            fresh = _columns(self._fresh)
+            pairs = zip(self._operations, fresh, strict=True)
+            self._operations = Operations(*(np.concatenate(pair) for pair in pairs))
+        for index, at_us in self._ended:
+            self._operations.ended_us[index] = at_us
+        self._fresh, self._ended = [], []
+
+
+def counting_only(operations: Operations, resources: list[int]) -> Operations:
+    """The operations with these resource dimensions alone."""
+    return operations._replace(demand=np.ascontiguousarray(operations.demand[:, resources]))
+
+
+def _columns(rows: list[tuple[int, ...]]) -> Operations:
+    table = np.array(rows, np.int64).reshape(len(rows), len(Operations._fields) - 1 + _R)
+    numbers = [table[:, column].copy() for column in range(len(Operations._fields) - 1)]
+    return Operations._make([*numbers, table[:, -_R:].copy()])
+
+
+def _change_node(cluster: Cluster, operations: Operations, index: int) -> None:
+    node, kind = operations.target[index], operations.kind[index]
+    if kind == NODE_ADDED:
+        cluster.free[node] = operations.demand[index]
+    cluster.is_open[node] = kind in (NODE_ADDED, NODE_OPENED)
+
+
+def _enter_row(cluster: Cluster, operations: Operations, index: int) -> None:
+    row = int(operations.target[index])
+    cluster.demand[row] = operations.demand[index]
+    cluster.born[row] = operations.born[index]
+    cluster.deadline_us[row] = operations.deadline_us[index]
+    cluster.is_spot[row] = operations.kind[index] == START_SPOT
+    place(cluster, row, int(operations.node[index]))
