@@ -7,8 +7,8 @@ the schema a change would have broken, and `LogUnavailable`, after which it may 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import sqlalchemy
@@ -17,7 +17,7 @@ from alembic.config import Config
 from sqlalchemy import Row
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction, create_async_engine
 
 import migrations
 from app.domain.errors import LogUnavailable
@@ -47,9 +47,8 @@ class Session:
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
         """Run one statement, with psycopg's %(name)s places; its rows, or none."""
-        with _translated():
-            async with asyncio.timeout(self._timeout_s):
-                return await _execute(self._connection, sql, parameters)
+        async with _guarded(self._timeout_s):
+            return await _execute(self._connection, sql, parameters)
 
 
 class Database:
@@ -75,25 +74,46 @@ class Database:
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
         """Run one statement, which is a transaction by itself (one round trip); its rows, or none."""
-        with _translated():
-            async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
-                return await _execute(connection, sql, parameters)
+        async with _guarded(self.timeout_s), self._engine.connect() as connection:
+            return await _execute(connection, sql, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Several statements as one transaction: committed at the block's end, undone if it raises."""
-        with _translated():
-            async with self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="READ COMMITTED")
-                async with connection.begin():
-                    yield Session(connection, self.timeout_s)
+        async with self._connection() as connection:
+            transaction = await self._begin(connection)
+            try:
+                yield Session(connection, self.timeout_s)
+            except BaseException:
+                with suppress(LogUnavailable):
+                    await self._finish(transaction.rollback())
+                raise
+            await self._finish(transaction.commit())
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Session]:
         """Several statements on one connection, each a transaction by itself: for what belongs to a connection."""
-        with _translated():
-            async with self._engine.connect() as connection:
-                yield Session(connection, self.timeout_s)
+        async with self._connection() as connection:
+            yield Session(connection, self.timeout_s)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
+        async with _guarded(self.timeout_s):
+            connection = await self._engine.connect()
+        try:
+            yield connection
+        finally:
+            with suppress(LogUnavailable):
+                await self._finish(connection.close())
+
+    async def _begin(self, connection: AsyncConnection) -> AsyncTransaction:
+        async with _guarded(self.timeout_s):
+            await connection.execution_options(isolation_level="READ COMMITTED")
+            return await connection.begin()
+
+    async def _finish(self, step: Awaitable[None]) -> None:
+        async with _guarded(self.timeout_s):
+            await step
 
     async def close(self) -> None:
         """Close the connections that are not in use."""
@@ -138,6 +158,13 @@ def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
         "application_name": "tenure",
         "options": f"{url.query.get('options', '')} -c statement_timeout={limit_ms} -c timezone=UTC -c jit=off".strip(),
     }
+
+
+@asynccontextmanager
+async def _guarded(timeout_s: float) -> AsyncIterator[None]:
+    with _translated():
+        async with asyncio.timeout(timeout_s):
+            yield
 
 
 @contextmanager

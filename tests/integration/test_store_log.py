@@ -1,0 +1,205 @@
+"""The event log against a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import pytest
+
+from app.domain.errors import CloudExists
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+)
+from app.store.clouds import Clouds
+from app.store.codec import EVENT_KINDS, UnknownEvent, decode, encode, kind_of
+from app.store.database import Database
+from app.store.log import EventLog, InstanceTaken, SeqConflict
+
+pytestmark = pytest.mark.anyio
+
+_names = count(1)
+_POLICY = Policy(Guarantee.NONE, 0.1, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL, history_window_us=60)
+EVENTS: list[Event] = [
+    CloudCreated(0, _POLICY),
+    PolicyChanged(1, Policy()),
+    NodeAdded(2, "n1", Resources(32, 1024, 7)),
+    NodeDrained(3, "n1"),
+    NodeOpened(4, "n1"),
+    NodeRemoved(5, "n1"),
+    FlavorAdded(6, 'größe ☃ "quoted" \\ {a,b}', Resources(1, 2, 3)),
+    InstanceStarted(7, "s1", Market.SPOT, "f", "n1", 10**15, 1e-7, Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324)),
+    InstanceStarted(8, "d1", Market.ON_DEMAND, "f", "n1", None, None, None, ("s1", "s2")),
+    InstanceRejected(9, "s2", Market.SPOT, "f", Rejection.SLA_UNATTAINABLE, 5, 0.25, Basis(0)),
+    InstanceStopped(10, "d1"),
+    InstanceEvicted(11, "s1", EvictionReason.ON_DEMAND_START, 9),
+]
+
+
+def numbered(events: list[Event], first_seq: int = 1) -> list[Recorded]:
+    return [Recorded(seq, event) for seq, event in enumerate(events, first_seq)]
+
+
+def rejected(instance_id: str, at_us: int = 0) -> InstanceRejected:
+    return InstanceRejected(at_us, instance_id, Market.ON_DEMAND, "f", Rejection.NO_CAPACITY)
+
+
+@pytest.fixture
+def log(database: Database) -> EventLog:
+    return EventLog(database)
+
+
+@pytest.fixture
+async def cloud_id(database: Database) -> int:
+    return await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(0, _POLICY)))
+
+
+def test_every_event_has_a_kind_and_survives_encoding() -> None:
+    assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
+    for event in EVENTS:
+        assert decode(kind_of(event), 1, encode(event)) == event
+
+
+def test_kinds_and_fields_are_what_logs_already_hold() -> None:
+    assert decode("instance_stopped", 1, '{"at_us":5,"instance_id":"i"}') == InstanceStopped(5, "i")
+    assert decode("cloud_created", 1, '{"at_us":5,"policy":{}}') == CloudCreated(5, Policy())
+
+
+@pytest.mark.parametrize(("kind", "version"), [("instance_paused", 1), ("instance_started", 99)])
+def test_an_event_of_a_newer_version_is_refused(kind: str, version: int) -> None:
+    with pytest.raises(UnknownEvent, match=kind):
+        decode(kind, version, "{}")
+
+
+async def test_what_is_appended_is_read_back_equal(log: EventLog, cloud_id: int) -> None:
+    await log.append(cloud_id, numbered(EVENTS[1:], 2))
+    assert await log.tail(cloud_id, 0, 100) == numbered(EVENTS)
+    assert await log.tail(cloud_id, 3, 2) == numbered(EVENTS)[3:5]
+    assert await log.last_seq(cloud_id) == len(EVENTS)
+    assert await log.last_seq(cloud_id + 1000) == 0
+
+
+async def test_a_taken_seq_is_a_conflict_and_nothing_is_kept(log: EventLog, cloud_id: int) -> None:
+    await log.append(cloud_id, [Recorded(3, rejected("b"))])
+    with pytest.raises(SeqConflict):
+        await log.append(cloud_id, [Recorded(2, rejected("a")), Recorded(3, rejected("c"))])
+    assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == [1, 3]
+
+
+@pytest.mark.parametrize("again", [rejected("i"), InstanceStarted(0, "i", Market.ON_DEMAND, "f", "n")])
+async def test_an_instance_starts_once(log: EventLog, cloud_id: int, again: Event) -> None:
+    await log.append(cloud_id, [Recorded(2, rejected("i"))])
+    with pytest.raises(InstanceTaken):
+        await log.append(cloud_id, [Recorded(3, rejected("other")), Recorded(4, again)])
+    assert await log.last_seq(cloud_id) == 2
+
+
+async def test_an_instance_ends_once(log: EventLog, cloud_id: int) -> None:
+    await log.append(cloud_id, [Recorded(2, InstanceStopped(0, "i"))])
+    with pytest.raises(InstanceTaken):
+        await log.append(cloud_id, [Recorded(3, InstanceEvicted(0, "i", EvictionReason.NODE_REMOVED, 4))])
+
+
+async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> None:
+    batches = [numbered([rejected(f"{writer}-{i}") for i in range(20)], 2) for writer in "ab"]
+    results = await asyncio.gather(*(log.append(cloud_id, batch) for batch in batches), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["NoneType", "SeqConflict"]
+    assert await log.tail(cloud_id, 1, 100) == batches[results.index(None)]
+
+
+async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int, database: Database) -> None:
+    other = await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(7, _POLICY)))
+    await log.append(cloud_id, [Recorded(2, rejected("i"))])
+    await log.append(other, [Recorded(2, rejected("i", 8))])
+    assert await log.starts(other, ["i"]) == {"i": Recorded(2, rejected("i", 8))}
+
+
+async def test_starts_and_ends_are_found_by_instance(log: EventLog, cloud_id: int) -> None:
+    await log.append(cloud_id, numbered(EVENTS[1:], 2))
+    recorded = numbered(EVENTS)
+    assert await log.starts(cloud_id, ["s1", "s2", "nobody"]) == {"s1": recorded[7], "s2": recorded[9]}
+    assert await log.ends(cloud_id, ["s1", "d1", "s2"]) == {"d1": recorded[10], "s1": recorded[11]}
+    assert await log.starts(cloud_id, []) == {}
+
+
+async def test_started_page_goes_on_after_a_seq(log: EventLog, cloud_id: int) -> None:
+    await log.append(cloud_id, numbered(EVENTS[1:], 2))
+    recorded = numbered(EVENTS)
+    assert await log.started_page(cloud_id, 0, 2) == recorded[7:9]
+    assert await log.started_page(cloud_id, recorded[8].seq, 2) == recorded[9:10]
+    assert await log.started_page(cloud_id, 0, 10, Market.SPOT) == [recorded[7], recorded[9]]
+
+
+async def test_a_turn_commits_at_its_end(log: EventLog, cloud_id: int) -> None:
+    async with log.locked(cloud_id) as turn:
+        assert await turn.tail(0) == numbered(EVENTS[:1])
+        await turn.append(cloud_id, [Recorded(2, rejected("i"))])
+        assert await log.last_seq(cloud_id) == 1
+    assert await log.last_seq(cloud_id) == 2
+
+
+async def test_a_turn_that_raises_leaves_no_trace(log: EventLog, cloud_id: int) -> None:
+    async def change_my_mind() -> None:
+        async with log.locked(cloud_id) as turn:
+            await turn.append(cloud_id, [Recorded(2, rejected("i"))])
+            raise OSError("changed my mind")
+
+    with pytest.raises(OSError, match="changed my mind"):
+        await change_my_mind()
+    assert await log.last_seq(cloud_id) == 1
+
+
+async def test_a_conflict_inside_a_turn_is_a_conflict(log: EventLog, cloud_id: int) -> None:
+    async def come_second() -> None:
+        async with log.locked(cloud_id) as turn:
+            await log.append(cloud_id, [Recorded(2, rejected("first"))])
+            await turn.append(cloud_id, [Recorded(2, rejected("second"))])
+
+    with pytest.raises(SeqConflict):
+        await come_second()
+    assert await log.starts(cloud_id, ["second"]) == {}
+
+
+async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
+    async def write_next() -> None:
+        async with log.locked(cloud_id) as turn:
+            seq = (await turn.tail(0))[-1].seq + 1
+            await asyncio.sleep(0.001)
+            await turn.append(cloud_id, [Recorded(seq, rejected(f"i{seq}"))])
+
+    await asyncio.gather(*(write_next() for _ in range(8)))
+    assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == list(range(1, 10))
+
+
+async def test_a_cloud_name_is_taken_once(database: Database) -> None:
+    clouds = Clouds(database)
+    first = Recorded(1, CloudCreated(0, _POLICY))
+    cloud_id = await clouds.create("only", first)
+    with pytest.raises(CloudExists, match="only"):
+        await clouds.create("only", first)
+    assert await clouds.find("only") == cloud_id
+    assert await clouds.find("other") is None
+    assert (await clouds.list())["only"] == cloud_id
