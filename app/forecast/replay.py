@@ -13,7 +13,7 @@ from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, available_slots
 from app.forecast.history import VIRTUAL, Operations
-from app.forecast.worlds import COUNTER_COUNT, GAP_COUNT, NOW, Gaps, Run, Worlds, advance
+from app.forecast.worlds import COUNTER_COUNT, GAP_COUNT, NOW, YOUNGEST, Gaps, Run, Worlds, advance
 
 _FIRST_WORLDS = 16
 
@@ -40,6 +40,7 @@ class Replay:
         opening.deadline_us[VIRTUAL] = NEVER_US
         counters = np.zeros(COUNTER_COUNT, np.int64)
         counters[NOW] = start_us
+        counters[YOUNGEST] = opening.born.max()
         self._policy = policy
         self.run = Run(opening, _worlds(opening), _gaps(), counters, np.empty(len(opening.node_of), np.int64))
 

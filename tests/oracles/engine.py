@@ -1,0 +1,136 @@
+"""The engine in plain Python: lists, no arrays, no tricks; an independent reading of design/forecast.md, *Victims*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ENDLESS = 1 << 40
+
+
+@dataclass
+class NaiveNode:
+    name: str
+    capacity: tuple[int, ...]
+    is_open: bool = True
+
+
+@dataclass
+class NaiveInstance:
+    name: str
+    is_spot: bool
+    demand: tuple[int, ...]
+    born: float
+    deadline_us: int
+    node: NaiveNode
+
+
+@dataclass
+class NaiveCluster:
+    """Nodes in node order, instances in start order."""
+
+    nodes: list[NaiveNode] = field(default_factory=list)
+    instances: dict[str, NaiveInstance] = field(default_factory=dict)
+
+    def node(self, name: str) -> NaiveNode:
+        """The newest node of that name."""
+        return [node for node in self.nodes if node.name == name][-1]
+
+    def on(self, node: NaiveNode) -> list[NaiveInstance]:
+        return [instance for instance in self.instances.values() if instance.node is node]
+
+    def holds(self, node: NaiveNode, instances: list[NaiveInstance], demand: tuple[int, ...]) -> bool:
+        """Whether the node, with these instances on it, has room for one more."""
+        for r, capacity in enumerate(node.capacity):
+            used = sum(instance.demand[r] for instance in instances)
+            if capacity and used + demand[r] > capacity:
+                return False
+        return True
+
+    def first_fit(self, demand: tuple[int, ...]) -> NaiveNode | None:
+        return next((n for n in self.nodes if n.is_open and self.holds(n, self.on(n), demand)), None)
+
+    def slots(self, demand: tuple[int, ...]) -> int:
+        return sum(self.slots_on(node, demand) for node in self.nodes if node.is_open)
+
+    def slots_on(self, node: NaiveNode, demand: tuple[int, ...]) -> int:
+        """How often the demand fits in what is left, resource by resource."""
+        counts = [ENDLESS]
+        for r, capacity in enumerate(node.capacity):
+            if capacity and demand[r]:
+                counts.append((capacity - sum(i.demand[r] for i in self.on(node))) // demand[r])
+        return min(counts)
+
+    def youngest_first(self, node: NaiveNode | None, now_us: int) -> list[NaiveInstance]:
+        """Spot instances of a node (or of all open ones); overrunning ones come first."""
+        found = [i for i in self.instances.values() if i.is_spot and i.node.is_open and node in (None, i.node)]
+        return sorted(found, key=lambda i: youth(i, now_us), reverse=True)
+
+    def plan_yjf(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
+        plans = []
+        for position, node in enumerate(self.nodes):
+            victims = self.clear(node, demand, now_us) if node.is_open else None
+            if victims is not None:
+                oldest = min(youth(victim, now_us) for victim in victims)
+                plans.append(((oldest, -len(victims), -position), node, victims))
+        if not plans:
+            return None
+        _, node, victims = max(plans, key=lambda plan: plan[0])
+        return node, victims
+
+    def clear(self, node: NaiveNode, demand: tuple[int, ...], now_us: int) -> list[NaiveInstance] | None:
+        """The node's shortest youngest-first run that makes room, less those, oldest first, who are not needed."""
+        spot = self.youngest_first(node, now_us)
+        for length in range(1, len(spot) + 1):
+            victims = spot[:length]
+            if self.holds(node, [i for i in self.on(node) if i not in victims], demand):
+                return self.spare(node, victims, demand)
+        return None
+
+    def spare(self, node: NaiveNode, victims: list[NaiveInstance], demand: tuple[int, ...]) -> list[NaiveInstance]:
+        for candidate in reversed(list(victims)):
+            fewer = [victim for victim in victims if victim is not candidate]
+            if self.holds(node, [i for i in self.on(node) if i not in fewer], demand):
+                victims = fewer
+        return victims
+
+    def plan_global(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
+        """The seeds' rule: evict the youngest of the whole cloud until something fits."""
+        victims: list[NaiveInstance] = []
+        for instance in self.youngest_first(None, now_us):
+            victims.append(instance)
+            for node in self.nodes:
+                if node.is_open and self.holds(node, [i for i in self.on(node) if i not in victims], demand):
+                    return node, victims
+        return None
+
+    def place_on_demand(
+        self, demand: tuple[int, ...], now_us: int, policy: str
+    ) -> tuple[NaiveNode, list[NaiveInstance]] | None:
+        """The node and the victims, youngest first."""
+        node = self.first_fit(demand)
+        if node is not None:
+            return node, []
+        return self.plan_yjf(demand, now_us) if policy == "yjf" else self.plan_global(demand, now_us)
+
+    def start_on_demand(self, instance: NaiveInstance, now_us: int, policy: str) -> list[str] | None:
+        """Place it and evict its victims (their names are returned); None where it cannot be placed."""
+        plan = self.place_on_demand(instance.demand, now_us, policy)
+        if plan is None:
+            return None
+        instance.node, victims = plan
+        for victim in victims:
+            del self.instances[victim.name]
+        self.instances[instance.name] = instance
+        return [victim.name for victim in victims]
+
+    def start_spot(self, instance: NaiveInstance) -> bool:
+        node = self.first_fit(instance.demand)
+        if node is not None:
+            instance.node = node
+            self.instances[instance.name] = instance
+        return node is not None
+
+
+def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, float]:
+    """Greater is younger; an overrunning instance counts as younger than all others."""
+    return now_us > instance.deadline_us, instance.born

@@ -1,0 +1,110 @@
+"""Random small clouds with a random, valid log: whatever the decisions can produce."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.domain.errors import NodeNotEmpty
+from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
+from app.domain.requests import StartRequest
+from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud
+
+
+@dataclass
+class RandomCloud:
+    """Takes random steps; `log` is what came of them."""
+
+    random: Random
+    policy: Policy
+    memory: bool = True
+    commits: bool = True
+    cloud: Cloud = field(default_factory=Cloud)
+    log: list[Recorded] = field(default_factory=list)
+    now_us: int = 0
+    started: int = 0
+    nodes: int = 0
+    flavors: int = 0
+
+    def open(self) -> None:
+        self.now_us = self.random.choice([0, 1000])
+        self.apply([CloudCreated(self.now_us, self.policy)])
+        for _ in range(self.random.randint(1, 4)):
+            self.add_node()
+        for _ in range(self.random.randint(1, 3)):
+            self.add_flavor()
+
+    def apply(self, events: list[Event]) -> None:
+        self.log += [self.cloud.apply(event) for event in events]
+        if self.commits:
+            self.cloud.commit()
+
+    def step(self) -> None:
+        self.now_us += self.random.choice([0, 0, 1, 2, 5, 20])
+        choice = self.random.random()
+        if choice < 0.6:
+            self.start()
+        elif choice < 0.94:
+            self.stop()
+        elif choice < 0.97:
+            self.change_node()
+        else:
+            self.random.choice([self.add_node, self.add_flavor])()
+
+    def start(self) -> None:
+        market = self.random.choice([Market.SPOT, Market.ON_DEMAND])
+        lifetime_us = self.random.choice([0, 1, 3, 10, 40, 100, 400])
+        if market is Market.ON_DEMAND and self.random.random() < 0.3:
+            lifetime_us = None
+        self.started += 1
+        flavor = self.random.choice(list(self.cloud.flavors))
+        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us)
+        self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
+
+    def stop(self) -> None:
+        if self.cloud.running:
+            name = self.random.choice(list(self.cloud.running))
+            self.apply(list(decide_stop(self.cloud, name, self.now_us)))
+
+    def add_node(self) -> None:
+        self.nodes += 1
+        memory = self.random.choice([0, 8, 16]) if self.memory else 0
+        self.apply([NodeAdded(self.now_us, f"n{self.nodes}", Resources(self.random.randint(2, 8), memory))])
+
+    def add_flavor(self) -> None:
+        self.flavors += 1
+        memory = self.random.choice([0, 1, 4]) if self.memory else 0
+        demand = Resources(self.random.randint(1, 5), memory)
+        self.apply([FlavorAdded(self.now_us, f"f{self.flavors}", demand)])
+
+    def change_node(self) -> None:
+        nodes = [node for node in self.cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+        if not nodes:
+            return
+        node = self.random.choice(nodes)
+        if node.status is NodeStatus.DRAINED and self.random.random() < 0.5:
+            self.apply([NodeOpened(self.now_us, node.name)])
+        elif node.status is NodeStatus.OPEN and self.random.random() < 0.5:
+            self.apply([NodeDrained(self.now_us, node.name)])
+        else:
+            self.remove_node(node.name)
+
+    def remove_node(self, name: str) -> None:
+        """Removes it, and now and then adds another one of the same name."""
+        try:
+            self.apply(list(decide_node_removal(self.cloud, name, self.now_us)))
+        except NodeNotEmpty:
+            return
+        if self.random.random() < 0.5:
+            self.apply([NodeAdded(self.now_us, name, Resources(4))])
+
+
+def random_log(seed: int, steps: int, eviction_policy: EvictionPolicy, *, memory: bool = True) -> list[Recorded]:
+    policy = Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy)
+    cloud = RandomCloud(Random(seed), policy, memory)
+    cloud.open()
+    for _ in range(steps):
+        cloud.step()
+    return cloud.log

@@ -1,0 +1,176 @@
+"""The replay in plain Python: for every sample the naive engine runs the whole history anew, from a deep copy on.
+
+An independent reading of the rules: the history is cut and sorted as a whole, never continued, and nothing is merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+from app.domain.events import (
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    Recorded,
+)
+from app.domain.values import Market, Policy
+from oracles.engine import NaiveCluster, NaiveInstance, NaiveNode
+
+VIRTUAL = "virtual"
+FOREVER = 1 << 62
+
+
+@dataclass
+class NaiveOperation:
+    """`act(cluster)` changes a naive cluster and returns the names that were evicted. Sorted by time and rank."""
+
+    at_us: int
+    rank: tuple[int, float]
+    act: Callable[[NaiveCluster], list[str]]
+
+
+@dataclass
+class NaiveHistory:
+    """The log's part before `until_us`."""
+
+    log: list[Recorded]
+    policy: Policy
+    until_us: int
+
+    def __post_init__(self) -> None:
+        self.log = [item for item in self.log if item.event.at_us < self.until_us]
+        self.flavors = {i.event.flavor: tuple(i.event.demand) for i in self.log if isinstance(i.event, FlavorAdded)}
+        self.starts = {
+            i.event.instance_id: i for i in self.log if isinstance(i.event, InstanceStarted | InstanceRejected)
+        }
+
+    def operations(self) -> list[NaiveOperation]:
+        found = [operation for item in self.log for operation in self.read(item)]
+        found.sort(key=lambda operation: (operation.at_us, operation.rank))
+        return [operation for operation in found if operation.at_us < self.until_us]
+
+    def read(self, item: Recorded) -> list[NaiveOperation]:
+        event, here = item.event, (1, float(item.seq))
+        match event:
+            case InstanceStarted():
+                return [NaiveOperation(event.at_us, here, self.start(item))]
+            case InstanceRejected(market=Market.ON_DEMAND):
+                end_us = event.at_us + (event.lifetime_us or 0)
+                rank = (0, float(item.seq)) if end_us > event.at_us else (1, item.seq + 0.5)
+                start = NaiveOperation(event.at_us, here, self.start(item))
+                return [start, NaiveOperation(end_us, rank, end(event.instance_id))]
+            case InstanceStopped():
+                return [NaiveOperation(event.at_us, here, end(event.instance_id))]
+            case InstanceEvicted():
+                start = self.starts[event.instance_id]
+                end_us = max(start.event.at_us + start.event.lifetime_us, event.at_us)
+                rank = (0, float(start.seq)) if end_us > event.at_us else here
+                return [NaiveOperation(end_us, rank, end(event.instance_id))]
+            case NodeAdded():
+                return [NaiveOperation(event.at_us, here, add_node(event))]
+            case NodeDrained() | NodeOpened() | NodeRemoved():
+                return [NaiveOperation(event.at_us, here, change_node(event))]
+        return []
+
+    def instance(self, item: Recorded) -> NaiveInstance:
+        event = item.event
+        is_spot = event.market is Market.SPOT
+        deadline_us = event.at_us + event.lifetime_us if is_spot else FOREVER
+        nowhere = NaiveNode("nowhere", ())
+        return NaiveInstance(event.instance_id, is_spot, self.flavors[event.flavor], item.seq, deadline_us, nowhere)
+
+    def start(self, item: Recorded) -> Callable[[NaiveCluster], list[str]]:
+        def act(cluster: NaiveCluster) -> list[str]:
+            instance = self.instance(item)
+            if instance.is_spot:
+                cluster.start_spot(instance)
+                return []
+            return cluster.start_on_demand(instance, item.event.at_us, self.policy.eviction_policy.value) or []
+
+        return act
+
+    def opening(self, start_us: int) -> NaiveCluster:
+        """What the log says was so just before `start_us`."""
+        cluster = NaiveCluster()
+        for item in self.log:
+            event = item.event
+            if event.at_us >= start_us:
+                break
+            match event:
+                case NodeAdded():
+                    add_node(event)(cluster)
+                case NodeDrained() | NodeOpened() | NodeRemoved():
+                    change_node(event)(cluster)
+                case InstanceStarted():
+                    instance = self.instance(item)
+                    instance.node = cluster.node(event.node)
+                    cluster.instances[instance.name] = instance
+                case InstanceStopped() | InstanceEvicted():
+                    del cluster.instances[event.instance_id]
+        return cluster
+
+    def sample(self, flavor: str, at_us: int, start_us: int) -> tuple[int, int, bool] | None:
+        """(available slots, lasted, was evicted) of a virtual instance injected at `at_us`; None where it cannot be."""
+        cluster = deepcopy(self.opening(start_us))
+        born, rest = 0.0, []
+        for operation in self.operations():
+            if start_us <= operation.at_us <= at_us:
+                operation.act(cluster)
+            if operation.at_us > at_us:
+                rest.append(operation)
+            elif operation.rank[0] == 1:
+                born = max(born, operation.rank[1])
+        slots = cluster.slots(self.flavors[flavor])
+        virtual = NaiveInstance(VIRTUAL, True, self.flavors[flavor], born + 0.75, FOREVER, NaiveNode("nowhere", ()))
+        if not cluster.start_spot(virtual):
+            return None
+        return slots, *self.fate(cluster, rest, at_us)
+
+    def fate(self, cluster: NaiveCluster, rest: list[NaiveOperation], at_us: int) -> tuple[int, bool]:
+        horizon_us = min(self.until_us, at_us + self.policy.horizon_us)
+        for operation in rest:
+            if operation.at_us > horizon_us:
+                break
+            if VIRTUAL in operation.act(cluster):
+                return operation.at_us - at_us, True
+        return horizon_us - at_us, False
+
+
+def end(name: str) -> Callable[[NaiveCluster], list[str]]:
+    def act(cluster: NaiveCluster) -> list[str]:
+        cluster.instances.pop(name, None)
+        return []
+
+    return act
+
+
+def add_node(event: NodeAdded) -> Callable[[NaiveCluster], list[str]]:
+    def act(cluster: NaiveCluster) -> list[str]:
+        cluster.nodes.append(NaiveNode(event.node, tuple(event.capacity)))
+        return []
+
+    return act
+
+
+def change_node(event: NodeDrained | NodeOpened | NodeRemoved) -> Callable[[NaiveCluster], list[str]]:
+    """Drained and removed nodes take no placements; a removed one loses its spot instances."""
+
+    def act(cluster: NaiveCluster) -> list[str]:
+        node = cluster.node(event.node)
+        node.is_open = isinstance(event, NodeOpened)
+        if not isinstance(event, NodeRemoved):
+            return []
+        evicted = [i.name for i in cluster.on(node) if i.is_spot]
+        for name in evicted:
+            del cluster.instances[name]
+        return evicted
+
+    return act

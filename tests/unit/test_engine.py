@@ -1,0 +1,170 @@
+"""The compiled engine against its naive twin, decision by decision and state by state."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from oracles.engine import NaiveCluster
+from oracles.histories import RandomCloud, random_log
+from oracles.replay import NaiveHistory
+
+from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained
+from app.domain.requests import StartRequest
+from app.domain.values import EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.engine.cloud import Cloud
+
+POLICIES = list(EvictionPolicy)
+
+
+def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy:
+    return Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy)
+
+
+@pytest.mark.parametrize("eviction_policy", POLICIES)
+@pytest.mark.parametrize("seed", range(40))
+def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy) -> None:
+    world = RandomCloud(Random(seed), small_policy(eviction_policy))
+    world.open()
+    for _ in range(250):
+        world.step()
+        naive = naive_state(world)
+        assert_same_state(world.cloud, naive)
+        assert_same_decisions(world.cloud, naive, world.now_us + Random(seed).choice([0, 1, 30]), eviction_policy)
+
+
+def naive_state(world: RandomCloud) -> NaiveCluster:
+    return NaiveHistory(world.log, world.policy, world.now_us + 1).opening(world.now_us + 1)
+
+
+def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
+    placed = {name: (running.node, running.seq) for name, running in cloud.running.items()}
+    assert placed == {name: (instance.node.name, instance.born) for name, instance in naive.instances.items()}
+    for node in cloud.nodes.values():
+        used = [i.demand for i in naive.instances.values() if i.node is naive.nodes[node.index]]
+        left = [c - sum(demand[r] for demand in used) if c else 0 for r, c in enumerate(node.capacity)]
+        assert list(cloud.free(node.name)) == left
+        assert min(left) >= 0
+
+
+def assert_same_decisions(cloud: Cloud, naive: NaiveCluster, now_us: int, policy: EvictionPolicy) -> None:
+    for flavor in cloud.flavors.values():
+        demand = tuple(flavor.resources)
+        fit = naive.first_fit(demand)
+        assert cloud.first_fit(flavor.name) == (fit and fit.name)
+        assert cloud.available_slots(flavor.name) == naive.slots(demand)
+        plan = naive.place_on_demand(demand, now_us, policy.value)
+        found = (plan[0].name, tuple(victim.name for victim in plan[1])) if plan else (None, ())
+        assert cloud.place_on_demand(flavor.name, now_us) == found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rollback_leaves_no_trace(seed: int) -> None:
+    random = Random(seed)
+    world = RandomCloud(random, small_policy())
+    world.open()
+    for _ in range(30):
+        world.step()
+        before, decisions = world.cloud.digest(), decided(world.cloud, world.now_us)
+        log = list(world.log)
+        world.commits = False
+        for _ in range(random.randint(1, 100)):
+            world.step()
+        world.cloud.rollback()
+        world.commits = True
+        world.log, world.now_us = log, world.cloud.at_us
+        assert world.cloud.digest() == before
+        assert decided(world.cloud, world.now_us) == decisions
+
+
+def decided(cloud: Cloud, now_us: int) -> list[object]:
+    """What the next start of each flavor would get."""
+    flavors = cloud.flavors
+    return [(f, cloud.available_slots(f), cloud.first_fit(f), cloud.place_on_demand(f, now_us)) for f in flavors]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_folds_of_one_log_are_equal(seed: int) -> None:
+    log = random_log(seed, 300, EvictionPolicy.YJF)
+    clouds = [Cloud(), Cloud()]
+    for recorded in log:
+        clouds[0].apply_recorded([recorded])
+    clouds[1].apply_recorded(log)
+    assert clouds[0].digest() == clouds[1].digest()
+    assert decided(clouds[0], log[-1].event.at_us) == decided(clouds[1], log[-1].event.at_us)
+
+
+def cloud_of(capacity: Resources, *demands: Resources, policy: Policy | None = None) -> Cloud:
+    """One node, and flavors f0, f1, ..."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(0, policy or small_policy()))
+    cloud.apply(NodeAdded(0, "n0", capacity))
+    for index, demand in enumerate(demands):
+        cloud.apply(FlavorAdded(0, f"f{index}", demand))
+    return cloud
+
+
+def start(cloud: Cloud, name: str, market: Market, flavor: str = "f0", at_us: int = 0, lifetime_us: int = 100) -> list:
+    events = decide_start(cloud, StartRequest(name, market, flavor, lifetime_us), at_us, None)
+    return [cloud.apply(event).event for event in events]
+
+
+def test_rows_grow_beyond_the_first_ones() -> None:
+    cloud = cloud_of(Resources(300), Resources(1), Resources(300))
+    for index in range(300):
+        start(cloud, f"s{index}", Market.SPOT)
+    assert cloud.available_slots("f0") == 0
+    events = start(cloud, "big", Market.ON_DEMAND, "f1")
+    assert events[-1].victims == tuple(f"s{index}" for index in reversed(range(300)))
+    cloud.rollback()
+    assert cloud.seq == 0
+    assert not cloud.running
+
+
+def test_who_is_not_needed_is_spared_oldest_first() -> None:
+    cloud = cloud_of(Resources(8), Resources(4), Resources(1), Resources(3))
+    start(cloud, "old", Market.SPOT, "f0")
+    start(cloud, "small", Market.SPOT, "f1")
+    start(cloud, "young", Market.SPOT, "f2")
+    # Youngest first, 3 + 1 cores make room for 4; neither can be spared. For 3, the youngest alone will do.
+    assert cloud.place_on_demand("f0", 0) == ("n0", ("young", "small"))
+    assert cloud.place_on_demand("f2", 0) == ("n0", ("young",))
+
+
+def test_overrunning_instances_go_before_younger_ones() -> None:
+    cloud = cloud_of(Resources(2), Resources(1))
+    start(cloud, "overrunning", Market.SPOT, lifetime_us=10)
+    start(cloud, "young", Market.SPOT, lifetime_us=1000)
+    assert cloud.place_on_demand("f0", 10) == ("n0", ("young",))
+    assert cloud.place_on_demand("f0", 11) == ("n0", ("overrunning",))
+
+
+def test_an_uncounted_resource_never_refuses() -> None:
+    cloud = cloud_of(Resources(4, 0), Resources(1, 1 << 30))
+    assert cloud.available_slots("f0") == 4
+
+
+def test_a_drained_node_takes_nothing_and_gives_nothing_up() -> None:
+    cloud = cloud_of(Resources(2), Resources(1))
+    start(cloud, "s", Market.SPOT)
+    cloud.apply(NodeDrained(0, "n0"))
+    assert cloud.available_slots("f0") == 0
+    assert isinstance(start(cloud, "o", Market.ON_DEMAND)[-1], InstanceRejected)
+    assert "s" in cloud.running
+
+
+def test_removing_a_node_evicts_its_spot_instances_youngest_first() -> None:
+    cloud = cloud_of(Resources(2), Resources(1))
+    start(cloud, "a", Market.SPOT)
+    start(cloud, "b", Market.SPOT)
+    events = decide_node_removal(cloud, "n0", 5)
+    assert [event.instance_id for event in events[:-1]] == ["b", "a"]
+    assert {event.cause_seq for event in events[:-1]} == {cloud.seq + 3}
+
+
+def test_stopping_twice_changes_nothing() -> None:
+    cloud = cloud_of(Resources(1), Resources(1))
+    start(cloud, "a", Market.SPOT)
+    cloud.apply(decide_stop(cloud, "a", 1)[0])
+    assert decide_stop(cloud, "a", 2) == []

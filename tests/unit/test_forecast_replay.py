@@ -1,0 +1,117 @@
+"""The merged worlds against the fork-per-sample oracle; continuation; the history window; executors."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from oracles.histories import random_log
+from oracles.replay import NaiveHistory
+
+from app.domain.events import Recorded
+from app.domain.values import EvictionPolicy, Guarantee, Policy
+from app.forecast.compute import Forecaster
+from app.forecast.history import History, counting_only
+from app.forecast.replay import Replay
+from app.forecast.table import QuantileTable
+from app.forecast.worlds import FORK_COUNT, MOST_WORLDS
+
+POLICIES = list(EvictionPolicy)
+Sample = tuple[int, int, bool]
+
+
+def compiled_samples(
+    log: list[Recorded], flavor: str, policy: Policy, start_us: int, until_us: int, times: list[int]
+) -> tuple[list[Sample], Replay]:
+    history = History()
+    history.extend(log)
+    operations = history.operations(until_us)
+    used = history.used_resources()
+    opening = history.opening(start_us)
+    opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
+    replay = Replay(opening, start_us, history.flavors[flavor][used], policy)
+    rest = counting_only(operations, used)
+    rest = type(rest)(*(column[operations.at_us >= start_us] for column in rest))
+    replay.advance(rest, history.node_count, history.row_count)
+    found = replay.samples(until_us, np.array(times, np.int64))
+    return list(zip(*(column.tolist() for column in found), strict=True)), replay
+
+
+@pytest.mark.parametrize("eviction_policy", POLICIES)
+@pytest.mark.parametrize("seed", range(40))
+def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy) -> None:
+    random = Random(seed)
+    log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0)
+    begin_us, last_us = log[0].event.at_us, log[-1].event.at_us
+    policy = Policy(eviction_policy=eviction_policy, horizon_us=random.choice([20, 100, 10_000]))
+    until_us = random.choice([last_us + 1, last_us + 50, (begin_us + last_us) // 2 + 1])
+    start_us = random.choice([begin_us, (begin_us + until_us) // 2])
+    naive = NaiveHistory(log, policy, until_us)
+    times = sorted({random.randrange(start_us, until_us) for _ in range(40)} | {start_us, until_us - 1})
+    for flavor in naive.flavors:
+        expected = [found for at_us in times if (found := naive.sample(flavor, at_us, start_us)) is not None]
+        assert compiled_samples(log, flavor, policy, start_us, until_us, times)[0] == expected
+
+
+def test_worlds_are_merged() -> None:
+    log = random_log(3, 400, EvictionPolicy.YJF)
+    until_us = log[-1].event.at_us
+    _, replay = compiled_samples(log, "f1", Policy(), log[0].event.at_us, until_us, [])
+    assert replay.run.counters[FORK_COUNT] > 3 * replay.run.counters[MOST_WORLDS] > 0
+
+
+def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy:
+    return Policy(
+        guarantee=Guarantee.PER_INSTANCE, eviction_policy=eviction_policy, horizon_us=500, sample_count=300, seed=7
+    )
+
+
+def fresh_table(log: list[Recorded], policy: Policy, until_us: int, **how: object) -> QuantileTable:
+    forecaster = Forecaster(policy)
+    forecaster.extend(log)
+    return forecaster.publish(until_us, 1, len(log), **how)
+
+
+@pytest.mark.parametrize("window_us", [None, 150])
+@pytest.mark.parametrize("seed", range(8))
+def test_an_epoch_does_not_depend_on_earlier_epochs(seed: int, window_us: int | None) -> None:
+    """Continued epoch by epoch (the log grows new nodes, flavors and resources) or computed anew: the same bits."""
+    log = random_log(seed, 200, EvictionPolicy.YJF)
+    policy = replace(small_policy(), history_window_us=window_us)
+    grown, given = Forecaster(policy), 0
+    last_us = log[-1].event.at_us
+    for until_us in range(log[0].event.at_us, last_us + 100, 60):
+        known = sum(item.event.at_us < until_us for item in log)
+        grown.extend(log[given:known])
+        given = known
+        table = grown.publish(until_us, 1, known)
+        assert table.to_bytes() == fresh_table(log[:known], policy, until_us).to_bytes()
+        # What happens at the due time or later is not part of the epoch.
+        assert table.to_bytes() == fresh_table(log, policy, until_us).to_bytes()
+
+
+def test_an_executor_changes_nothing() -> None:
+    log = random_log(1, 300, EvictionPolicy.YJF)
+    until_us = log[-1].event.at_us
+    told: list[tuple[int, int]] = []
+    with ThreadPoolExecutor(2) as executor:
+        table = fresh_table(log, small_policy(), until_us, executor=executor, progress=lambda *done: told.append(done))
+    assert table.to_bytes() == fresh_table(log, small_policy(), until_us).to_bytes()
+    assert told == [(done, len(table.flavors)) for done in range(1, len(table.flavors) + 1)]
+
+
+def test_the_seed_chooses_the_samples() -> None:
+    log = random_log(1, 300, EvictionPolicy.YJF)
+    until_us = log[-1].event.at_us
+    tables = [fresh_table(log, replace(small_policy(), seed=seed), until_us).to_bytes() for seed in (1, 1, 2)]
+    assert tables[0] == tables[1] != tables[2]
+
+
+def test_without_history_there_is_an_empty_table() -> None:
+    log = random_log(1, 10, EvictionPolicy.YJF)
+    assert fresh_table([], small_policy(), 5).flavors == ()
+    assert fresh_table(log, small_policy(), log[0].event.at_us).flavors == ()
+    assert fresh_table(log, small_policy(), log[0].event.at_us).lifetime_us("f1", 1, 0.5) is None
