@@ -150,6 +150,10 @@ class Cloud:
         left = self.cluster.free[found.index].tolist()
         return Resources(*(room if counted else 0 for room, counted in zip(left, found.capacity, strict=True)))
 
+    def node_order(self) -> tuple[str, ...]:
+        """The names of all nodes ever added, in node order; one that was removed and added again stands there twice."""
+        return tuple(self._node_names)
+
     def digest(self) -> str:
         """A hash of everything that a later decision could depend on."""
         facts = (
@@ -158,7 +162,7 @@ class Cloud:
             self.created_us,
             self.policy,
             self.counts,
-            [(node, self.free(node.name)) for node in self.nodes.values()],
+            [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)],
             [(flavor.name, flavor.resources) for flavor in self.flavors.values()],
             [replace(running, row=0) for running in sorted(self.running.values(), key=lambda r: r.seq)],
         )

@@ -24,7 +24,8 @@ from app.domain.errors import LogUnavailable
 from app.store.lockids import MIGRATION_LOCK
 
 Parameters = Mapping[str, object]
-Rows = Sequence[Row[*tuple[Any, ...]]]
+AnyRow = Row[*tuple[Any, ...]]
+Rows = Sequence[AnyRow]
 
 _DRIVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _UNAVAILABLE = (OperationalError, InterfaceError, InternalError, sqlalchemy.exc.TimeoutError, TimeoutError, OSError)

@@ -13,6 +13,7 @@ def _number(name: str) -> int:
 
 
 MIGRATION_LOCK: LockId = (_number("migration"), 0)
+TOKEN_LOCK: LockId = (_number("token"), 0)
 _LOG = _number("log")
 _FORECAST = _number("forecast")
 

@@ -77,7 +77,6 @@ quantile_table = Table(
     Column("epoch", Integer, primary_key=True, autoincrement=False),
     Column("epoch_us", BigInteger, nullable=False),
     Column("seq", BigInteger, nullable=False),
-    Column("policy", JSONB, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("computed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Column("wall_s", Double, nullable=False),

@@ -60,7 +60,6 @@ _STATEMENTS = (
         epoch integer NOT NULL,
         epoch_us bigint NOT NULL,
         seq bigint NOT NULL,
-        policy jsonb NOT NULL,
         data bytea NOT NULL,
         computed_at timestamptz NOT NULL DEFAULT now(),
         wall_s double precision NOT NULL,

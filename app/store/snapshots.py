@@ -1,0 +1,134 @@
+"""Snapshots of a cloud's state, so that starting up need not fold the whole log.
+
+A snapshot is never trusted further than its digest: one that this version cannot read, or that does not give the state
+it was taken of, counts as none, and the log is folded from its start.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+
+import msgspec
+
+from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, NodeDrained, NodeRemoved
+from app.domain.values import NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud, Counts, Node, Running
+from app.store.database import Database
+
+logger = logging.getLogger(__name__)
+
+_VERSION = 1
+_SAVE = """
+INSERT INTO snapshot (cloud_id, seq, version, digest, data)
+VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
+ON CONFLICT (cloud_id) DO UPDATE
+SET seq = EXCLUDED.seq, version = EXCLUDED.version, digest = EXCLUDED.digest, data = EXCLUDED.data, taken_at = now()
+WHERE snapshot.seq <= EXCLUDED.seq
+"""
+
+
+class _Snapshot(msgspec.Struct, array_like=True):
+    """The facts that a state is rebuilt from; `nodes` by name, `node_order` as `Cloud.node_order`."""
+
+    seq: int
+    at_us: int
+    created_us: int
+    policy: Policy
+    counts: Counts
+    node_order: tuple[str, ...]
+    nodes: dict[str, Node]
+    flavors: list[tuple[str, Resources]]
+    running: list[Running]
+
+
+_DECODER = msgspec.msgpack.Decoder(_Snapshot)
+
+
+class Snapshots:
+    """The newest snapshot of each cloud."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, cloud_id: int, cloud: Cloud) -> None:
+        """Keep the state as it is now, unless a newer snapshot is there."""
+        parameters = {
+            "cloud_id": cloud_id,
+            "seq": cloud.seq,
+            "version": _VERSION,
+            "digest": cloud.digest(),
+            "data": encode_cloud(cloud),
+        }
+        await self._database.execute(_SAVE, parameters)
+
+    async def load(self, cloud_id: int) -> Cloud | None:
+        """The state of the newest snapshot, or None where there is none that can be used."""
+        rows = await self._database.execute(
+            "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
+        )
+        if not rows or rows[0].version != _VERSION:
+            return None
+        cloud = decode_cloud(rows[0].data)
+        if cloud is None or cloud.digest() != rows[0].digest:
+            logger.warning("cloud %d: the snapshot is not what was saved; the log is folded from its start", cloud_id)
+            return None
+        return cloud
+
+    async def newest_seq(self, cloud_id: int) -> int | None:
+        """The log position of the newest snapshot that this version can read, or None."""
+        rows = await self._database.execute(
+            "SELECT seq FROM snapshot WHERE cloud_id = %(cloud_id)s AND version = %(version)s",
+            {"cloud_id": cloud_id, "version": _VERSION},
+        )
+        return int(rows[0].seq) if rows else None
+
+
+def encode_cloud(cloud: Cloud) -> bytes:
+    """The state's facts, compressed. What was applied but not committed must not be in it."""
+    snapshot = _Snapshot(
+        cloud.seq,
+        cloud.at_us,
+        cloud.created_us,
+        cloud.policy,
+        cloud.counts,
+        cloud.node_order(),
+        cloud.nodes,
+        [(flavor.name, flavor.resources) for flavor in cloud.flavors.values()],
+        sorted(cloud.running.values(), key=lambda running: running.seq),
+    )
+    return zlib.compress(msgspec.msgpack.encode(snapshot), 1)
+
+
+def decode_cloud(data: bytes) -> Cloud | None:
+    """The state of `encode_cloud`, or None where the bytes are no such state."""
+    try:
+        snapshot = _DECODER.decode(zlib.decompress(data))
+    except (zlib.error, msgspec.DecodeError):
+        return None
+    return _rebuilt(snapshot)
+
+
+def _rebuilt(snapshot: _Snapshot) -> Cloud:
+    cloud = Cloud()
+    at_us = snapshot.created_us
+    cloud.apply(CloudCreated(at_us, snapshot.policy))
+    for name, resources in snapshot.flavors:
+        cloud.apply(FlavorAdded(at_us, name, resources))
+    for index, name in enumerate(snapshot.node_order):
+        _add_node(cloud, index, snapshot.nodes[name], at_us)
+    for running in snapshot.running:
+        cloud.restore_running(running)
+    cloud.seq, cloud.at_us, cloud.counts = snapshot.seq, snapshot.at_us, snapshot.counts
+    cloud.commit()
+    return cloud
+
+
+def _add_node(cloud: Cloud, index: int, node: Node, at_us: int) -> None:
+    """Enter what stands at this place in node order: the node, or an earlier one of its name that was removed."""
+    status = node.status if node.index == index else NodeStatus.REMOVED
+    cloud.apply(NodeAdded(at_us, node.name, node.capacity))
+    if status is NodeStatus.DRAINED:
+        cloud.apply(NodeDrained(at_us, node.name))
+    elif status is NodeStatus.REMOVED:
+        cloud.apply(NodeRemoved(at_us, node.name))

@@ -1,0 +1,87 @@
+"""Published quantile tables: written once under their epoch, announced to every process, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.forecast.table import QuantileTable
+from app.store.database import ConstraintBroken, Database
+from app.store.notices import TablePublished, announce
+
+_INSERT = """
+INSERT INTO quantile_table (cloud_id, epoch, epoch_us, seq, data, wall_s)
+VALUES (%(cloud_id)s, %(epoch)s, %(epoch_us)s, %(seq)s, %(data)s, %(wall_s)s)
+"""
+_SUMMARY = "SELECT epoch, epoch_us, seq, computed_at, wall_s FROM quantile_table WHERE cloud_id = %(cloud_id)s"
+_WHOLE = "SELECT epoch, epoch_us, seq, computed_at, wall_s, data FROM quantile_table WHERE cloud_id = %(cloud_id)s"
+
+
+class EpochTaken(Exception):
+    """Another worker has published a table of this epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """A published table without its curves. `epoch_us`: the end of its history; `seq`: its log position."""
+
+    epoch: int
+    epoch_us: int
+    seq: int
+    computed_at: datetime
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable(TableSummary):
+    """A published table as it is stored."""
+
+    data: bytes
+
+    def decode(self) -> QuantileTable:
+        """The table; takes a while where there are many samples."""
+        return QuantileTable.from_bytes(self.data, epoch=self.epoch, epoch_us=self.epoch_us, seq=self.seq)
+
+
+class Tables:
+    """The published tables of all clouds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def publish(self, cloud_id: int, table: QuantileTable, *, wall_s: float) -> None:
+        """Store the table and announce it to every process. EpochTaken where its epoch is published already."""
+        parameters = {
+            "cloud_id": cloud_id,
+            "epoch": table.epoch,
+            "epoch_us": table.epoch_us,
+            "seq": table.seq,
+            "data": table.to_bytes(),
+            "wall_s": wall_s,
+        }
+        try:
+            async with self._database.transaction() as session:
+                await session.execute(_INSERT, parameters)
+                await announce(session, TablePublished(cloud_id, table.epoch))
+        except ConstraintBroken as broken:
+            if broken.name != "quantile_table_pkey":
+                raise
+            raise EpochTaken(f"epoch {table.epoch} of cloud {cloud_id} is published") from broken
+
+    async def newest(self, cloud_id: int) -> StoredTable | None:
+        """The cloud's newest table, or None before the first."""
+        rows = await self._database.execute(f"{_WHOLE} ORDER BY epoch DESC LIMIT 1", {"cloud_id": cloud_id})
+        return StoredTable(*rows[0]) if rows else None
+
+    async def get(self, cloud_id: int, epoch: int) -> StoredTable | None:
+        """The table of an epoch, or None."""
+        rows = await self._database.execute(f"{_WHOLE} AND epoch = %(epoch)s", {"cloud_id": cloud_id, "epoch": epoch})
+        return StoredTable(*rows[0]) if rows else None
+
+    async def page(self, cloud_id: int, limit: int, before_epoch: int | None = None) -> list[TableSummary]:
+        """The newest tables before an epoch, newest first, at most `limit`."""
+        rows = await self._database.execute(
+            f"{_SUMMARY} AND (%(before)s::int IS NULL OR epoch < %(before)s) ORDER BY epoch DESC LIMIT %(limit)s",
+            {"cloud_id": cloud_id, "before": before_epoch, "limit": limit},
+        )
+        return [TableSummary(*row) for row in rows]

@@ -1,0 +1,230 @@
+"""Tables, runs, notices, locks and tokens against a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import numpy as np
+import pytest
+
+from app.domain.events import CloudCreated, Recorded
+from app.domain.values import Policy
+from app.forecast.survival import Bucket
+from app.forecast.table import QuantileTable, make_curve
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
+from app.store.locks import Locks
+from app.store.notices import Notice, Resync, RunRequested, TablePublished, listen
+from app.store.runs import RunCause, Runs, RunStatus
+from app.store.tables import EpochTaken, Tables, TableSummary
+from app.store.tokens import Tokens, hash_token
+
+pytestmark = pytest.mark.anyio
+
+_names = count(1)
+
+
+@pytest.fixture
+async def cloud_id(database: Database) -> int:
+    return await Clouds(database).create(f"rest-{next(_names)}", Recorded(1, CloudCreated(0, Policy())))
+
+
+def table(epoch: int) -> QuantileTable:
+    bucket = Bucket(3, 100, 10, 9_000, np.array([5, 60], np.int64), np.array([0.05, 0.1]))
+    return QuantileTable(epoch, epoch * 1000, epoch * 7, {"f": make_curve([bucket])})
+
+
+@asynccontextmanager
+async def listening(database: Database) -> AsyncIterator[AsyncIterator[Notice]]:
+    notices = listen(database)
+    assert await anext(notices) == Resync()
+    yield notices
+    await notices.aclose()
+
+
+async def next_of(notices: AsyncIterator[Notice]) -> Notice:
+    return await asyncio.wait_for(anext(notices), 5)
+
+
+class TestTables:
+    async def test_a_published_table_is_read_back(self, database: Database, cloud_id: int) -> None:
+        tables = Tables(database)
+        assert await tables.newest(cloud_id) is None
+        for epoch in (1, 2, 3):
+            await tables.publish(cloud_id, table(epoch), wall_s=0.5)
+        newest, second = await tables.newest(cloud_id), await tables.get(cloud_id, 2)
+        assert newest is not None
+        assert second is not None
+        assert (newest.epoch, newest.epoch_us, newest.seq, newest.wall_s) == (3, 3000, 21, 0.5)
+        assert second.decode().to_bytes() == table(2).to_bytes()
+        assert await tables.get(cloud_id, 4) is None
+
+    async def test_pages_go_back_from_the_newest(self, database: Database, cloud_id: int) -> None:
+        tables = Tables(database)
+        for epoch in (1, 2, 3):
+            await tables.publish(cloud_id, table(epoch), wall_s=0.5)
+        page = await tables.page(cloud_id, 2)
+        assert [summary.epoch for summary in page] == [3, 2]
+        assert isinstance(page[0], TableSummary)
+        assert [summary.epoch for summary in await tables.page(cloud_id, 2, before_epoch=2)] == [1]
+
+    async def test_an_epoch_is_published_once(self, database: Database, cloud_id: int) -> None:
+        tables = Tables(database)
+        await tables.publish(cloud_id, table(1), wall_s=0.5)
+        with pytest.raises(EpochTaken):
+            await tables.publish(cloud_id, table(1), wall_s=0.5)
+
+    async def test_publishing_is_announced(self, database: Database, cloud_id: int) -> None:
+        async with listening(database) as notices:
+            await Tables(database).publish(cloud_id, table(1), wall_s=0.5)
+            assert await next_of(notices) == TablePublished(cloud_id, 1)
+
+
+class TestRuns:
+    async def test_a_run_from_request_to_table(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        async with listening(database) as notices:
+            run = await runs.request(cloud_id, RunCause.SCHEDULED, 60)
+            assert await next_of(notices) == RunRequested(cloud_id, run.id)
+        assert (run.status, run.due_us, run.attempts, run.cause) == (RunStatus.PENDING, 60, 0, RunCause.SCHEDULED)
+        assert run in await runs.pending()
+        assert await runs.start(run.id)
+        await runs.finish(run.id, 4)
+        done = await runs.get(cloud_id, run.id)
+        assert done is not None
+        assert (done.status, done.epoch, done.attempts) == (RunStatus.SUCCEEDED, 4, 1)
+        assert done.started_at is not None
+        assert not await runs.start(run.id)
+        assert done not in await runs.pending()
+
+    async def test_the_same_request_while_pending_is_one_run(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        first = await runs.request(cloud_id, RunCause.SCHEDULED, None)
+        assert (await runs.request(cloud_id, RunCause.REQUESTED, None)).id == first.id
+        assert (await runs.request(cloud_id, RunCause.REQUESTED, 60)).id != first.id
+        await runs.start(first.id)
+        assert (await runs.request(cloud_id, RunCause.REQUESTED, None)).id != first.id
+
+    async def test_a_failed_run_waits_and_in_the_end_gives_up(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        run = await runs.request(cloud_id, RunCause.REQUESTED, None)
+        for attempt in range(1, 6):
+            assert await runs.start(run.id)
+            await runs.fail(run.id, "it broke")
+            failed = await runs.get(cloud_id, run.id)
+            assert failed is not None
+            assert (failed.status, failed.error, failed.attempts) == (RunStatus.FAILED, "it broke", attempt)
+            assert not await runs.start(run.id)
+            await database.execute("UPDATE forecast_run SET retry_at = now() WHERE retry_at > now()")
+        assert failed.retry_at is None
+        assert run.id not in {waiting.id for waiting in await runs.pending()}
+
+    async def test_a_run_of_a_dead_worker_is_taken_up_again(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        run = await runs.request(cloud_id, RunCause.REQUESTED, None)
+        for _ in range(5):
+            assert await runs.start(run.id)
+            assert run.id in {waiting.id for waiting in await runs.pending()}
+        assert not await runs.start(run.id)
+        buried = await runs.get(cloud_id, run.id)
+        assert buried is not None
+        assert (buried.status, buried.error) == (RunStatus.FAILED, "the worker died in the last attempt")
+
+    async def test_pages_go_back_from_the_newest(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        ids = [(await runs.request(cloud_id, RunCause.REQUESTED, due_us)).id for due_us in (1, 2, 3)]
+        assert [run.id for run in await runs.page(cloud_id, 2)] == ids[:0:-1]
+        assert [run.id for run in await runs.page(cloud_id, 2, before_id=ids[1])] == ids[:1]
+        assert await runs.get(cloud_id + 1000, ids[0]) is None
+
+
+class TestNotices:
+    async def test_listening_goes_on_after_the_connection_is_lost(self, database: Database, cloud_id: int) -> None:
+        async with listening(database) as notices:
+            await database.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'tenure-listen' AND datname = current_database()"
+            )
+            assert await next_of(notices) == Resync()
+            await Tables(database).publish(cloud_id, table(1), wall_s=0.5)
+            assert await next_of(notices) == TablePublished(cloud_id, 1)
+
+    async def test_notices_that_cannot_be_read_are_left_out(self, database: Database, cloud_id: int) -> None:
+        async with listening(database) as notices:
+            for payload in ("no json", '{"type":"of_the_future"}'):
+                await database.execute("SELECT pg_notify('tenure', %(payload)s)", {"payload": payload})
+            await Runs(database).request(cloud_id, RunCause.REQUESTED, None)
+            assert isinstance(await next_of(notices), RunRequested)
+
+
+class TestLocks:
+    async def test_one_holder_at_a_time_and_cloud(self, database: Database, cloud_id: int) -> None:
+        locks, others = Locks(database), Locks(database)
+        async with locks.cloud_lock(cloud_id) as held, others.cloud_lock(cloud_id) as second:
+            assert held
+            assert not second
+            async with others.cloud_lock(cloud_id + 1000) as elsewhere:
+                assert elsewhere
+        async with others.cloud_lock(cloud_id) as held:
+            assert held
+
+    async def test_the_lock_is_free_after_an_error(self, database: Database, cloud_id: int) -> None:
+        async def fail() -> None:
+            async with Locks(database).cloud_lock(cloud_id):
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            await fail()
+        async with Locks(database).cloud_lock(cloud_id) as held:
+            assert held
+
+    async def test_a_lost_connection_frees_the_lock(self, database: Database, cloud_id: int) -> None:
+        async with Locks(database).cloud_lock(cloud_id) as held:
+            assert held
+            await database.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            )
+            await asyncio.sleep(0.1)
+            async with Locks(database).cloud_lock(cloud_id) as again:
+                assert again
+
+    def test_lock_numbers_are_stable_and_differ(self) -> None:
+        numbers = [MIGRATION_LOCK, TOKEN_LOCK, log_lock(1), log_lock(2), forecast_lock(1)]
+        assert len(set(numbers)) == len(numbers)
+        assert all(-(1 << 31) <= number < 1 << 31 for pair in numbers for number in pair)
+        assert log_lock(7) == (log_lock(1)[0], 7)
+
+
+class TestTokens:
+    async def test_an_admin_token_is_made_up_once(self, database: Database) -> None:
+        tokens = Tokens(database)
+        made = await asyncio.gather(*(tokens.ensure_admin(None) for _ in range(5)))
+        (secret,) = [token for token in made if token is not None]
+        assert secret.startswith("tnr_")
+        found = await tokens.find(hashlib.sha256(secret.encode()).digest())
+        assert found is not None
+        assert (found.name, found.role) == ("admin", "admin")
+        assert await tokens.find(hash_token("tnr_guess")) is None
+        rows = await database.execute("SELECT token::text FROM token")
+        assert not any(secret in row[0] for row in rows)
+
+    async def test_a_given_admin_token_takes_the_others_place(self, database: Database) -> None:
+        tokens = Tokens(database)
+        for secret in ("first secret", "second secret", "first secret"):
+            assert await tokens.ensure_admin(secret) is None
+            assert await tokens.find(hash_token(secret)) is not None
+        assert await tokens.find(hash_token("second secret")) is None
+        assert await tokens.ensure_admin(None) is None
+
+    @pytest.mark.parametrize("column", ["revoked_at", "expires_at"])
+    async def test_revoked_and_expired_tokens_are_not_found(self, database: Database, column: str) -> None:
+        tokens = Tokens(database)
+        await tokens.ensure_admin(column)
+        await database.execute(f"UPDATE token SET {column} = now() WHERE hash = %(h)s", {"h": hash_token(column)})
+        assert await tokens.find(hash_token(column)) is None

@@ -1,0 +1,126 @@
+"""Snapshots: the state that comes back is the state that was folded."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Rejection, Resources
+from app.engine.cloud import Cloud
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.snapshots import Snapshots, decode_cloud, encode_cloud
+
+_names = count(1)
+ON_DEMAND, SPOT = Market.ON_DEMAND, Market.SPOT
+
+
+def folded(events: list[Event]) -> Cloud:
+    cloud = Cloud()
+    cloud.apply_recorded(Recorded(seq, event) for seq, event in enumerate(events, 1))
+    return cloud
+
+
+HISTORY: list[Event] = [
+    CloudCreated(5, Policy(clock=Clock.EXTERNAL)),
+    NodeAdded(6, "b", Resources(8, 1024)),
+    NodeAdded(6, "a", Resources(4)),
+    FlavorAdded(7, "z", Resources(2, 100)),
+    FlavorAdded(7, "small", Resources(1)),
+    NodeAdded(8, "gone", Resources(2)),
+    NodeAdded(8, "drained", Resources(2)),
+    InstanceStarted(9, "s1", SPOT, "small", "gone", 100, None, Basis(15, 1, 0.01, 200, 0.001)),
+    InstanceStarted(9, "s2", SPOT, "z", "b", 100, 0.2, Basis(15, 1, 0.2, 200, 0.001)),
+    InstanceEvicted(10, "s1", EvictionReason.NODE_REMOVED, 11),
+    NodeRemoved(10, "gone"),
+    NodeDrained(10, "drained"),
+    InstanceStarted(11, "d1", ON_DEMAND, "small", "a"),
+    InstanceStarted(11, "d2", ON_DEMAND, "z", "b", 70),
+    InstanceRejected(11, "d3", ON_DEMAND, "z", Rejection.NO_CAPACITY),
+    NodeAdded(12, "gone", Resources(16)),
+    InstanceStarted(13, "s3", SPOT, "z", "gone", 7, None, Basis(15)),
+    InstanceStopped(14, "d1"),
+    PolicyChanged(15, Policy(clock=Clock.EXTERNAL, eviction_probability=0.3)),
+]
+
+
+@pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
+def test_the_state_comes_back_equal(length: int) -> None:
+    cloud = folded(HISTORY[:length])
+    copy = decode_cloud(encode_cloud(cloud))
+    assert copy is not None
+    assert copy.digest() == cloud.digest()
+    assert copy.node_order() == cloud.node_order()
+
+
+@pytest.mark.parametrize("length", range(1, len(HISTORY)))
+def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
+    copy = decode_cloud(encode_cloud(folded(HISTORY[:length])))
+    assert copy is not None
+    copy.apply_recorded(Recorded(seq, event) for seq, event in enumerate(HISTORY[length:], length + 1))
+    whole = folded(HISTORY)
+    assert copy.digest() == whole.digest()
+    for flavor in whole.flavors:
+        assert copy.available_slots(flavor) == whole.available_slots(flavor)
+        assert copy.first_fit(flavor) == whole.first_fit(flavor)
+        assert copy.place_on_demand(flavor, 16) == whole.place_on_demand(flavor, 16)
+
+
+def test_there_is_nothing_to_roll_back_after_a_snapshot() -> None:
+    copy = decode_cloud(encode_cloud(folded(HISTORY)))
+    assert copy is not None
+    before = copy.digest()
+    copy.rollback()
+    assert copy.digest() == before
+
+
+def test_bytes_that_are_no_snapshot_are_none() -> None:
+    assert decode_cloud(b"") is None
+    assert decode_cloud(encode_cloud(folded(HISTORY))[:-9]) is None
+
+
+@pytest.mark.anyio
+class TestStored:
+    @pytest.fixture
+    async def cloud_id(self, database: Database) -> int:
+        return await Clouds(database).create(f"snapshots-{next(_names)}", Recorded(1, HISTORY[0]))
+
+    async def test_saved_and_loaded(self, database: Database, cloud_id: int) -> None:
+        snapshots = Snapshots(database)
+        assert await snapshots.load(cloud_id) is None
+        assert await snapshots.newest_seq(cloud_id) is None
+        await snapshots.save(cloud_id, folded(HISTORY))
+        loaded = await snapshots.load(cloud_id)
+        assert loaded is not None
+        assert loaded.digest() == folded(HISTORY).digest()
+        assert await snapshots.newest_seq(cloud_id) == len(HISTORY)
+
+    async def test_an_older_state_does_not_replace_a_newer_one(self, database: Database, cloud_id: int) -> None:
+        snapshots = Snapshots(database)
+        for length in (3, 9, 4):
+            await snapshots.save(cloud_id, folded(HISTORY[:length]))
+        assert await snapshots.newest_seq(cloud_id) == 9
+
+    @pytest.mark.parametrize("change", ["version = 99", "digest = 'other'", "data = 'rubbish'"])
+    async def test_a_snapshot_that_cannot_be_used_counts_as_none(
+        self, database: Database, cloud_id: int, change: str
+    ) -> None:
+        snapshots = Snapshots(database)
+        await snapshots.save(cloud_id, folded(HISTORY))
+        await database.execute(f"UPDATE snapshot SET {change} WHERE cloud_id = %(id)s", {"id": cloud_id})
+        assert await snapshots.load(cloud_id) is None
