@@ -1,7 +1,8 @@
 """Everything that can go wrong with a request, as one tree.
 
     TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
+    |             RunNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
@@ -41,6 +42,14 @@ class TableNotFound(NotFound):
     """No quantile table of that epoch, or none yet."""
 
 
+class RunNotFound(NotFound):
+    """No run with that id computes, or computed, a quantile table of the cloud."""
+
+
+class RunNotFound(NotFound):
+    """No recomputation of that id in the cloud."""
+
+
 class Conflict(TenureError):
     """The request contradicts what is already so."""
 
@@ -63,7 +72,6 @@ class InstanceConflict(Conflict):
 
 class NodeNotEmpty(Conflict):
     """On-demand instances run on the node, so it cannot be removed."""
-
 
 
 class Invalid(TenureError):

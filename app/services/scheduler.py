@@ -40,7 +40,7 @@ T = TypeVar("T", bound=Outcome)
 
 
 class Scheduler:
-    """Finds the cloud's sequencer, hands it the steps, and gives back their outcomes, or raises them if they are errors."""
+    """Hands steps to the cloud's sequencer and gives back their outcomes; raises those that are errors."""
 
     def __init__(self, clouds: Clouds, parts: Parts, tables: TableCache) -> None:
         self._clouds = clouds

@@ -1,9 +1,9 @@
 """One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
-state, appended to the log in one transaction, and only then answered. Where another process was first, the log's tail is
-read and the batch decided again; for a while after such a conflict this process takes the cloud's lock before it decides,
-so that two busy processes take turns instead of racing.
+state, appended to the log in one transaction, and only then answered. Where another process was first, the log's tail
+is read and the batch decided again; for a while after such a conflict this process takes the cloud's lock before it
+decides, so that two busy processes take turns instead of racing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from app.admission.decide import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
 
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 _TRIES = 20
 _TAKE_TURNS_S = 5.0
-_TAIL_EVENTS = 10_000
 
 
 class Tables(Protocol):
@@ -201,10 +201,9 @@ class Sequencer:
         if self._in_sync:
             return
         if self._cloud.seq == 0:
-            self._cloud = await self._parts.snapshots.load(self.cloud_id) or Cloud()
-        while tail := await self._parts.log.tail(self.cloud_id, self._cloud.seq, _TAIL_EVENTS):
-            self._cloud.apply_recorded(tail)
-            await asyncio.sleep(0)
+            self._cloud = await load_state(self.cloud_id, self._parts.log, self._parts.snapshots)
+        else:
+            await catch_up(self._cloud, self.cloud_id, self._parts.log)
         self._in_sync = True
 
     def _forget_undecided(self) -> None:

@@ -1,0 +1,29 @@
+"""The API process: routers and lifespan, nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from app.api.install import DESCRIPTION, install
+from app.settings import Settings
+from app.wiring import open_services
+
+logger = logging.getLogger(__name__)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application; it opens the database when it starts and leaves it when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services(settings) as services:
+            app.state.services = services
+            yield
+
+    app = FastAPI(**DESCRIPTION, lifespan=lifespan)
+    install(app, max_body_bytes=settings.max_body_bytes)
+    return app

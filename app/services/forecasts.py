@@ -1,0 +1,115 @@
+"""Recomputing quantile tables (design/architecture.md, *The life of a quantile table*).
+
+A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
+publishes. A run that fails leaves the old table in place, says why, and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from time import perf_counter
+
+from app.domain.times import to_datetime
+from app.domain.values import Clock, Policy
+from app.forecast.compute import Forecaster
+from app.services.states import States
+from app.store.locks import Locks
+from app.store.log import EventLog
+from app.store.runs import Run, Runs
+from app.store.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_READ_EVENTS = 20_000
+
+
+@dataclass(slots=True)
+class _Replay:
+    """A cloud's replay as far as this process has taken it; a later epoch only adds events."""
+
+    settings: tuple[object, ...]
+    forecaster: Forecaster
+    seq: int = 0
+
+
+class Forecasts:
+    """Runs recomputations, one of a cloud at a time, under its lock."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        states: States,
+        tables: Tables,
+        runs: Runs,
+        locks: Locks,
+        executor: Executor,
+        now_us: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._states = states
+        self._tables = tables
+        self._runs = runs
+        self._locks = locks
+        self._executor = executor
+        self._now_us = now_us
+        self._replays: dict[int, _Replay] = {}
+
+    async def run_pending(self) -> int:
+        """Do what was asked for and not done yet, oldest first; how many runs were finished or failed."""
+        done = 0
+        for run in await self._runs.pending():
+            done += await self.run(run)
+        return done
+
+    async def run(self, run: Run) -> bool:
+        """Do one run, unless another worker holds the cloud's lock or has done it."""
+        async with self._locks.cloud_lock(run.cloud_id) as held:
+            if not held or not await self._runs.start(run.id):
+                return False
+            try:
+                epoch = await self._recompute(run)
+            except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
+                logger.exception("cloud %d: run %d failed", run.cloud_id, run.id)
+                self._replays.pop(run.cloud_id, None)
+                await self._runs.fail(run.id, f"{type(error).__name__}: {error}")
+            else:
+                await self._runs.finish(run.id, epoch)
+            return True
+
+    async def _recompute(self, run: Run) -> int:
+        """Compute and publish the run's table; the newest one's epoch where that is as new already."""
+        began = perf_counter()
+        cloud = await self._states.current(run.cloud_id)
+        policy, seq = cloud.policy, cloud.seq
+        present_us = cloud.at_us if policy.clock is Clock.EXTERNAL else self._now_us()
+        due_us = present_us if run.due_us is None else run.due_us
+        newest = await self._tables.newest(run.cloud_id)
+        if newest is not None and newest.epoch_us >= due_us:
+            return newest.epoch
+        epoch = 1 if newest is None else newest.epoch + 1
+        forecaster = await self._read(run.cloud_id, policy, seq)
+        table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
+        await self._tables.publish(run.cloud_id, table, wall_s=perf_counter() - began)
+        logger.info("cloud %d: epoch %d as of %s", run.cloud_id, epoch, to_datetime(due_us).isoformat())
+        return epoch
+
+    async def _read(self, cloud_id: int, policy: Policy, seq: int) -> Forecaster:
+        """The cloud's replay, brought up to `seq`; begun anew where the policy calls for another one."""
+        settings = _replay_settings(policy)
+        replay = self._replays.get(cloud_id)
+        if replay is None or replay.settings != settings:
+            replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
+        while replay.seq < seq:
+            tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
+            await asyncio.to_thread(replay.forecaster.extend, tail)
+            replay.seq = tail[-1].seq
+        return replay.forecaster
+
+
+def _replay_settings(policy: Policy) -> tuple[object, ...]:
+    """The part of a policy that a replay depends on."""
+    return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed

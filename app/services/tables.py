@@ -1,0 +1,78 @@
+"""The newest published tables as this process holds them: swapped whole when a new one is announced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from time import monotonic
+
+from app.forecast.table import QuantileTable
+from app.store.notices import Notice, Resync, TablePublished
+from app.store.runs import RunCause, Runs
+from app.store.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+"""How long a waiting request relies on the announcement alone."""
+
+
+class TableCache:
+    """Newest table by cloud. Requests that need a table of a later epoch ask for it and wait here."""
+
+    def __init__(self, tables: Tables, runs: Runs, wait_s: float) -> None:
+        self._tables = tables
+        self._runs = runs
+        self._wait_s = wait_s
+        self._newest: dict[int, QuantileTable | None] = {}
+        self._announced: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._given_up_us: dict[int, int] = {}
+
+    def newest(self, cloud_id: int) -> QuantileTable | None:
+        """The table to decide with; None before the first."""
+        return self._newest.get(cloud_id)
+
+    async def load(self, cloud_id: int) -> None:
+        """Hold the cloud's newest published table."""
+        stored = await self._tables.newest(cloud_id)
+        held = self._newest.setdefault(cloud_id, None)
+        if stored is not None and (held is None or stored.epoch > held.epoch):
+            self._newest[cloud_id] = await asyncio.to_thread(stored.decode)
+            self._announced[cloud_id].set()
+
+    async def wait_for(self, cloud_id: int, due_us: int) -> None:
+        """Ask for the table of that due time and wait until it is published; give up on it after the time allowed."""
+        if self._given_up_us.get(cloud_id) == due_us:
+            return
+        await self._runs.request(cloud_id, RunCause.EXTERNAL_CLOCK, due_us)
+        deadline = monotonic() + self._wait_s
+        while not self._is_there(cloud_id, due_us):
+            if monotonic() > deadline:
+                self._given_up_us[cloud_id] = due_us
+                logger.warning("cloud %d: no table within %g s; is a worker running?", cloud_id, self._wait_s)
+                return
+            await self._wait_for_announcement(cloud_id)
+            await self.load(cloud_id)
+
+    async def follow(self, notices: AsyncIterator[Notice]) -> None:
+        """Load what is announced, until cancelled; everything held, after a gap in the announcements."""
+        async for notice in notices:
+            if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
+                await self.load(notice.cloud_id)
+            elif isinstance(notice, Resync):
+                for cloud_id in [*self._newest]:
+                    await self.load(cloud_id)
+
+    def _is_there(self, cloud_id: int, due_us: int) -> bool:
+        held = self._newest.get(cloud_id)
+        return held is not None and held.epoch_us >= due_us
+
+    async def _wait_for_announcement(self, cloud_id: int) -> None:
+        announced = self._announced[cloud_id]
+        announced.clear()
+        try:
+            await asyncio.wait_for(announced.wait(), _POLL_S)
+        except TimeoutError:
+            return

@@ -1,0 +1,115 @@
+"""Builds everything a process needs, once; the only composition point."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from app.services.forecasts import Forecasts
+from app.services.reading import Reading
+from app.services.scheduler import Scheduler
+from app.services.sequencer import Limits, Parts
+from app.services.states import States
+from app.services.tables import TableCache
+from app.services.upkeep import Schedule, Snapshotting
+from app.settings import Settings
+from app.store.clouds import Clouds
+from app.store.database import Database, upgrade
+from app.store.embedded import embedded_url
+from app.store.locks import Locks
+from app.store.log import EventLog
+from app.store.notices import Notice, listen
+from app.store.runs import Runs
+from app.store.snapshots import Snapshots
+from app.store.tables import Tables
+from app.store.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the API calls."""
+
+    scheduler: Scheduler
+    reading: Reading
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """What the worker calls."""
+
+    forecasts: Forecasts
+    snapshotting: Snapshotting
+    schedule: Schedule
+    notices: AsyncIterator[Notice]
+
+
+def now_us() -> int:
+    """The server's clock, in microseconds."""
+    return time.time_ns() // 1000
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def database_url(settings: Settings) -> Iterator[str]:
+    """The configured database, or the service's own, started if need be and stopped by the last process to leave."""
+    if settings.database_url is not None:
+        yield settings.database_url
+    else:
+        with embedded_url(settings.data_dir) as url:
+            yield url
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The database at its newest schema."""
+    with database_url(settings) as url:
+        await asyncio.to_thread(upgrade, url)
+        database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """The services of an API process."""
+    async with open_database(settings) as database:
+        clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
+        cache = TableCache(tables, runs, settings.table_wait_s)
+        limits = Limits(settings.queue_limit, settings.batch_limit)
+        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
+        following = asyncio.create_task(cache.follow(listen(database)))
+        try:
+            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await scheduler.close()
+
+
+@asynccontextmanager
+async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
+    """The services of a worker process."""
+    threads = settings.forecast_threads or os.cpu_count() or 1
+    async with open_database(settings) as database:
+        clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
+        snapshots = Snapshots(database)
+        states = States(log, snapshots)
+        with ThreadPoolExecutor(threads, thread_name_prefix="forecast") as executor:
+            yield WorkerParts(
+                Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
+                Snapshotting(clouds, states, snapshots, settings.snapshot_every),
+                Schedule(clouds, states, tables, runs, now_us),
+                listen(database),
+            )

@@ -1,0 +1,1 @@
+"""When to recompute and publish; the only room that imports APScheduler."""

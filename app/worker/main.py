@@ -1,0 +1,64 @@
+"""The worker process: schedules recomputations and snapshots, and does what is asked for at once."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from app.domain.times import to_datetime
+from app.services.upkeep import Schedule
+from app.settings import Settings
+from app.store.notices import Resync, RunRequested
+from app.wiring import open_worker
+
+logger = logging.getLogger(__name__)
+
+_JOB = "forecast-"
+_RECONCILE_S = 10
+_PENDING_S = 5
+_SNAPSHOT_S = 60
+
+
+async def run_worker(settings: Settings) -> None:
+    """Work until cancelled."""
+    async with open_worker(settings) as parts:
+        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1})
+        _every(scheduler, _RECONCILE_S, reconcile, scheduler, parts.schedule)
+        _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
+        _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        scheduler.start()
+        logger.info("worker ready")
+        try:
+            async for notice in parts.notices:
+                if isinstance(notice, RunRequested | Resync):
+                    await parts.forecasts.run_pending()
+        finally:
+            scheduler.shutdown(wait=False)
+
+
+async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:
+    """Have one job for each cloud that has a schedule, with the interval that its policy asks for."""
+    wanted = {f"{_JOB}{cloud_id}": (cloud_id, us) for cloud_id, us in (await schedule.intervals_us()).items()}
+    jobs = {job.id: job for job in scheduler.get_jobs() if job.id.startswith(_JOB)}
+    for job_id in jobs.keys() - wanted.keys():
+        jobs[job_id].remove()
+    for job_id, (cloud_id, interval_us) in wanted.items():
+        every = timedelta(microseconds=interval_us)
+        if job_id in jobs and jobs[job_id].trigger.interval == every:
+            continue
+        trigger = IntervalTrigger(seconds=every.total_seconds(), start_date=to_datetime(0), timezone=UTC)
+        scheduler.add_job(
+            schedule.request_due,
+            trigger,
+            [cloud_id],
+            id=job_id,
+            replace_existing=True,
+            next_run_time=datetime.now(UTC),
+        )
+
+
+def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *arguments: object) -> None:
+    scheduler.add_job(function, "interval", arguments, seconds=seconds, next_run_time=datetime.now(UTC))

@@ -1,0 +1,194 @@
+"""Durable starts and stops per second over HTTP, as ratios to an empty POST of the same process and to a bare FastAPI.
+
+Method: one server process (uvicorn, the service's own application and settings, its private PostgreSQL with fsync) that
+also has an empty POST endpoint; one client process (benchmarks/load.py) with 32 connections. Rounds of all four
+measurements follow each other, so that a noisy neighbour hits all of them; the medians of the rounds are compared.
+
+    empty    POST of the same bodies to an endpoint that does nothing, in the service's process, behind its middleware
+    bare     the same in a FastAPI application that has nothing but this endpoint
+    single   one start or stop a request: each instance is started, later stopped; every answer is durable
+    batch    200 operations a request through the batch endpoint
+
+    python -m benchmarks.throughput [--seconds 5] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx2
+import uvicorn
+from fastapi import FastAPI
+
+from app.main import create_app
+from app.settings import Settings
+from benchmarks.load import frame
+
+TOKEN = "tnr_benchmark"
+CONNECTIONS = 32
+BATCH = 200
+CLOUD = "/v1/clouds/bench"
+
+
+def serve(kind: str, port: int) -> None:
+    """Run one of the two applications in this process."""
+    app = create_app(Settings()) if kind == "service" else FastAPI()
+
+    @app.post("/empty")
+    async def empty() -> None:
+        return None
+
+    uvicorn.run(app, port=port, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+
+
+@contextmanager
+def server(kind: str, directory: Path) -> Iterator[int]:
+    """The port of an application in a process of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"TENURE_DATA_DIR": str(directory), "TENURE_ADMIN_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "benchmarks.throughput", "--serve", kind, "--port", str(port)]
+    process = subprocess.Popen(command, env=environment)
+    try:
+        wait_for(port)
+        yield port
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def wait_for(port: int) -> None:
+    """Until the server takes connections."""
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit("the server did not start")
+
+
+def request(method: str, path: str, body: object = None) -> bytes:
+    """One raw request."""
+    content = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: {TOKEN}\r\n"
+    if content:
+        head += "Content-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+def operations(prefix: str, count: int) -> Iterator[tuple[str, str]]:
+    """Starts, and stops of what was started 500 starts before."""
+    for number in range(count):
+        yield "start", f"{prefix}-{number}"
+        if number >= 500:
+            yield "stop", f"{prefix}-{number - 500}"
+
+
+def start_body(instance: str) -> dict[str, object]:
+    """A start's body."""
+    return {"id": instance, "market": "on_demand", "flavor": "small", "lifetime_s": 3600}
+
+
+def single_requests(prefix: str, count: int) -> list[bytes]:
+    """Each operation as its own request."""
+    return [
+        request("POST", f"{CLOUD}/instances", start_body(instance))
+        if kind == "start"
+        else request("DELETE", f"{CLOUD}/instances/{instance}")
+        for kind, instance in operations(prefix, count)
+    ]
+
+
+def batch_requests(prefix: str, count: int) -> list[bytes]:
+    """The same operations, 200 a request."""
+    steps = [
+        {"start": start_body(instance)} if kind == "start" else {"stop": {"id": instance}}
+        for kind, instance in operations(prefix, count)
+    ]
+    chunks = [steps[at : at + BATCH] for at in range(0, len(steps), BATCH)]
+    return [request("POST", f"{CLOUD}/batch", {"operations": chunk}) for chunk in chunks]
+
+
+def measure(port: int, requests: Sequence[bytes], seconds: float, connections: int = CONNECTIONS) -> dict[str, object]:
+    """One run of the client."""
+    command = [sys.executable, "-m", "benchmarks.load", "--port", str(port)]
+    command += ["--connections", str(connections), "--seconds", str(seconds)]
+    done = subprocess.run(command, input=b"".join(map(frame, requests)), capture_output=True, check=True)
+    result = json.loads(done.stdout)
+    if result["ran_out"] or set(result["statuses"]) - {"200", "201", "204"}:
+        raise SystemExit(f"this run measured something else: {result}")
+    return result
+
+
+def prepare(port: int) -> None:
+    """A cloud with room for everything that the benchmark keeps running."""
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-Auth-Token": TOKEN}) as client:
+        client.post("/v1/clouds", json={"name": "bench"}).raise_for_status()
+        client.post(f"{CLOUD}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
+        for number in range(31):
+            client.post(f"{CLOUD}/nodes", json={"name": f"node-{number}", "cores": 32}).raise_for_status()
+
+
+def rounds(service: int, bare: int, seconds: float, count: int) -> dict[str, list[dict[str, object]]]:
+    """All measurements, round after round."""
+    volume = int(6000 * seconds)
+    empty = [request("POST", "/empty", start_body(f"i-{number}")) for number in range(2 * volume)]
+    results: dict[str, list[dict[str, object]]] = {"empty": [], "bare": [], "single": [], "batch": []}
+    for number in range(count):
+        results["empty"].append(measure(service, empty, seconds))
+        results["bare"].append(measure(bare, empty, seconds))
+        results["single"].append(measure(service, single_requests(f"s{number}", volume), seconds))
+        results["batch"].append(measure(service, batch_requests(f"b{number}", 10 * volume), seconds, 4))
+        print(".", end="", flush=True, file=sys.stderr)
+    print(file=sys.stderr)
+    return results
+
+
+def report(results: dict[str, list[dict[str, object]]]) -> None:
+    """The medians, their spread and the ratios."""
+    rate = {}
+    for name, runs in results.items():
+        rates = [float(str(run["per_second"])) * (BATCH if name == "batch" else 1) for run in runs]
+        rate[name] = statistics.median(rates)
+        p99 = statistics.median(float(str(run["p99_ms"])) for run in runs)
+        spread = f"{min(rates):.0f} to {max(rates):.0f}"
+        print(f"{name:8} {rate[name]:9.0f} operations/s ({spread}), p99 {p99:.1f} ms a request")
+    print(f"single / empty {rate['single'] / rate['empty']:.2f} (bar: 0.50)")
+    print(f"single / bare  {rate['single'] / rate['bare']:.2f}")
+    print(f"batch / single {rate['batch'] / rate['single']:.1f} (bar: 5)")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--serve", choices=["service", "bare"])
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve, options.port)
+        return
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name, ExitStack() as servers:
+        service, bare = (servers.enter_context(server(kind, Path(name))) for kind in ("service", "bare"))
+        prepare(service)
+        report(rounds(service, bare, options.seconds, options.rounds))
+
+
+if __name__ == "__main__":
+    main()

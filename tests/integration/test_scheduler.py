@@ -1,0 +1,302 @@
+"""Deciding durably, against a real server: what is answered is in the log, whatever goes wrong between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from app.admission.batch import Started
+from app.domain import errors
+from app.domain.events import InstanceRejected, InstanceStarted
+from app.domain.requests import StartRequest, StopRequest
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud
+from app.services.forecasts import Forecasts
+from app.services.scheduler import Scheduler
+from app.services.sequencer import Limits, Parts
+from app.services.states import States, load_state
+from app.services.tables import TableCache
+from app.services.upkeep import Schedule, Snapshotting
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.locks import Locks
+from app.store.log import EventLog
+from app.store.notices import listen
+from app.store.runs import Run, RunCause, Runs, RunStatus
+from app.store.snapshots import Snapshots
+from app.store.tables import Tables
+
+pytestmark = pytest.mark.anyio
+names = (f"cloud-{number}" for number in count())
+UNGUARDED = Policy(guarantee=Guarantee.NONE)
+EXTERNAL = Policy(clock=Clock.EXTERNAL, sample_count=200)
+
+
+class Process:
+    """What one API process holds; several of them share a database."""
+
+    def __init__(self, database: Database, now_us: Callable[[], int] = lambda: 5, wait_s: float = 20) -> None:
+        self.database = database
+        self.log = EventLog(database)
+        self.snapshots = Snapshots(database)
+        self.tables = TableCache(Tables(database), Runs(database), wait_s)
+        parts = Parts(self.log, self.snapshots, self.tables, now_us, Limits(1000, 100))
+        self.scheduler = Scheduler(Clouds(database), parts, self.tables)
+
+    async def folded(self, name: str) -> Cloud:
+        """The log, folded from its first event."""
+        cloud_id = await self.scheduler.cloud_id(name)
+        cloud = Cloud()
+        cloud.apply_recorded(await self.log.tail(cloud_id, 0, 100_000))
+        return cloud
+
+
+@asynccontextmanager
+async def running(process: Process) -> AsyncIterator[Process]:
+    following = asyncio.create_task(process.tables.follow(listen(process.database)))
+    try:
+        yield process
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await process.scheduler.close()
+
+
+@pytest.fixture
+async def process(database: Database) -> AsyncIterator[Process]:
+    async with running(Process(database)) as process:
+        yield process
+
+
+async def make_cloud(process: Process, policy: Policy = UNGUARDED, nodes: int = 1) -> str:
+    name = next(names)
+    await process.scheduler.create_cloud(name, policy, None)
+    for number in range(nodes):
+        await process.scheduler.add_node(name, f"node-{number}", Resources(4), None)
+    await process.scheduler.add_flavor(name, "c1", Resources(1), None)
+    await process.scheduler.add_flavor(name, "c4", Resources(4), None)
+    return name
+
+
+def spot(instance_id: str, **more: object) -> StartRequest:
+    return replace(StartRequest(instance_id, Market.SPOT, "c1", 50 * SECOND_US), **more)
+
+
+def on_demand(instance_id: str, flavor: str = "c1", **more: object) -> StartRequest:
+    return replace(StartRequest(instance_id, Market.ON_DEMAND, flavor), **more)
+
+
+async def test_answers_are_in_the_log_and_the_fold_is_the_state(process: Process):
+    name = await make_cloud(process)
+    started = await process.scheduler.start(name, spot("a"))
+    await process.scheduler.start(name, on_demand("b", "c4"))
+    rejected = await process.scheduler.start(name, spot("c"))
+    stopped = await process.scheduler.stop(name, StopRequest("b"))
+    assert isinstance(started.decision, InstanceStarted)
+    assert isinstance(rejected.decision, InstanceRejected)
+    assert stopped.changed
+    assert (await process.folded(name)).digest() == (await process.scheduler.state(name)).digest()
+
+
+async def test_a_repeat_is_answered_from_the_log_by_any_process(process: Process, database: Database):
+    name = await make_cloud(process)
+    first = await process.scheduler.start(name, spot("a"))
+    await process.scheduler.stop(name, StopRequest("a"))
+    async with running(Process(database)) as other:
+        again = await other.scheduler.start(name, spot("a"))
+        with pytest.raises(errors.InstanceConflict):
+            await other.scheduler.start(name, spot("a", lifetime_us=1))
+        assert not (await other.scheduler.stop(name, StopRequest("a"))).changed
+        with pytest.raises(errors.InstanceNotFound):
+            await other.scheduler.stop(name, StopRequest("never"))
+    assert (again.decision, again.seq, again.repeated) == (first.decision, first.seq, True)
+
+
+async def test_what_arrives_together_is_decided_in_order_and_shares_transactions(process: Process):
+    name = await make_cloud(process, nodes=30)
+    answers = await asyncio.gather(*(process.scheduler.start(name, on_demand(f"i-{n}")) for n in range(100)))
+    assert [answer.seq for answer in answers] == list(range(answers[0].seq, answers[0].seq + 100))
+
+
+async def test_two_processes_on_one_cloud_decide_nothing_twice(process: Process, database: Database):
+    name = await make_cloud(process, nodes=10)
+    async with running(Process(database)) as other:
+        both = [process.scheduler, other.scheduler]
+        requests = [(both[n % 2], spot(f"i-{n // 2}")) for n in range(120)]
+        answers = await asyncio.gather(*(scheduler.start(name, request) for scheduler, request in requests))
+        digests = {(await scheduler.state(name)).digest() for scheduler in both}
+    for first, second in zip(answers[::2], answers[1::2], strict=True):
+        assert (first.decision, first.seq) == (second.decision, second.seq)
+    folded = await process.folded(name)
+    assert digests == {folded.digest()}
+    assert folded.counts.spot_requested == 60
+    assert folded.counts.spot_admitted == 40
+
+
+async def test_a_lost_database_leaves_no_trace_and_is_got_over(process: Process, database: Database):
+    name = await make_cloud(process)
+    cloud_id = await process.scheduler.cloud_id(name)
+    before = await process.log.last_seq(cloud_id)
+    await database.execute(f"ALTER TABLE event ADD CONSTRAINT closed CHECK (cloud_id <> {cloud_id}) NOT VALID")
+    try:
+        with pytest.raises(Exception, match="closed"):
+            await process.scheduler.start(name, spot("a"))
+    finally:
+        await database.execute("ALTER TABLE event DROP CONSTRAINT closed")
+    assert await process.log.last_seq(cloud_id) == before
+    assert "a" not in (await process.scheduler.state(name)).running
+    assert (await process.scheduler.start(name, spot("a"))).seq == before + 1
+
+
+async def test_nodes_drain_open_and_go(process: Process):
+    name, scheduler = await make_cloud(process, nodes=2), process.scheduler
+    assert not await scheduler.add_node(name, "node-0", Resources(4), None)
+    with pytest.raises(errors.NodeExists):
+        await scheduler.add_node(name, "node-0", Resources(5), None)
+    await scheduler.drain_node(name, "node-0", None)
+    assert (await scheduler.start(name, spot("a"))).decision.node == "node-1"
+    await scheduler.open_node(name, "node-0", None)
+    assert (await scheduler.start(name, on_demand("b"))).decision.node == "node-0"
+    with pytest.raises(errors.NodeNotEmpty):
+        await scheduler.remove_node(name, "node-0", None)
+    assert await scheduler.remove_node(name, "node-1", None) == ("a",)
+    with pytest.raises(errors.NodeNotFound):
+        await scheduler.drain_node(name, "node-1", None)
+    assert await scheduler.add_node(name, "node-1", Resources(8), None)
+    cloud = await scheduler.state(name)
+    assert cloud.nodes["node-1"].status is NodeStatus.OPEN
+    assert (await process.folded(name)).digest() == cloud.digest()
+
+
+async def test_policies_change_but_clocks_do_not(process: Process):
+    name = await make_cloud(process)
+    cloud = await process.scheduler.change_policy(name, replace(UNGUARDED, eviction_probability=0.5), None)
+    assert cloud.policy.eviction_probability == 0.5
+    with pytest.raises(errors.PolicyInvalid):
+        await process.scheduler.change_policy(name, replace(UNGUARDED, clock=Clock.EXTERNAL), None)
+    with pytest.raises(errors.PolicyInvalid):
+        await process.scheduler.change_policy(name, replace(UNGUARDED, table_max_age_us=1), None)
+    with pytest.raises(errors.CloudExists):
+        await process.scheduler.create_cloud(name, UNGUARDED, None)
+    with pytest.raises(errors.CloudNotFound):
+        await process.scheduler.state("nowhere")
+
+
+async def test_a_snapshot_and_the_tail_after_it_give_the_state_of_the_whole_log(process: Process, database: Database):
+    name = await make_cloud(process)
+    cloud_id = await process.scheduler.cloud_id(name)
+    await process.scheduler.start(name, spot("a"))
+    states = States(process.log, process.snapshots)
+    snapshotting = Snapshotting(Clouds(database), states, process.snapshots, every_events=1)
+    assert await snapshotting.take_due() >= 1
+    await process.scheduler.start(name, on_demand("b", "c4"))
+    loaded = await load_state(cloud_id, process.log, process.snapshots)
+    assert loaded.digest() == (await process.folded(name)).digest()
+    assert await process.snapshots.newest_seq(cloud_id) < loaded.seq
+
+
+@asynccontextmanager
+async def worker(process: Process, now_us: Callable[[], int]) -> AsyncIterator[Schedule]:
+    """A worker's services, doing at once whatever is asked for."""
+    database = process.database
+    states, runs, tables = States(process.log, process.snapshots), Runs(database), Tables(database)
+    with ThreadPoolExecutor(2) as executor:
+        forecasts = Forecasts(process.log, states, tables, runs, Locks(database), executor, now_us)
+
+        async def work() -> None:
+            while True:
+                await forecasts.run_pending()
+                await asyncio.sleep(0.01)
+
+        task = asyncio.create_task(work())
+        yield Schedule(Clouds(database), states, tables, runs, now_us)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def busy_day(until_us: int) -> list[StartRequest | StopRequest]:
+    """An hour on, an hour off: on-demand work that leaves two of four cores free."""
+    steps: list[StartRequest | StopRequest] = []
+    for number, at_us in enumerate(range(0, until_us, 2 * HOUR_US)):
+        steps.append(on_demand(f"d-{number}", "c1", at_us=at_us))
+        steps.append(StopRequest(f"d-{number}", at_us + HOUR_US))
+    return steps
+
+
+async def test_on_an_external_clock_a_spot_start_waits_for_the_table_of_its_epoch(process: Process):
+    name = await make_cloud(process, EXTERNAL)
+    late = spot("late", at_us=DAY_US + 7 * HOUR_US)
+    async with worker(process, lambda: 0):
+        steps = [*busy_day(DAY_US), spot("first", at_us=DAY_US), on_demand("o", at_us=DAY_US + HOUR_US), late]
+        outcomes = await process.scheduler.batch(name, steps)
+    first, last = outcomes[-3].decision, outcomes[-1].decision
+    assert isinstance(first, InstanceStarted)
+    assert isinstance(last, InstanceStarted)
+    assert (first.basis.epoch, last.basis.epoch) == (1, 2)
+    table = await process.scheduler.table(name)
+    assert table.epoch_us == DAY_US + 6 * HOUR_US
+
+
+async def test_without_a_worker_the_wait_is_bounded_and_nothing_is_promised(database: Database):
+    async with running(Process(database, wait_s=0.1)) as process:
+        name = await make_cloud(process, EXTERNAL)
+        answer = await process.scheduler.start(name, spot("a", at_us=DAY_US))
+        assert answer.decision.reason == "no_history"
+
+
+async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(process: Process):
+    now = [DAY_US]
+    async with running(Process(process.database, lambda: now[0])) as api:
+        name = await make_cloud(api, Policy(sample_count=100))
+        cloud_id = await api.scheduler.cloud_id(name)
+        now[0] += 7 * HOUR_US
+        async with worker(api, lambda: now[0]) as schedule:
+            assert (await schedule.intervals_us())[cloud_id] == 6 * HOUR_US
+            await schedule.request_due(cloud_id)
+            await schedule.request_due(cloud_id)
+            runs = await finished(api, cloud_id)
+            await schedule.request_due(cloud_id)
+            assert await finished(api, cloud_id) == runs, "what is there is not asked for again"
+        assert {(run.status, run.epoch) for run in runs} == {(RunStatus.SUCCEEDED, 1)}
+        assert len(await Tables(api.database).page(cloud_id, 10)) == 1
+        await api.tables.load(cloud_id)
+        assert (await api.scheduler.table(name)).epoch_us == DAY_US + 6 * HOUR_US
+
+
+async def finished(process: Process, cloud_id: int) -> list[Run]:
+    """All of the cloud's runs, when none is under way any more."""
+    for _ in range(1000):
+        runs = await Runs(process.database).page(cloud_id, 10)
+        if all(run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) for run in runs):
+            return runs
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"still under way: {runs}")
+
+
+async def test_a_run_that_fails_says_why_and_leaves_the_old_table(process: Process):
+    name = await make_cloud(process, EXTERNAL)
+    cloud_id = await process.scheduler.cloud_id(name)
+    runs = Runs(process.database)
+    await process.database.execute(f"UPDATE event SET version = 99 WHERE cloud_id = {cloud_id} AND seq = 2")
+    async with worker(process, lambda: 0):
+        await runs.request(cloud_id, RunCause.REQUESTED, DAY_US)
+        (failed,) = await finished(process, cloud_id)
+    assert failed.status is RunStatus.FAILED
+    assert failed.error
+    assert failed.retry_at is not None
+    assert await process.scheduler.table(name) is None
+
+
+async def test_a_full_queue_is_said_so(process: Process):
+    name = await make_cloud(process)
+    steps = [on_demand(f"i-{number}") for number in range(1001)]
+    with pytest.raises(errors.Overloaded):
+        await process.scheduler.batch(name, steps)
+    assert isinstance(await process.scheduler.start(name, on_demand("i-0")), Started)
