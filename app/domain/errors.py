@@ -1,8 +1,7 @@
 """Everything that can go wrong with a request, as one tree.
 
     TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
-    |             RunNotFound
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
@@ -40,10 +39,6 @@ class InstanceNotFound(NotFound):
 
 class TableNotFound(NotFound):
     """No quantile table of that epoch, or none yet."""
-
-
-class RunNotFound(NotFound):
-    """No run with that id computes, or computed, a quantile table of the cloud."""
 
 
 class RunNotFound(NotFound):

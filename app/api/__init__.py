@@ -1,0 +1,1 @@
+"""Everything HTTP: the table of URLs, wire schemas, errors, tokens, versions."""

@@ -1,0 +1,228 @@
+"""The one table from every error to its HTTP status and permanent code, and the handlers that answer with it.
+
+Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
+`RequestError` below. A test keeps the table complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
+from app.api.wire.paging import Link
+from app.domain import errors
+
+logger = logging.getLogger(__name__)
+
+MIN_VERSION = MAX_VERSION = "1.0"
+RETRY_AFTER_S = 1
+_LISTED = 20
+"""A body can be wrong in a thousand places; this many are told."""
+
+
+class RequestError(Exception):
+    """The root of what can be wrong with a request before the domain sees it; its message is the detail."""
+
+
+class Unauthenticated(RequestError):
+    """No token, or none that is valid."""
+
+
+class Forbidden(RequestError):
+    """The token's role does not allow this."""
+
+
+class PathUnknown(RequestError):
+    """No resource has this path."""
+
+
+class MethodUnknown(RequestError):
+    """The resource has no such method."""
+
+
+class BodyMalformed(RequestError):
+    """The body is no JSON."""
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than this service takes."""
+
+
+class ContentTypeUnsupported(RequestError):
+    """The body is not declared as JSON."""
+
+
+class VersionMalformed(RequestError):
+    """The microversion header cannot be read."""
+
+
+class VersionUnsupported(RequestError):
+    """The microversion is out of range."""
+
+
+class FieldInvalid(RequestError):
+    """A field of the body or a query parameter has a value that it cannot have."""
+
+
+class FieldUnknown(RequestError):
+    """A field of the body or a query parameter that there is not."""
+
+
+class FieldMissing(RequestError):
+    """A field of the body or a query parameter that there must be."""
+
+
+class Unforeseen(RequestError):
+    """A fault of the service."""
+
+
+class RequestInvalid(Exception):
+    """What is wrong with the fields of a body or a query, one by one."""
+
+    def __init__(self, error: ValidationError) -> None:
+        super().__init__(str(error.error_count()))
+        self.faults = list(_field_errors(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """How an error is answered."""
+
+    status: int
+    code: str
+    title: str
+
+
+PROBLEMS: dict[type[Exception], Problem] = {
+    errors.CloudNotFound: Problem(404, "preemptible.cloud.not_found", "No such cloud"),
+    errors.NodeNotFound: Problem(404, "preemptible.node.not_found", "No such node"),
+    errors.FlavorNotFound: Problem(404, "preemptible.flavor.not_found", "No such flavor"),
+    errors.InstanceNotFound: Problem(404, "preemptible.instance.not_found", "No such instance"),
+    errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such quantile table"),
+    errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
+    errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
+    errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
+    errors.FlavorExists: Problem(409, "preemptible.flavor.exists", "The flavor exists with other resources"),
+    errors.InstanceConflict: Problem(409, "preemptible.instance.conflict", "The id was used with another body"),
+    errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
+    errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
+    errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
+    errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
+    errors.ProbabilityUnexpected: Problem(
+        400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
+    ),
+    errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
+    errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
+    errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
+    errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
+    Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
+    PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
+    MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
+    BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is no JSON"),
+    BodyTooLarge: Problem(413, "preemptible.body.too_large", "The body is too large"),
+    ContentTypeUnsupported: Problem(415, "preemptible.content_type.unsupported", "The body must be JSON"),
+    VersionMalformed: Problem(400, "preemptible.microversion.malformed", "The microversion cannot be read"),
+    VersionUnsupported: Problem(406, "preemptible.microversion.unsupported", "The microversion is out of range"),
+    FieldInvalid: Problem(400, "preemptible.field.invalid", "A field has an invalid value"),
+    FieldUnknown: Problem(400, "preemptible.field.unknown", "There is no such field"),
+    FieldMissing: Problem(400, "preemptible.field.missing", "A field is missing"),
+    Unforeseen: Problem(500, "preemptible.service.fault", "The service failed"),
+}
+
+_FIELD_ERRORS: dict[str, type[RequestError]] = {
+    "extra_forbidden": FieldUnknown,
+    "missing": FieldMissing,
+    "json_invalid": BodyMalformed,
+}
+
+
+def answer(scope: Scope, error: Exception) -> Response:
+    """The error answer in the form of design/api.md."""
+    entries = entries_of(scope["state"]["request_id"], error)
+    content = ErrorsAnswer(errors=entries).model_dump_json()
+    return Response(content, entries[0].status, _headers(error), "application/json")
+
+
+def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
+    """The error's entries: one, or one for each field that is wrong."""
+    if isinstance(error, RequestInvalid):
+        return [_entry(request_id, fault) for fault in error.faults]
+    return [_entry(request_id, error)]
+
+
+def _entry(request_id: str, error: Exception) -> ErrorAnswer:
+    known = type(error) in PROBLEMS
+    problem = PROBLEMS[type(error) if known else Unforeseen]
+    entry = ErrorAnswer(
+        request_id=request_id,
+        code=problem.code,
+        status=problem.status,
+        title=problem.title,
+        detail=str(error) if known else "the request met a fault of the service; its request id finds it in the log",
+        links=[Link(rel="help", href="/docs")],
+    )
+    if type(error) is not VersionUnsupported:
+        return entry
+    return VersionErrorAnswer(**dict(entry), min_version=MIN_VERSION, max_version=MAX_VERSION)
+
+
+def _field_errors(error: ValidationError) -> Iterable[RequestError]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    for item in found[:_LISTED]:
+        place = ".".join(str(part) for part in item["loc"])
+        kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
+        yield kind(f"{place}: {item['msg']}" if place else item["msg"])
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, errors.Unavailable):
+        return {"Retry-After": str(RETRY_AFTER_S)}
+    if isinstance(error, Unauthenticated):
+        return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
+    return {}
+
+
+async def _answer_known(request: Request, error: Exception) -> Response:
+    return answer(request.scope, error)
+
+
+async def _answer_routing(request: Request, error: Exception) -> Response:
+    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
+    assert isinstance(error, HTTPException)
+    if error.status_code != 405:
+        return answer(request.scope, PathUnknown(f"there is nothing at {request.url.path}"))
+    allow = {"Allow": ", ".join(_methods_at(request))}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=allow)
+    refusal = answer(request.scope, MethodUnknown(f"{request.method} is not among {allow['Allow']}"))
+    refusal.headers.update(allow)
+    return refusal
+
+
+def _methods_at(request: Request) -> list[str]:
+    """All methods of the path, over all routes that have it."""
+    methods = {"OPTIONS"}
+    for route in request.app.routes:
+        pattern = getattr(route, "path_regex", None)
+        if pattern is not None and pattern.match(request.scope["path"]):
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Have every error answered by the table above; what is not in it is the middleware's to answer and to log."""
+    for error in (*PROBLEMS, RequestInvalid):
+        app.add_exception_handler(error, _answer_known)
+    app.add_exception_handler(HTTPException, _answer_routing)

@@ -1,0 +1,1 @@
+"""What each URL does: read the request, call one service, answer."""

@@ -1,0 +1,43 @@
+"""Clouds and their SLA policies."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.operations import read_body, read_query, respond
+from app.api.paging import page_after
+from app.api.services import scheduler
+from app.api.wire.clouds import CloudBody, CloudChange, CloudNameAnswer, CloudsAnswer, cloud_answer
+from app.api.wire.paging import Link, PageQuery, next_link
+from app.domain.values import Policy
+
+
+async def create_cloud(request: Request) -> Response:
+    """An empty cloud. Its spot starts are rejected until its warm-up is over and its first table is published."""
+    body = await read_body(request, CloudBody)
+    cloud = await scheduler(request).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
+    return respond(cloud_answer(body.name, cloud), 201, {"Location": f"/v1/clouds/{body.name}"})
+
+
+async def list_clouds(request: Request) -> Response:
+    """All clouds, by name."""
+    query = read_query(request, PageQuery)
+    names, marker = page_after(await scheduler(request).names(), query.marker, query.limit, str)
+    clouds = [CloudNameAnswer(name=name, links=[Link(rel="self", href=f"/v1/clouds/{name}")]) for name in names]
+    return respond(CloudsAnswer(clouds=clouds, links=next_link(request, marker)))
+
+
+async def show_cloud(request: Request) -> Response:
+    """A cloud's policy, the end of its log, and what was asked of it so far."""
+    name = request.path_params["cloud"]
+    return respond(cloud_answer(name, await scheduler(request).state(name)))
+
+
+async def change_cloud(request: Request) -> Response:
+    """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
+    name = request.path_params["cloud"]
+    body = await read_body(request, CloudChange)
+    old = (await scheduler(request).state(name)).policy
+    cloud = await scheduler(request).change_policy(name, body.policy.over(old), body.at_us)
+    return respond(cloud_answer(name, cloud))

@@ -1,0 +1,85 @@
+"""Starts, stops, batches of both, and what became of instances."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.admission.batch import Changed, Outcome, Started
+from app.api.errors import entries_of
+from app.api.operations import read_body, read_query, respond
+from app.api.services import reading, scheduler
+from app.api.wire.instances import (
+    BatchAnswer,
+    BatchBody,
+    FailedResult,
+    InstancesAnswer,
+    InstancesQuery,
+    StartBody,
+    StartedResult,
+    StoppedResult,
+    instance_answer,
+    start_answer,
+)
+from app.api.wire.nodes import AtQuery
+from app.api.wire.paging import next_link
+from app.domain.errors import TenureError
+from app.domain.requests import StopRequest
+
+
+async def start_instance(request: Request) -> Response:
+    """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
+
+    The same id with the same body again has the same answer, with another body it is a conflict.
+    """
+    body = await read_body(request, StartBody)
+    cloud = request.path_params["cloud"]
+    started = await scheduler(request).start(cloud, body.request())
+    location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
+    return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
+
+
+async def stop_instance(request: Request) -> Response:
+    """Stop an instance; one that has ended stays as it is."""
+    at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
+    path = request.path_params
+    await scheduler(request).stop(path["cloud"], StopRequest(path["instance"], at_us))
+    return Response(status_code=204)
+
+
+async def run_batch(request: Request) -> Response:
+    """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
+
+    If the body has a fault anywhere, nothing of it is decided.
+    """
+    body = await read_body(request, BatchBody)
+    operations = [operation.request() for operation in body.operations]
+    outcomes = await scheduler(request).batch(request.path_params["cloud"], operations)
+    request_id = request.scope["state"]["request_id"]
+    return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+
+
+async def list_instances(request: Request) -> Response:
+    """Instances in the order of their starts, rejected ones among them."""
+    query = read_query(request, InstancesQuery)
+    page = await reading(request).instances(
+        request.path_params["cloud"], query.marker, query.limit, query.market, query.status
+    )
+    answers = [instance_answer(record) for record in page.items]
+    return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
+
+
+async def show_instance(request: Request) -> Response:
+    """The decision on an instance's start, and how it ended."""
+    path = request.path_params
+    return respond(instance_answer(await reading(request).instance(path["cloud"], path["instance"])))
+
+
+def _result(request_id: str, outcome: Outcome) -> StartedResult | StoppedResult | FailedResult:
+    if isinstance(outcome, TenureError):
+        entries = entries_of(request_id, outcome)
+        return FailedResult(status=entries[0].status, errors=entries)
+    if isinstance(outcome, Started):
+        return StartedResult(body=start_answer(outcome.decision, outcome.seq))
+    assert not isinstance(outcome, Changed)
+    return StoppedResult()

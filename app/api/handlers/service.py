@@ -1,0 +1,53 @@
+"""The service itself: discovery, health, readiness."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from app.api.errors import MAX_VERSION, MIN_VERSION, RETRY_AFTER_S
+from app.api.operations import respond
+from app.api.services import reading
+from app.api.wire.paging import Link
+from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
+from app.domain.errors import Unavailable
+
+_VERSIONS = VersionsAnswer(
+    versions=[
+        VersionAnswer(
+            id="v1",
+            status="CURRENT",
+            min_version=MIN_VERSION,
+            max_version=MAX_VERSION,
+            links=[Link(rel="self", href="/v1"), Link(rel="describedby", href="/openapi.json")],
+        )
+    ]
+)
+
+
+async def discover(_: Request) -> Response:
+    """The versions of this interface."""
+    return respond(_VERSIONS)
+
+
+async def check_health(request: Request) -> Response:
+    """`OK` where the service can answer, 503 and the reason where it cannot."""
+    try:
+        await reading(request).check_database()
+    except Unavailable as error:
+        return PlainTextResponse(str(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
+    return PlainTextResponse("OK")
+
+
+async def check_readiness(request: Request) -> Response:
+    """Whether the database answers, and how old each cloud's newest quantile table is."""
+    try:
+        readiness = await reading(request).readiness()
+    except Unavailable as error:
+        answer = ReadinessAnswer(ready=False, database=str(error), clouds=[])
+        return respond(answer, 503, {"Retry-After": str(RETRY_AFTER_S)})
+    clouds = [
+        CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
+        for one in readiness
+    ]
+    return respond(ReadinessAnswer(ready=True, database="OK", clouds=clouds))

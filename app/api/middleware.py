@@ -1,0 +1,143 @@
+"""What every answer has: a request id, the microversion, the error form; and the bound on every request's body.
+
+One plain ASGI layer, since it runs on every start and stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from urllib.parse import quote
+from uuid import uuid4
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.errors import (
+    MAX_VERSION,
+    MIN_VERSION,
+    PROBLEMS,
+    BodyTooLarge,
+    VersionMalformed,
+    VersionUnsupported,
+    answer,
+)
+
+logger = logging.getLogger(__name__)
+
+SERVICE_TYPE = "preemptible"
+_REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
+_VERSION = re.compile(r"([1-9][0-9]{0,3}|0)\.([1-9][0-9]{0,3}|0)")
+_VERSION_HEADER = b"openstack-api-version"
+_ID_HEADER = b"x-openstack-request-id"
+_VARY = (b"vary", b"OpenStack-API-Version")
+_VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
+
+
+class Envelope:
+    """See the module's docstring. `max_body_bytes` bounds a body while it comes in, whatever length it declares."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self._max_body_bytes)
+        try:
+            exchange.check_headers()
+            await self._app(exchange.scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            logger.debug("%s: the caller went away", exchange.request_id)
+        except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
+            await exchange.fail(error)
+        exchange.log()
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int) -> None:
+        self.request_id = f"req-{uuid4()}"
+        self.given_id: str | None = None
+        self.status = 0
+        self._is_head = scope["method"] == "HEAD"
+        self.scope = {**scope, "method": "GET"} if self._is_head else scope
+        self.scope.setdefault("state", {})["request_id"] = self.request_id
+        self._receive = receive
+        self._send = send
+        self._room = max_body_bytes
+        self._added = (_VARY, _VERSION_USED, (_ID_HEADER, self.request_id.encode()))
+
+    def check_headers(self) -> None:
+        """Read the headers that concern every request; raises what is wrong with them."""
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                if int(value) > self._room:
+                    raise self._too_large()
+            elif name == _VERSION_HEADER:
+                check_version(value)
+            elif name == _ID_HEADER:
+                text = value.decode("latin-1")
+                self.given_id = text if _REQUEST_ID.fullmatch(text) else "req-unreadable"
+
+    async def receive(self) -> Message:
+        """The next part of the body, if there is room for it."""
+        message = await self._receive()
+        self._room -= len(message.get("body", b""))
+        if self._room < 0:
+            raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], *self._added]
+        elif self._is_head:
+            message["body"] = b""
+        await self._send(message)
+
+    async def fail(self, error: Exception) -> None:
+        """Answer with an error that no handler has answered."""
+        if type(error) not in PROBLEMS:
+            logger.error("%s: %s %s failed", self.request_id, self.scope["method"], self._path(), exc_info=error)
+        if self.status:
+            raise error
+        await answer(self.scope, error)(self.scope, self._receive, self.send)
+
+    def log(self) -> None:
+        """Tie the caller's own request id to ours."""
+        if self.given_id is not None:
+            path, method = self._path(), self.scope["method"]
+            logger.info("%s (the caller's %s): %s %s: %d", self.request_id, self.given_id, method, path, self.status)
+
+    def _path(self) -> str:
+        return quote(self.scope["path"])
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge("the body is larger than this service takes")
+
+
+@lru_cache(maxsize=256)
+def check_version(header: bytes) -> None:
+    """Whether the microversion that is asked for is one that there is; other services' are theirs to judge."""
+    for part in header.decode("latin-1").split(","):
+        service, _, version = part.strip().partition(" ")
+        if service != SERVICE_TYPE and version:
+            continue
+        if version.strip() == "latest":
+            continue
+        found = _VERSION.fullmatch(version.strip())
+        if service != SERVICE_TYPE or found is None:
+            raise VersionMalformed(f"write it as 'OpenStack-API-Version: {SERVICE_TYPE} {MAX_VERSION}'")
+        if not _number(MIN_VERSION) <= _number(version.strip()) <= _number(MAX_VERSION):
+            raise VersionUnsupported(f"there are versions {MIN_VERSION} to {MAX_VERSION}")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

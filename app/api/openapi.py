@@ -1,0 +1,218 @@
+"""The documentation that is made of the table of URLs: /openapi.json, and a page that shows it.
+
+The page's scripts are served from the installed `fastapi-offline` package; nothing is loaded from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from app import __version__
+from app.api import errors as api_errors
+from app.api.auth import GRANTS
+from app.api.errors import PROBLEMS
+from app.api.operations import Operation, Tag
+from app.api.routes import OPERATIONS
+from app.api.wire.errors import ErrorsAnswer
+from app.domain import errors
+
+DESCRIPTION: dict[str, Any] = {
+    "title": "Tenure",
+    "version": __version__,
+    "summary": "A scheduler that sells a cloud's spare capacity with a promise.",
+    "description": (
+        "A spot instance that is admitted will be evicted before its declared lifetime with at most the advertised "
+        "probability. Times are RFC 3339, durations are seconds (`_s`); both are exact to the microsecond. "
+        "Send a token as `X-Auth-Token` or as `Authorization: Bearer`, and the version wanted as "
+        "`OpenStack-API-Version: preemptible 1.0`. A rejection is a decision, not an error."
+    ),
+    "license_info": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    "openapi_tags": [
+        {"name": Tag.CLOUDS, "description": "A pool of nodes with one scheduler, one event log and one SLA policy."},
+        {"name": Tag.NODES, "description": "Compute hosts with a capacity."},
+        {"name": Tag.FLAVORS, "description": "Named resource vectors that instances ask for."},
+        {"name": Tag.INSTANCES, "description": "Virtual machines: started, stopped, evicted."},
+        {"name": Tag.QUOTES, "description": "What the quantile tables say, and the runs that compute them."},
+        {"name": Tag.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
+        {"name": Tag.SERVICE, "description": "The service itself; no token is needed."},
+    ],
+    "docs_url": None,
+    "redoc_url": None,
+    "redirect_slashes": False,
+}
+"""What FastAPI is constructed with."""
+
+PATH_EXAMPLES = {
+    "cloud": "north",
+    "node": "node-1",
+    "flavor": "small",
+    "instance": "i-1",
+    "epoch": "1",
+    "run": "1",
+}
+_ASSETS = "/docs/assets"
+_TOKENS = {
+    "XAuthToken": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
+    "Bearer": {"type": "http", "scheme": "bearer"},
+}
+_VERSION_PARAMETER = {
+    "name": "OpenStack-API-Version",
+    "in": "header",
+    "description": "The microversion wanted; absent means the lowest.",
+    "schema": {"type": "string"},
+    "example": "preemptible 1.0",
+}
+_ANSWER_HEADERS = {
+    "X-Openstack-Request-Id": {"description": "This request's id in the service's log.", "schema": {"type": "string"}},
+    "OpenStack-API-Version": {"description": "The microversion used.", "schema": {"type": "string"}},
+}
+
+
+def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
+    """Every error that the operation can answer."""
+    found: list[type[Exception]] = [
+        api_errors.VersionMalformed,
+        api_errors.VersionUnsupported,
+        api_errors.BodyTooLarge,
+        api_errors.FieldUnknown,
+        api_errors.Unforeseen,
+        *operation.errors,
+    ]
+    if operation.role is not None:
+        found += [api_errors.Unauthenticated, errors.LogUnavailable]
+        found += [api_errors.Forbidden] if any(operation.role not in granted for granted in GRANTS.values()) else []
+    if "{cloud}" in operation.path:
+        found.append(errors.CloudNotFound)
+    if operation.query is not None or operation.body is not None:
+        found.append(api_errors.FieldInvalid)
+    if operation.body is not None:
+        found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.ContentTypeUnsupported]
+    return tuple(found)
+
+
+def error_responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
+    """The documentation of its errors: by status, the codes that it may carry."""
+    problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
+    return {
+        status: {
+            "model": ErrorsAnswer,
+            "description": "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status),
+        }
+        for status in sorted({problem.status for problem in problems})
+    }
+
+
+def extra(operation: Operation) -> dict[str, Any]:
+    """What FastAPI cannot see of the operation: its parameters, its body, its role."""
+    found: dict[str, Any] = {
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation), _VERSION_PARAMETER]
+    }
+    if operation.body is not None:
+        schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
+        content = {"application/json": {"schema": schema, "example": operation.example}}
+        found["requestBody"] = {"required": True, "content": content}
+    if operation.role is not None:
+        found["security"] = [{name: []} for name in _TOKENS]
+        found["x-role"] = operation.role.value
+    return found
+
+
+def make_openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document: FastAPI's, with the bodies' schemas, the tokens and the headers of every answer."""
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        license_info=app.license_info,
+    )
+    components = document["components"]
+    components["schemas"] |= _schemas(operation.body for operation in OPERATIONS if operation.body is not None)
+    components["securitySchemes"] = _TOKENS
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for response in operation["responses"].values():
+                response["headers"] = _ANSWER_HEADERS
+    return document
+
+
+def install_docs(app: FastAPI) -> None:
+    """Serve /docs with assets of our own; FastAPI serves /openapi.json."""
+    package = find_spec("fastapi_offline")
+    assert package is not None
+    assert package.origin is not None
+
+    async def show_docs(_: Request) -> Response:
+        return get_swagger_ui_html(
+            openapi_url="/openapi.json",
+            title=app.title,
+            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
+            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
+            swagger_favicon_url=f"{_ASSETS}/favicon.png",
+        )
+
+    app.add_route("/docs", show_docs)
+    app.mount(_ASSETS, StaticFiles(directory=Path(package.origin).parent / "static"))
+
+
+def _schemas(bodies: Iterable[type[BaseModel]]) -> dict[str, Any]:
+    models = [(body, "validation") for body in bodies]
+    _, document = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas: dict[str, Any] = document["$defs"]
+    return schemas
+
+
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": PATH_EXAMPLES[name]}
+        for name in PATH_EXAMPLES
+        if f"{{{name}}}" in operation.path
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    document = operation.query.model_json_schema()
+    parameters = []
+    for name, field in document["properties"].items():
+        parameter = {"name": name, "in": "query", "schema": _plain(field, document.get("$defs", {}))}
+        if "description" in field:
+            parameter["description"] = field["description"]
+        if name in operation.query_example:
+            parameter["example"] = operation.query_example[name]
+        parameters.append(parameter)
+    return parameters
+
+
+def _plain(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a query parameter: absent instead of null, and nothing referred to."""
+    (kind, *_) = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
+    if "$ref" in kind:
+        kind = definitions[kind["$ref"].rsplit("/", 1)[-1]]
+    left_out = (
+        ("title", "description", "anyOf")
+        if field.get("default") is not None
+        else (
+            "title",
+            "description",
+            "anyOf",
+            "default",
+        )
+    )
+    merged = {**field, **kind}
+    return {key: value for key, value in merged.items() if key not in left_out}

@@ -1,0 +1,117 @@
+"""One row of the table of URLs, and the route that is made of it.
+
+Handlers take the request and give the finished answer: nothing of FastAPI stands between, since starts and stops must
+be answered by the thousand a second. FastAPI routes, and documents what the row says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.auth import Role, authorise
+from app.api.errors import ContentTypeUnsupported, FieldInvalid, RequestInvalid
+from app.api.wire.fields import Answer, Body, Query
+
+B = TypeVar("B", bound=Body)
+Q = TypeVar("Q", bound=Query)
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Tag(StrEnum):
+    """The chapters of the documentation."""
+
+    CLOUDS = "clouds"
+    NODES = "nodes"
+    FLAVORS = "flavors"
+    INSTANCES = "instances"
+    QUOTES = "quotes"
+    EVENTS = "events"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one method of one path does.
+
+    `role` is the least role that may do it, None where no token is needed. `errors` are those that it can answer
+    beyond what every operation of its kind can. The examples are documented, and a test plays them.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    tag: Tag
+    role: Role | None
+    status: int
+    summary: str
+    answer: type[Answer] | None = None
+    body: type[Body] | None = None
+    query: type[Query] | None = None
+    errors: tuple[type[Exception], ...] = ()
+    example: Mapping[str, Any] | None = None
+    query_example: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The operation's permanent id."""
+        return self.handler.__name__
+
+    def guarded(self) -> Handler:
+        """The handler behind the checks that all operations share."""
+        handler, role, takes_query = self.handler, self.role, self.query is not None
+
+        async def handle(request: Request) -> Response:
+            if role is not None:
+                await authorise(request, role)
+            if not takes_query and request.scope["query_string"]:
+                read_query(request, Query)
+            return await handler(request)
+
+        return handle
+
+
+class OperationRoute(APIRoute):
+    """A route whose endpoint takes the request and gives the answer, without FastAPI's own steps in between."""
+
+    def get_route_handler(self) -> Handler:
+        """The endpoint as it stands."""
+        handler: Handler = self.endpoint
+        return handler
+
+
+async def read_body(request: Request, form: type[B]) -> B:
+    """The request's JSON body; RequestInvalid where it has not this form."""
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise ContentTypeUnsupported("send the body with Content-Type: application/json")
+    content = await request.body()
+    try:
+        return form.model_validate_json(content)
+    except ValidationError as error:
+        raise RequestInvalid(error) from None
+
+
+def read_query(request: Request, form: type[Q]) -> Q:
+    """The request's query parameters; RequestInvalid where they have not this form."""
+    pairs = request.query_params.multi_items()
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise FieldInvalid("a query parameter stands twice")
+    try:
+        return form.model_validate_strings(values)
+    except ValidationError as error:
+        raise RequestInvalid(error) from None
+
+
+def respond(answer: Answer, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer as JSON."""
+    content = answer.__pydantic_serializer__.to_json(answer)
+    return Response(content, status, headers, "application/json")

@@ -1,0 +1,20 @@
+"""The services that handlers call; `app.state.services` is put there by wiring."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from starlette.requests import Request
+
+from app.services.reading import Reading
+from app.services.scheduler import Scheduler
+
+
+def scheduler(request: Request) -> Scheduler:
+    """Everything that changes a cloud, and its state."""
+    return cast("Scheduler", request.app.state.services.scheduler)
+
+
+def reading(request: Request) -> Reading:
+    """What is read from the store without the state."""
+    return cast("Reading", request.app.state.services.reading)

@@ -1,0 +1,180 @@
+"""The event log as a feed: one schema for each kind of event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.api.wire.clouds import PolicyAnswer, policy_answer
+from app.api.wire.fields import Answer, Query, optional_seconds
+from app.api.wire.instances import QuoteAnswer, quote_answer
+from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
+from app.api.wire.paging import Limit, Link
+from app.domain import events
+from app.domain.times import to_datetime
+from app.domain.values import EvictionReason, Market, Rejection
+
+
+class EventsQuery(Query):
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows.")] = 0
+    limit: Limit = 100
+
+
+class EventAnswer(Answer):
+    seq: int
+    at: datetime
+
+
+class CloudCreatedAnswer(EventAnswer):
+    kind: Literal["cloud_created"] = "cloud_created"
+    policy: PolicyAnswer
+
+
+class PolicyChangedAnswer(EventAnswer):
+    kind: Literal["policy_changed"] = "policy_changed"
+    policy: PolicyAnswer
+
+
+class NodeAddedAnswer(EventAnswer):
+    kind: Literal["node_added"] = "node_added"
+    node: str
+    capacity: ResourcesAnswer
+
+
+class NodeDrainedAnswer(EventAnswer):
+    kind: Literal["node_drained"] = "node_drained"
+    node: str
+
+
+class NodeOpenedAnswer(EventAnswer):
+    kind: Literal["node_opened"] = "node_opened"
+    node: str
+
+
+class NodeRemovedAnswer(EventAnswer):
+    kind: Literal["node_removed"] = "node_removed"
+    node: str
+
+
+class FlavorAddedAnswer(EventAnswer):
+    kind: Literal["flavor_added"] = "flavor_added"
+    flavor: str
+    demand: ResourcesAnswer
+
+
+class InstanceStartedAnswer(EventAnswer):
+    kind: Literal["instance_started"] = "instance_started"
+    id: str
+    market: Market
+    flavor: str
+    lifetime_s: int | float | None
+    eviction_probability: float | None
+    node: str
+    victims: list[VictimAnswer]
+    quote: QuoteAnswer | None
+
+
+class InstanceRejectedAnswer(EventAnswer):
+    kind: Literal["instance_rejected"] = "instance_rejected"
+    id: str
+    market: Market
+    flavor: str
+    lifetime_s: int | float | None
+    eviction_probability: float | None
+    reason: Rejection
+    quote: QuoteAnswer | None
+
+
+class InstanceStoppedAnswer(EventAnswer):
+    kind: Literal["instance_stopped"] = "instance_stopped"
+    id: str
+
+
+class InstanceEvictedAnswer(EventAnswer):
+    kind: Literal["instance_evicted"] = "instance_evicted"
+    id: str
+    reason: EvictionReason
+    cause_seq: int = Field(description="The event that it made room for; it follows.")
+
+
+AnyEventAnswer = Annotated[
+    CloudCreatedAnswer
+    | PolicyChangedAnswer
+    | NodeAddedAnswer
+    | NodeDrainedAnswer
+    | NodeOpenedAnswer
+    | NodeRemovedAnswer
+    | FlavorAddedAnswer
+    | InstanceStartedAnswer
+    | InstanceRejectedAnswer
+    | InstanceStoppedAnswer
+    | InstanceEvictedAnswer,
+    Field(discriminator="kind"),
+]
+
+
+class EventsAnswer(Answer):
+    events: list[AnyEventAnswer] = Field(description="In log order.")
+    links: list[Link]
+
+
+def event_answer(recorded: events.Recorded) -> AnyEventAnswer:
+    """The wire form of an event at its place in the log."""
+    seq, event = recorded.seq, recorded.event
+    at = to_datetime(event.at_us)
+    match event:
+        case events.CloudCreated():
+            return CloudCreatedAnswer(seq=seq, at=at, policy=policy_answer(event.policy))
+        case events.PolicyChanged():
+            return PolicyChangedAnswer(seq=seq, at=at, policy=policy_answer(event.policy))
+        case events.NodeAdded():
+            return NodeAddedAnswer(seq=seq, at=at, node=event.node, capacity=resources_answer(event.capacity))
+        case events.NodeDrained():
+            return NodeDrainedAnswer(seq=seq, at=at, node=event.node)
+        case events.NodeOpened():
+            return NodeOpenedAnswer(seq=seq, at=at, node=event.node)
+        case events.NodeRemoved():
+            return NodeRemovedAnswer(seq=seq, at=at, node=event.node)
+        case events.FlavorAdded():
+            return FlavorAddedAnswer(seq=seq, at=at, flavor=event.flavor, demand=resources_answer(event.demand))
+        case events.InstanceStopped():
+            return InstanceStoppedAnswer(seq=seq, at=at, id=event.instance_id)
+        case events.InstanceEvicted():
+            return InstanceEvictedAnswer(
+                seq=seq, at=at, id=event.instance_id, reason=event.reason, cause_seq=event.cause_seq
+            )
+        case events.InstanceStarted():
+            return _started(seq, at, event)
+        case events.InstanceRejected():
+            return _rejected(seq, at, event)
+
+
+def _started(seq: int, at: datetime, event: events.InstanceStarted) -> InstanceStartedAnswer:
+    return InstanceStartedAnswer(
+        seq=seq,
+        at=at,
+        id=event.instance_id,
+        market=event.market,
+        flavor=event.flavor,
+        lifetime_s=optional_seconds(event.lifetime_us),
+        eviction_probability=event.probability,
+        node=event.node,
+        victims=[VictimAnswer(id=victim) for victim in event.victims],
+        quote=quote_answer(event.basis),
+    )
+
+
+def _rejected(seq: int, at: datetime, event: events.InstanceRejected) -> InstanceRejectedAnswer:
+    return InstanceRejectedAnswer(
+        seq=seq,
+        at=at,
+        id=event.instance_id,
+        market=event.market,
+        flavor=event.flavor,
+        lifetime_s=optional_seconds(event.lifetime_us),
+        eviction_probability=event.probability,
+        reason=event.reason,
+        quote=quote_answer(event.basis),
+    )

@@ -1,0 +1,108 @@
+"""The types that the wire's fields are made of.
+
+Bodies are read strictly: no "3" for 3, no true for 1, nothing unknown. Times and durations come as RFC 3339 and as
+seconds, and are exact: what is finer than a microsecond is refused, not rounded. Inside they are whole microseconds,
+so a field `lifetime_us` has the alias `lifetime_s` on the wire.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds
+
+LONGEST_S = 10 * 366 * DAY_US // SECOND_US
+"""Ten years: no duration on the wire is longer."""
+_SIZE_MAX = 1 << 30
+_RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+
+
+class Body(BaseModel):
+    """A request's JSON body, or a part of it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Query(BaseModel):
+    """A request's query parameters, which all come as text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """An answer's JSON body, or a part of it."""
+
+    model_config = ConfigDict(validate_by_name=True)
+
+
+def _seconds(lowest_s: int) -> Callable[[object], int]:
+    """A validator from a JSON number, or a query's text, of seconds to microseconds."""
+
+    def validate(value: object) -> int:
+        us = _exact_microseconds(value)
+        if us is None:
+            raise PydanticCustomError("seconds", "must be a number of seconds with at most six decimals")
+        if not lowest_s * SECOND_US <= us <= LONGEST_S * SECOND_US:
+            bounds = {"lowest": lowest_s, "longest": LONGEST_S}
+            raise PydanticCustomError("seconds_range", "must be from {lowest} to {longest} seconds", bounds)
+        return us
+
+    return validate
+
+
+def _exact_microseconds(value: object) -> int | None:
+    if isinstance(value, str):
+        return parse_seconds(value) if _DECIMAL.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2 * LONGEST_S:
+        return None
+    us = round(value * SECOND_US)
+    return us if us / SECOND_US == value else None
+
+
+def _time(value: object) -> int:
+    """Microseconds of an RFC 3339 time."""
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise PydanticCustomError("time", "must be an RFC 3339 time with an offset and at most six decimals")
+    try:
+        at_us = from_datetime(datetime.fromisoformat(value))
+    except ValueError:
+        raise PydanticCustomError("time", "is not a time that exists") from None
+    if not 0 <= at_us <= MAX_TIME_US:
+        raise PydanticCustomError("time_range", "must be from 1970 to 9999")
+    return at_us
+
+
+def _number_schema(lowest_s: int) -> dict[str, Any]:
+    return {"type": "number", "minimum": lowest_s, "maximum": LONGEST_S, "examples": [3600]}
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Cores = Annotated[int, Field(ge=1, le=65_536)]
+Size = Annotated[int, Field(ge=0, le=_SIZE_MAX)]
+Seconds = Annotated[int, BeforeValidator(_seconds(0)), WithJsonSchema(_number_schema(0))]
+PositiveSeconds = Annotated[int, BeforeValidator(_seconds(1)), WithJsonSchema(_number_schema(1))]
+Time = Annotated[
+    int,
+    BeforeValidator(_time),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["1970-01-02T00:00:00Z"]}),
+]
+AT = "When, on a cloud with an external clock; leave it out where the clock is the server's."
+
+
+def seconds(us: int) -> int | float:
+    """Microseconds as the wire's seconds."""
+    whole, rest = divmod(us, SECOND_US)
+    return us / SECOND_US if rest else whole
+
+
+def optional_seconds(us: int | None) -> int | float | None:
+    """The same of what may be absent."""
+    return None if us is None else seconds(us)

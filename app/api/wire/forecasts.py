@@ -1,0 +1,205 @@
+"""Quotes, quantile tables and the runs that compute them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from app.api.wire.fields import Answer, Name, Query, Seconds, optional_seconds, seconds
+from app.api.wire.paging import Link
+from app.domain.times import to_datetime
+from app.domain.values import Policy
+from app.forecast.survival import Bucket
+from app.forecast.table import QuantileTable
+from app.services.reading import Run, RunCause, RunStatus, TableSummary
+
+
+class QuotesQuery(Query):
+    flavor: Name | None = Field(None, description="Only this flavor.")
+    eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="By default the cloud's."
+    )
+    lifetime_us: Seconds | None = Field(None, alias="lifetime_s", description="Ask for this lifetime's probability.")
+    slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
+        None, description="As if this many slots were available, in place of those that are now."
+    )
+
+
+class TableQuery(Query):
+    flavor: Name | None = Field(None, description="Only this flavor's curves.")
+
+
+class EvidenceAnswer(Answer):
+    """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+
+
+class FlavorQuoteAnswer(Answer):
+    flavor: str
+    slots: int = Field(description="Available slots, now or as asked.")
+    eviction_probability: float
+    lifetime_s: int | float | None = Field(
+        description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."
+    )
+    asked_lifetime_s: int | float | None
+    estimated_eviction_probability: float | None = Field(
+        description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."
+    )
+    evidence: list[EvidenceAnswer]
+
+
+class QuotesAnswer(Answer):
+    epoch: int
+    epoch_at: datetime = Field(description="The end of the history that the table was computed from.")
+    expires_at: datetime = Field(description="From then on spot starts are rejected, unless a newer table comes.")
+    quotes: list[FlavorQuoteAnswer]
+
+
+class BucketAnswer(Answer):
+    """The distribution of the time to eviction at a number of available slots."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+    longest_s: int | float = Field(description="The longest time observed; nothing is certified beyond it.")
+    times_s: list[int | float] = Field(description="Where the share evicted rises.")
+    levels: list[float] = Field(description="The share evicted by then.")
+
+
+class CurveAnswer(Answer):
+    flavor: str
+    buckets: list[BucketAnswer] = Field(description="By rising slots.")
+
+
+class TableSummaryAnswer(Answer):
+    epoch: int
+    seq: int = Field(description="The log position that it was computed from.")
+    epoch_at: datetime = Field(description="The end of the history that it was computed from.")
+    computed_at: datetime = Field(description="When it was published, in the server's time.")
+    wall_s: float = Field(description="How long the computation took.")
+    links: list[Link]
+
+
+class TableAnswer(TableSummaryAnswer):
+    curves: list[CurveAnswer]
+
+
+class TablesAnswer(Answer):
+    tables: list[TableSummaryAnswer] = Field(description="Newest first.")
+    links: list[Link]
+
+
+class RunAnswer(Answer):
+    """One computation of a quantile table."""
+
+    id: int
+    cause: RunCause
+    status: RunStatus
+    due_at: datetime | None = Field(description="The end of the history to compute from; null: the present.")
+    attempts: int
+    error: str | None = Field(description="Why the last attempt failed.")
+    epoch: int | None = Field(description="The table that it published.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    links: list[Link]
+
+
+class RunsAnswer(Answer):
+    runs: list[RunAnswer] = Field(description="Newest first.")
+    links: list[Link]
+
+
+def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuoteAnswer]) -> QuotesAnswer:
+    """The quotes of one table; it expires by the policy's `table_max_age_us`."""
+    return QuotesAnswer(
+        epoch=table.epoch,
+        epoch_at=to_datetime(table.epoch_us),
+        expires_at=to_datetime(table.epoch_us + policy.table_max_age_us),
+        quotes=quotes,
+    )
+
+
+def flavor_quote(
+    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None
+) -> FlavorQuoteAnswer:
+    """What the table says of a flavor, in both directions."""
+    return FlavorQuoteAnswer(
+        flavor=flavor,
+        slots=slots,
+        eviction_probability=probability,
+        lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
+        asked_lifetime_s=optional_seconds(lifetime_us),
+        estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),
+        evidence=[
+            EvidenceAnswer(slots=b.slots, sample_count=b.sample_count, evicted_count=b.evicted_count)
+            for b in _around(table, flavor, slots)
+        ],
+    )
+
+
+def _around(table: QuantileTable, flavor: str, slots: int) -> list[Bucket]:
+    """The bucket of these slots, or the nearest seen ones around it; none for zero slots, which need no evidence."""
+    buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
+    below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
+    if below and below[0].slots == slots:
+        return below
+    return below + [bucket for bucket in buckets if bucket.slots > slots][:1]
+
+
+def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:
+    """The wire form of a table without its curves."""
+    return TableSummaryAnswer(
+        epoch=stored.epoch,
+        seq=stored.seq,
+        epoch_at=to_datetime(stored.epoch_us),
+        computed_at=stored.computed_at,
+        wall_s=stored.wall_s,
+        links=[Link(rel="self", href=f"/v1/clouds/{cloud}/tables/{stored.epoch}")],
+    )
+
+
+def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors: list[str]) -> TableAnswer:
+    """The wire form of a table with the curves of these flavors."""
+    summary = table_summary(cloud, stored)
+    curves = [
+        CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
+        for flavor in flavors
+    ]
+    return TableAnswer(**dict(summary), curves=curves)
+
+
+def _bucket(bucket: Bucket) -> BucketAnswer:
+    return BucketAnswer(
+        slots=bucket.slots,
+        sample_count=bucket.sample_count,
+        evicted_count=bucket.evicted_count,
+        longest_s=seconds(bucket.longest_us),
+        times_s=[seconds(us) for us in bucket.times_us.tolist()],
+        levels=bucket.levels.tolist(),
+    )
+
+
+def run_answer(cloud: str, run: Run) -> RunAnswer:
+    """The wire form of a run, with links to itself and to the table that came of it."""
+    links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.id}")]
+    if run.epoch is not None:
+        links.append(Link(rel="table", href=f"/v1/clouds/{cloud}/tables/{run.epoch}"))
+    return RunAnswer(
+        id=run.id,
+        cause=run.cause,
+        status=run.status,
+        due_at=None if run.due_us is None else to_datetime(run.due_us),
+        attempts=run.attempts,
+        error=run.error,
+        epoch=run.epoch,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        links=links,
+    )

@@ -1,0 +1,243 @@
+"""Starts, stops and what became of instances."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.api.wire.errors import ErrorAnswer
+from app.api.wire.fields import AT, Answer, Body, Name, Probability, Seconds, Time, optional_seconds
+from app.api.wire.nodes import VictimAnswer
+from app.api.wire.paging import Link, PageQuery
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
+from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.times import to_datetime
+from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.services.reading import Instance, InstanceStatus
+
+BATCH_MAX = 1000
+
+
+class StartBody(Body):
+    """A start."""
+
+    instance_id: Name = Field(alias="id", description="The caller's own id. The same body again has the same answer.")
+    market: Market
+    flavor: Name
+    lifetime_us: Seconds | None = Field(
+        None, alias="lifetime_s", description="How long it will run at most; a spot start must declare it."
+    )
+    eviction_probability: Probability | None = Field(
+        None, description="The SLA of this start, in place of the cloud's; spot only."
+    )
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def request(self) -> StartRequest:
+        return StartRequest(
+            self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us
+        )
+
+
+class StopBody(Body):
+    """A stop in a batch."""
+
+    instance_id: Name = Field(alias="id")
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def request(self) -> StopRequest:
+        return StopRequest(self.instance_id, self.at_us)
+
+
+class OperationBody(Body):
+    """One start or one stop."""
+
+    start: StartBody | None = None
+    stop: StopBody | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.start is None) == (self.stop is None):
+            raise PydanticCustomError("operation", "must have either a start or a stop")
+        return self
+
+    def request(self) -> Operation:
+        chosen = self.start or self.stop
+        assert chosen is not None
+        return chosen.request()
+
+
+class BatchBody(Body):
+    operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
+        description="Decided in this order; one that fails does not keep the others from their answers."
+    )
+
+
+class Verdict(StrEnum):
+    """What a start was answered."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class QuoteAnswer(Answer):
+    """What the decision on a spot start rested on."""
+
+    epoch: int | None = Field(description="The quantile table; null where none was read.")
+    slots: int = Field(description="Available slots of the flavor just before the decision.")
+    eviction_probability: float | None = Field(description="The SLA of this start; null where the cloud has none.")
+    lifetime_s: int | float | None = Field(description="The lifetime that the table guarantees at that probability.")
+    estimated_eviction_probability: float | None = Field(
+        description="The eviction probability that the table gives the declared lifetime."
+    )
+
+
+class AcceptableAnswer(Answer):
+    """What would have been accepted in place of a spot start that the SLA refused: either of both."""
+
+    lifetime_s: int | float | None = Field(description="The longest lifetime at this SLA; null: none.")
+    eviction_probability: float | None = Field(description="The smallest SLA for this lifetime; null: none below 1.")
+
+
+class StartAnswer(Answer):
+    """The decision on a start; a rejection is a decision too."""
+
+    id: str
+    seq: int = Field(description="Where the decision stands in the event log.")
+    status: Verdict
+    market: Market
+    flavor: str
+    at: datetime
+    lifetime_s: int | float | None
+    eviction_probability: float | None = Field(description="The start's own SLA, as requested.")
+    node: str | None
+    victims: list[VictimAnswer] = Field(description="Spot instances evicted to make room, youngest first.")
+    reason: Rejection | None = Field(description="Why it was rejected.")
+    quote: QuoteAnswer | None
+    acceptable: AcceptableAnswer | None
+
+
+class InstanceAnswer(Answer):
+    """An instance: the decision on its start, and how it ended if it did."""
+
+    id: str
+    seq: int = Field(description="Where the decision on its start stands in the event log.")
+    status: InstanceStatus
+    market: Market
+    flavor: str
+    at: datetime = Field(description="When its start was decided.")
+    lifetime_s: int | float | None
+    eviction_probability: float | None
+    node: str | None
+    reason: Rejection | EvictionReason | None = Field(description="Why it was rejected or evicted.")
+    quote: QuoteAnswer | None
+    ended_at: datetime | None
+    cause_seq: int | None = Field(description="The event that it was evicted for.")
+
+
+class InstancesQuery(PageQuery):
+    status: InstanceStatus | None = None
+    market: Market | None = None
+
+
+class InstancesAnswer(Answer):
+    instances: list[InstanceAnswer] = Field(
+        description="In the order of their starts. A filtered page may hold fewer than `limit` and still have a next."
+    )
+    links: list[Link]
+
+
+class StartedResult(Answer):
+    status: Literal[201] = 201
+    body: StartAnswer
+
+
+class StoppedResult(Answer):
+    status: Literal[204] = 204
+
+
+class FailedResult(Answer):
+    status: int
+    errors: list[ErrorAnswer]
+
+
+class BatchAnswer(Answer):
+    results: list[StartedResult | StoppedResult | FailedResult] = Field(
+        description="One for each operation, in their order."
+    )
+
+
+def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
+    """Made of the decision alone, so that a repeated request has the same answer."""
+    accepted = isinstance(decision, InstanceStarted)
+    return StartAnswer(
+        id=decision.instance_id,
+        seq=seq,
+        status=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
+        market=decision.market,
+        flavor=decision.flavor,
+        at=to_datetime(decision.at_us),
+        lifetime_s=optional_seconds(decision.lifetime_us),
+        eviction_probability=decision.probability,
+        node=decision.node if isinstance(decision, InstanceStarted) else None,
+        victims=[VictimAnswer(id=v) for v in decision.victims] if isinstance(decision, InstanceStarted) else [],
+        reason=decision.reason if isinstance(decision, InstanceRejected) else None,
+        quote=quote_answer(decision.basis),
+        acceptable=_acceptable(decision),
+    )
+
+
+def instance_answer(instance: Instance) -> InstanceAnswer:
+    """The wire form of an instance and its end."""
+    decision, end = instance.decision, instance.end
+    return InstanceAnswer(
+        id=decision.instance_id,
+        seq=instance.seq,
+        status=instance.status,
+        market=decision.market,
+        flavor=decision.flavor,
+        at=to_datetime(decision.at_us),
+        lifetime_s=optional_seconds(decision.lifetime_us),
+        eviction_probability=decision.probability,
+        node=decision.node if isinstance(decision, InstanceStarted) else None,
+        reason=_reason(decision, end),
+        quote=quote_answer(decision.basis),
+        ended_at=to_datetime(end.at_us) if end else None,
+        cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
+    )
+
+
+def _reason(
+    decision: StartDecision, end: InstanceStopped | InstanceEvicted | None
+) -> Rejection | EvictionReason | None:
+    if isinstance(decision, InstanceRejected):
+        return decision.reason
+    return end.reason if isinstance(end, InstanceEvicted) else None
+
+
+def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
+    """The wire form of what a spot decision rested on."""
+    if basis is None:
+        return None
+    return QuoteAnswer(
+        epoch=basis.epoch,
+        slots=basis.slots,
+        eviction_probability=basis.probability,
+        lifetime_s=optional_seconds(basis.quoted_lifetime_us),
+        estimated_eviction_probability=basis.estimated_probability,
+    )
+
+
+def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
+    """Lifetimes below the quoted one are accepted, so the longest is a microsecond shorter."""
+    basis = decision.basis
+    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+        return None
+    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
+    return AcceptableAnswer(
+        lifetime_s=optional_seconds(quoted_us - 1) if quoted_us else None,
+        eviction_probability=estimate if estimate is not None and estimate < 1 else None,
+    )
