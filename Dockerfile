@@ -1,0 +1,40 @@
+# Build: everything from the lock into one virtual environment, and the engine compiled once.
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /build
+RUN python -m venv /opt/tenure
+COPY requirements.lock ./
+RUN /opt/tenure/bin/pip install --require-hashes --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY app ./app
+COPY migrations ./migrations
+RUN /opt/tenure/bin/pip install --no-deps --no-build-isolation .
+# Compiled for any processor of this architecture, not for the one that builds the image; a short evaluation needs every function.
+ENV NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/tenure/compiled
+WORKDIR /tmp/warm
+RUN /opt/tenure/bin/tenure trace synth --days 1 --mean-utilisation 8 --cores 1 --seed 1 > on_demand.csv \
+    && /opt/tenure/bin/tenure trace synth --days 1 --mean-utilisation 8 --cores 1 --seed 2 > spot.csv \
+    && for policy in yjf yjf-global; do \
+        /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --spot-delay 12h \
+            --sla 0.1 --every 1h --samples 100 --eviction "$policy" --json; \
+    done
+
+# Run: the environment alone, as a user of its own. Without TENURE_DATABASE_URL the service keeps its data in the volume.
+FROM python:3.11-slim-bookworm
+RUN useradd --system --uid 10001 --no-create-home tenure \
+    && install --directory --owner=tenure --group=tenure /var/lib/tenure
+COPY --from=build --chown=tenure:tenure /opt/tenure /opt/tenure
+ENV PATH=/opt/tenure/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    NUMBA_CPU_NAME=generic \
+    NUMBA_CACHE_DIR=/opt/tenure/compiled \
+    TENURE_HOST=0.0.0.0 \
+    TENURE_PORT=8080 \
+    TENURE_DATA_DIR=/var/lib/tenure
+USER 10001:10001
+WORKDIR /var/lib/tenure
+VOLUME /var/lib/tenure
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthcheck', timeout=4)"]
+CMD ["tenure", "run"]
