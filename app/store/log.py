@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from app.domain.events import Recorded
 from app.domain.values import Market
 from app.store.codec import VERSION, decode, encode, kind_of
-from app.store.database import ConstraintBroken, Database, Rows, Session
+from app.store.database import ConstraintBroken, Database, Session, Tuples
 from app.store.lockids import log_lock
 
 STARTS = ("instance_started", "instance_rejected")
@@ -86,7 +86,7 @@ class EventLog:
     ) -> list[Recorded]:
         """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
-        return _recorded(await self._database.execute(_STARTED_PAGE, parameters))
+        return _recorded(await self._database.execute_directly(_STARTED_PAGE, parameters))
 
     async def last_seq(self, cloud_id: int) -> int:
         """The newest event's seq; 0 for an empty log."""
@@ -94,7 +94,7 @@ class EventLog:
         return int(rows[0][0])
 
     async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        rows = await self._database.execute(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        rows = await self._database.execute_directly(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
         return {item.event.instance_id: item for item in _recorded(rows)}  # type: ignore[union-attr]
 
 
@@ -126,16 +126,16 @@ async def append(session: Database | Session, cloud_id: int, recorded: Sequence[
         "data": [encode(item.event) for item in recorded],
     }
     with _constraints():
-        await session.execute(_APPEND, parameters)
+        await session.execute_directly(_APPEND, parameters)
 
 
 async def tail(session: Database | Session, cloud_id: int, after_seq: int, limit: int | None) -> list[Recorded]:
     """The next events after a seq, at most `limit`."""
     parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit}
-    return _recorded(await session.execute(_TAIL, parameters))
+    return _recorded(await session.execute_directly(_TAIL, parameters))
 
 
-def _recorded(rows: Rows) -> list[Recorded]:
+def _recorded(rows: Tuples) -> list[Recorded]:
     return [Recorded(seq, decode(kind, version, data)) for seq, kind, version, data in rows]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.forecast.table import QuantileTable
 from app.store.database import ConstraintBroken, Database
 from app.store.notices import TablePublished, announce
 
@@ -38,10 +37,6 @@ class StoredTable(TableSummary):
 
     data: bytes
 
-    def decode(self) -> QuantileTable:
-        """The table; takes a while where there are many samples."""
-        return QuantileTable.from_bytes(self.data, epoch=self.epoch, epoch_us=self.epoch_us, seq=self.seq)
-
 
 class Tables:
     """The published tables of all clouds."""
@@ -49,24 +44,24 @@ class Tables:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def publish(self, cloud_id: int, table: QuantileTable, *, wall_s: float) -> None:
+    async def publish(self, cloud_id: int, *, epoch: int, epoch_us: int, seq: int, data: bytes, wall_s: float) -> None:
         """Store the table and announce it to every process. EpochTaken where its epoch is published already."""
         parameters = {
             "cloud_id": cloud_id,
-            "epoch": table.epoch,
-            "epoch_us": table.epoch_us,
-            "seq": table.seq,
-            "data": table.to_bytes(),
+            "epoch": epoch,
+            "epoch_us": epoch_us,
+            "seq": seq,
+            "data": data,
             "wall_s": wall_s,
         }
         try:
             async with self._database.transaction() as session:
                 await session.execute(_INSERT, parameters)
-                await announce(session, TablePublished(cloud_id, table.epoch))
+                await announce(session, TablePublished(cloud_id, epoch))
         except ConstraintBroken as broken:
             if broken.name != "quantile_table_pkey":
                 raise
-            raise EpochTaken(f"epoch {table.epoch} of cloud {cloud_id} is published") from broken
+            raise EpochTaken(f"epoch {epoch} of cloud {cloud_id} is published") from broken
 
     async def newest(self, cloud_id: int) -> StoredTable | None:
         """The cloud's newest table, or None before the first."""
