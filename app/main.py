@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from app.api.install import DESCRIPTION, install
+from app.engine.cloud import warm_up
 from app.settings import Settings
 from app.wiring import open_services
-
-logger = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -20,6 +19,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(warm_up)
         async with open_services(settings) as services:
             app.state.services = services
             yield

@@ -113,3 +113,10 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 Schedule(clouds, states, tables, runs, now_us),
                 listen(database),
             )
+
+
+async def prepare(settings: Settings) -> str | None:
+    """Make the database ready for a first request; the admin token where one had to be made up, to be shown once."""
+    async with open_database(settings) as database:
+        secret = settings.admin_token
+        return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())

@@ -15,6 +15,7 @@ measurements follow each other, so that a noisy neighbour hits all of them; the 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -34,6 +35,7 @@ from fastapi import FastAPI
 
 from app.main import create_app
 from app.settings import Settings
+from app.wiring import prepare
 from benchmarks.load import frame
 
 TOKEN = "tnr_benchmark"
@@ -44,7 +46,10 @@ CLOUD = "/v1/clouds/bench"
 
 def serve(kind: str, port: int) -> None:
     """Run one of the two applications in this process."""
-    app = create_app(Settings()) if kind == "service" else FastAPI()
+    settings = Settings()
+    if kind == "service":
+        asyncio.run(prepare(settings))
+    app = create_app(settings) if kind == "service" else FastAPI()
 
     @app.post("/empty")
     async def empty() -> None:
@@ -135,7 +140,7 @@ def measure(port: int, requests: Sequence[bytes], seconds: float, connections: i
     return result
 
 
-def prepare(port: int) -> None:
+def make_room(port: int) -> None:
     """A cloud with room for everything that the benchmark keeps running."""
     with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-Auth-Token": TOKEN}) as client:
         client.post("/v1/clouds", json={"name": "bench"}).raise_for_status()
@@ -186,7 +191,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name, ExitStack() as servers:
         service, bare = (servers.enter_context(server(kind, Path(name))) for kind in ("service", "bare"))
-        prepare(service)
+        make_room(service)
         report(rounds(service, bare, options.seconds, options.rounds))
 
 

@@ -366,3 +366,16 @@ class Cloud:
     def _reenter(self, running: Running) -> None:
         self._free_rows.remove(running.row)
         self._enter(running)
+
+
+def warm_up() -> None:
+    """Have every compiled function of the live scheduler ready, so that no request waits for the compiler."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(0, Policy()))
+    cloud.apply(FlavorAdded(0, "flavor", Resources(1)))
+    cloud.apply(NodeAdded(0, "node", Resources(1)))
+    cloud.apply(InstanceStarted(0, "spot", Market.SPOT, "flavor", "node"))
+    cloud.place_on_demand("flavor", 0)
+    cloud.first_fit("flavor")
+    cloud.available_slots("flavor")
+    cloud.rollback()

@@ -93,7 +93,9 @@ class Forecasts:
         epoch = 1 if newest is None else newest.epoch + 1
         forecaster = await self._read(run.cloud_id, policy, seq)
         table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
-        await self._tables.publish(run.cloud_id, table, wall_s=perf_counter() - began)
+        data = await asyncio.to_thread(table.to_bytes)
+        wall_s = perf_counter() - began
+        await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
         logger.info("cloud %d: epoch %d as of %s", run.cloud_id, epoch, to_datetime(due_us).isoformat())
         return epoch
 

@@ -11,12 +11,17 @@ from time import monotonic
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
 from app.store.runs import RunCause, Runs
-from app.store.tables import Tables
+from app.store.tables import StoredTable, Tables
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 """How long a waiting request relies on the announcement alone."""
+
+
+def decode_table(stored: StoredTable) -> QuantileTable:
+    """The table that was stored; takes a while where there are many samples."""
+    return QuantileTable.from_bytes(stored.data, epoch=stored.epoch, epoch_us=stored.epoch_us, seq=stored.seq)
 
 
 class TableCache:
@@ -39,7 +44,7 @@ class TableCache:
         stored = await self._tables.newest(cloud_id)
         held = self._newest.setdefault(cloud_id, None)
         if stored is not None and (held is None or stored.epoch > held.epoch):
-            self._newest[cloud_id] = await asyncio.to_thread(stored.decode)
+            self._newest[cloud_id] = await asyncio.to_thread(decode_table, stored)
             self._announced[cloud_id].set()
 
     async def wait_for(self, cloud_id: int, due_us: int) -> None:

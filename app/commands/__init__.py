@@ -1,0 +1,1 @@
+"""The commands of `tenure`, grouped; the only place that prints."""

@@ -1,0 +1,122 @@
+"""Running the service: the API, the worker, or both with one command."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+import uvicorn
+
+from app.main import create_app
+from app.settings import Settings
+from app.wiring import database_url, prepare
+from app.worker.main import run_worker
+
+_STOP_S = 30
+
+
+def serve(settings: Settings, *, with_worker: bool) -> None:
+    """Run the API until it is interrupted, and with it a worker process if asked for."""
+    start_logging(settings)
+    with database_url(settings) as url:
+        here = settings.model_copy(update={"database_url": url})
+        new_token = asyncio.run(prepare(here))
+        listener = _listen(settings)
+        greeting = _greeting(settings, listener.getsockname()[1], new_token)
+        config = uvicorn.Config(
+            create_app(here), loop="uvloop", http="httptools", access_log=False, log_config=None, lifespan="on"
+        )
+        with _worker_process(url) if with_worker else nullcontext(), suppress(KeyboardInterrupt):
+            _Server(config, greeting).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Says where it is when it is ready, not before."""
+
+    def __init__(self, config: uvicorn.Config, greeting: str) -> None:
+        super().__init__(config)
+        self._greeting = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            sys.stdout.write(self._greeting)
+            sys.stdout.flush()
+
+
+def work(settings: Settings) -> None:
+    """Run a worker until it is interrupted."""
+    start_logging(settings)
+    asyncio.run(_until_told(settings))
+
+
+def start_logging(settings: Settings) -> None:
+    """The process's own log goes to standard error, and of the libraries' what is wrong."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("app").setLevel(settings.log_level.upper())
+
+
+async def _until_told(settings: Settings) -> None:
+    working = asyncio.ensure_future(run_worker(settings))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
+    with suppress(asyncio.CancelledError):
+        await working
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The socket to serve on, bound before anything is promised. OSError where the address is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise SystemExit(f"tenure: cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+@contextmanager
+def _worker_process(url: str) -> Iterator[None]:
+    """A worker on the same database, in a process of its own: its work never delays an answer.
+
+    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order.
+    """
+    environment = os.environ | {"TENURE_DATABASE_URL": url}
+    process = subprocess.Popen([sys.executable, "-m", "app.cli", "worker"], env=environment, process_group=0)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _greeting(settings: Settings, port: int, new_token: str | None) -> str:
+    host = "localhost" if settings.host in ("127.0.0.1", "0.0.0.0", "::", "::1") else settings.host  # noqa: S104
+    url = f"http://{host}:{port}"
+    lines = [f"Tenure is ready at {url}  (documentation: {url}/docs)"]
+    if new_token is not None:
+        lines += ["", "The admin token, shown this once:", "", f"    export TENURE_TOKEN={new_token}"]
+    else:
+        lines += ["", "Your admin token is the one shown at first start, or TENURE_ADMIN_TOKEN if you set it."]
+    lines += [
+        "",
+        "The first request:",
+        "",
+        f'    curl -s {url}/v1/clouds -H "X-Auth-Token: $TENURE_TOKEN" '
+        "-H 'Content-Type: application/json' -d '{\"name\": \"first\"}'",
+        "",
+    ]
+    return "\n".join(lines)
