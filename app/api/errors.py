@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import FastAPI
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from app.api.respond import respond
 from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
 from app.api.wire.paging import Link
 from app.domain import errors
@@ -151,8 +153,7 @@ _FIELD_ERRORS: dict[str, type[RequestError]] = {
 def answer(scope: Scope, error: Exception) -> Response:
     """The error answer in the form of design/api.md."""
     entries = entries_of(scope["state"]["request_id"], error)
-    content = ErrorsAnswer(errors=entries).model_dump_json()
-    return Response(content, entries[0].status, _headers(error), "application/json")
+    return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
 
 
 def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
@@ -165,17 +166,17 @@ def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
 def _entry(request_id: str, error: Exception) -> ErrorAnswer:
     known = type(error) in PROBLEMS
     problem = PROBLEMS[type(error) if known else Unforeseen]
-    entry = ErrorAnswer(
-        request_id=request_id,
-        code=problem.code,
-        status=problem.status,
-        title=problem.title,
-        detail=str(error) if known else "the request met a fault of the service; its request id finds it in the log",
-        links=[Link(rel="help", href="/docs")],
-    )
-    if type(error) is not VersionUnsupported:
-        return entry
-    return VersionErrorAnswer(**dict(entry), min_version=MIN_VERSION, max_version=MAX_VERSION)
+    common: dict[str, Any] = {
+        "request_id": request_id,
+        "code": problem.code,
+        "status": problem.status,
+        "title": problem.title,
+        "detail": str(error) if known else "the service failed; its log has more under this request id",
+        "links": [Link(rel="help", href="/docs")],
+    }
+    if type(error) is VersionUnsupported:
+        return VersionErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+    return ErrorAnswer(**common)
 
 
 def _field_errors(error: ValidationError) -> Iterable[RequestError]:

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from app.api.auth import Role, authorise
 from app.api.errors import ContentTypeUnsupported, FieldInvalid, RequestInvalid
@@ -81,10 +82,13 @@ class Operation:
 class OperationRoute(APIRoute):
     """A route whose endpoint takes the request and gives the answer, without FastAPI's own steps in between."""
 
-    def get_route_handler(self) -> Handler:
-        """The endpoint as it stands."""
-        handler: Handler = self.endpoint
-        return handler
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to this path; where the method is another one, as FastAPI does."""
+        if scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)
+            return
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 async def read_body(request: Request, form: type[B]) -> B:
@@ -109,9 +113,3 @@ def read_query(request: Request, form: type[Q]) -> Q:
         return form.model_validate_strings(values)
     except ValidationError as error:
         raise RequestInvalid(error) from None
-
-
-def respond(answer: Answer, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer as JSON."""
-    content = answer.__pydantic_serializer__.to_json(answer)
-    return Response(content, status, headers, "application/json")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_body, read_query, respond
+from app.api.operations import read_body, read_query
 from app.api.paging import page_after
+from app.api.respond import respond
 from app.api.services import scheduler
 from app.api.wire.clouds import CloudBody, CloudChange, CloudNameAnswer, CloudsAnswer, cloud_answer
 from app.api.wire.paging import Link, PageQuery, next_link

@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query, respond
+from app.api.operations import read_query
+from app.api.respond import respond
 from app.api.services import reading
 from app.api.wire.events import EventsAnswer, EventsQuery, event_answer
 from app.api.wire.paging import next_link

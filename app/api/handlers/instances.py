@@ -7,7 +7,8 @@ from starlette.responses import Response
 
 from app.admission.batch import Changed, Outcome, Started
 from app.api.errors import entries_of
-from app.api.operations import read_body, read_query, respond
+from app.api.operations import read_body, read_query
+from app.api.respond import respond
 from app.api.services import reading, scheduler
 from app.api.wire.instances import (
     BatchAnswer,

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from app.api.errors import MAX_VERSION, MIN_VERSION, RETRY_AFTER_S
-from app.api.operations import respond
+from app.api.respond import respond
 from app.api.services import reading
 from app.api.wire.paging import Link
 from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -80,6 +80,7 @@ class CloudChange(Body):
     at_us: Time | None = Field(None, alias="at", description=AT)
 
 
+@dataclass(slots=True, kw_only=True)
 class PolicyAnswer(Answer):
     guarantee: Guarantee
     eviction_probability: float
@@ -94,6 +95,7 @@ class PolicyAnswer(Answer):
     seed: int
 
 
+@dataclass(slots=True, kw_only=True)
 class CountsAnswer(Answer):
     """What was asked and what became of it, since the log began; and what runs now."""
 
@@ -105,20 +107,23 @@ class CountsAnswer(Answer):
     running: int
 
 
+@dataclass(slots=True, kw_only=True)
 class CloudAnswer(Answer):
     name: str
-    seq: int = Field(description="The log's last event.")
+    seq: Annotated[int, Field(description="The log's last event.")]
     created_at: datetime
-    at: datetime = Field(description="The time of the log's last event.")
+    at: Annotated[datetime, Field(description="The time of the log's last event.")]
     policy: PolicyAnswer
     counts: CountsAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class CloudNameAnswer(Answer):
     name: str
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class CloudsAnswer(Answer):
     clouds: list[CloudNameAnswer]
     links: list[Link]

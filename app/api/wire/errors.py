@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from pydantic import Field
 
 from app.api.wire.fields import Answer
 from app.api.wire.paging import Link
 
 
+@dataclass(slots=True, kw_only=True)
 class ErrorAnswer(Answer):
     request_id: str
-    code: str = Field(description="Permanent: programs may rely on it.")
+    code: Annotated[str, Field(description="Permanent: programs may rely on it.")]
     status: int
     title: str
     detail: str
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class VersionErrorAnswer(ErrorAnswer):
     """An unsupported microversion, with those that there are."""
 
@@ -24,5 +29,6 @@ class VersionErrorAnswer(ErrorAnswer):
     max_version: str
 
 
+@dataclass(slots=True, kw_only=True)
 class ErrorsAnswer(Answer):
     errors: list[VersionErrorAnswer | ErrorAnswer]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -22,48 +23,57 @@ class EventsQuery(Query):
     limit: Limit = 100
 
 
+@dataclass(slots=True, kw_only=True)
 class EventAnswer(Answer):
     seq: int
     at: datetime
 
 
+@dataclass(slots=True, kw_only=True)
 class CloudCreatedAnswer(EventAnswer):
     kind: Literal["cloud_created"] = "cloud_created"
     policy: PolicyAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class PolicyChangedAnswer(EventAnswer):
     kind: Literal["policy_changed"] = "policy_changed"
     policy: PolicyAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class NodeAddedAnswer(EventAnswer):
     kind: Literal["node_added"] = "node_added"
     node: str
     capacity: ResourcesAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class NodeDrainedAnswer(EventAnswer):
     kind: Literal["node_drained"] = "node_drained"
     node: str
 
 
+@dataclass(slots=True, kw_only=True)
 class NodeOpenedAnswer(EventAnswer):
     kind: Literal["node_opened"] = "node_opened"
     node: str
 
 
+@dataclass(slots=True, kw_only=True)
 class NodeRemovedAnswer(EventAnswer):
     kind: Literal["node_removed"] = "node_removed"
     node: str
 
 
+@dataclass(slots=True, kw_only=True)
 class FlavorAddedAnswer(EventAnswer):
     kind: Literal["flavor_added"] = "flavor_added"
     flavor: str
     demand: ResourcesAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class InstanceStartedAnswer(EventAnswer):
     kind: Literal["instance_started"] = "instance_started"
     id: str
@@ -76,6 +86,7 @@ class InstanceStartedAnswer(EventAnswer):
     quote: QuoteAnswer | None
 
 
+@dataclass(slots=True, kw_only=True)
 class InstanceRejectedAnswer(EventAnswer):
     kind: Literal["instance_rejected"] = "instance_rejected"
     id: str
@@ -87,16 +98,18 @@ class InstanceRejectedAnswer(EventAnswer):
     quote: QuoteAnswer | None
 
 
+@dataclass(slots=True, kw_only=True)
 class InstanceStoppedAnswer(EventAnswer):
     kind: Literal["instance_stopped"] = "instance_stopped"
     id: str
 
 
+@dataclass(slots=True, kw_only=True)
 class InstanceEvictedAnswer(EventAnswer):
     kind: Literal["instance_evicted"] = "instance_evicted"
     id: str
     reason: EvictionReason
-    cause_seq: int = Field(description="The event that it made room for; it follows.")
+    cause_seq: Annotated[int, Field(description="The event that it made room for; it follows.")]
 
 
 AnyEventAnswer = Annotated[
@@ -115,8 +128,9 @@ AnyEventAnswer = Annotated[
 ]
 
 
+@dataclass(slots=True, kw_only=True)
 class EventsAnswer(Answer):
-    events: list[AnyEventAnswer] = Field(description="In log order.")
+    events: Annotated[list[AnyEventAnswer], Field(description="In log order.")]
     links: list[Link]
 
 

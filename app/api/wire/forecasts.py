@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -31,6 +32,7 @@ class TableQuery(Query):
     flavor: Name | None = Field(None, description="Only this flavor's curves.")
 
 
+@dataclass(slots=True, kw_only=True)
 class EvidenceAnswer(Answer):
     """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
 
@@ -39,79 +41,92 @@ class EvidenceAnswer(Answer):
     evicted_count: int
 
 
+@dataclass(slots=True, kw_only=True)
 class FlavorQuoteAnswer(Answer):
     flavor: str
-    slots: int = Field(description="Available slots, now or as asked.")
+    slots: Annotated[int, Field(description="Available slots, now or as asked.")]
     eviction_probability: float
-    lifetime_s: int | float | None = Field(
-        description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."
-    )
+    lifetime_s: Annotated[
+        int | float | None,
+        Field(description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."),
+    ]
     asked_lifetime_s: int | float | None
-    estimated_eviction_probability: float | None = Field(
-        description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."
-    )
+    estimated_eviction_probability: Annotated[
+        float | None,
+        Field(description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."),
+    ]
     evidence: list[EvidenceAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class QuotesAnswer(Answer):
     epoch: int
-    epoch_at: datetime = Field(description="The end of the history that the table was computed from.")
-    expires_at: datetime = Field(description="From then on spot starts are rejected, unless a newer table comes.")
+    epoch_at: Annotated[datetime, Field(description="The end of the history that the table was computed from.")]
+    expires_at: Annotated[
+        datetime, Field(description="From then on spot starts are rejected, unless a newer table comes.")
+    ]
     quotes: list[FlavorQuoteAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class BucketAnswer(Answer):
     """The distribution of the time to eviction at a number of available slots."""
 
     slots: int
     sample_count: int
     evicted_count: int
-    longest_s: int | float = Field(description="The longest time observed; nothing is certified beyond it.")
-    times_s: list[int | float] = Field(description="Where the share evicted rises.")
-    levels: list[float] = Field(description="The share evicted by then.")
+    longest_s: Annotated[int | float, Field(description="The longest time observed; nothing is certified beyond it.")]
+    times_s: Annotated[list[int | float], Field(description="Where the share evicted rises.")]
+    levels: Annotated[list[float], Field(description="The share evicted by then.")]
 
 
+@dataclass(slots=True, kw_only=True)
 class CurveAnswer(Answer):
     flavor: str
-    buckets: list[BucketAnswer] = Field(description="By rising slots.")
+    buckets: Annotated[list[BucketAnswer], Field(description="By rising slots.")]
 
 
+@dataclass(slots=True, kw_only=True)
 class TableSummaryAnswer(Answer):
     epoch: int
-    seq: int = Field(description="The log position that it was computed from.")
-    epoch_at: datetime = Field(description="The end of the history that it was computed from.")
-    computed_at: datetime = Field(description="When it was published, in the server's time.")
-    wall_s: float = Field(description="How long the computation took.")
+    seq: Annotated[int, Field(description="The log position that it was computed from.")]
+    epoch_at: Annotated[datetime, Field(description="The end of the history that it was computed from.")]
+    computed_at: Annotated[datetime, Field(description="When it was published, in the server's time.")]
+    wall_s: Annotated[float, Field(description="How long the computation took.")]
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class TableAnswer(TableSummaryAnswer):
     curves: list[CurveAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class TablesAnswer(Answer):
-    tables: list[TableSummaryAnswer] = Field(description="Newest first.")
+    tables: Annotated[list[TableSummaryAnswer], Field(description="Newest first.")]
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class RunAnswer(Answer):
     """One computation of a quantile table."""
 
     id: int
     cause: RunCause
     status: RunStatus
-    due_at: datetime | None = Field(description="The end of the history to compute from; null: the present.")
+    due_at: Annotated[datetime | None, Field(description="The end of the history to compute from; null: the present.")]
     attempts: int
-    error: str | None = Field(description="Why the last attempt failed.")
-    epoch: int | None = Field(description="The table that it published.")
+    error: Annotated[str | None, Field(description="Why the last attempt failed.")]
+    epoch: Annotated[int | None, Field(description="The table that it published.")]
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class RunsAnswer(Answer):
-    runs: list[RunAnswer] = Field(description="Newest first.")
+    runs: Annotated[list[RunAnswer], Field(description="Newest first.")]
     links: list[Link]
 
 
@@ -171,7 +186,15 @@ def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors
         CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
         for flavor in flavors
     ]
-    return TableAnswer(**dict(summary), curves=curves)
+    return TableAnswer(
+        epoch=summary.epoch,
+        seq=summary.seq,
+        epoch_at=summary.epoch_at,
+        computed_at=summary.computed_at,
+        wall_s=summary.wall_s,
+        links=summary.links,
+        curves=curves,
+    )
 
 
 def _bucket(bucket: Bucket) -> BucketAnswer:

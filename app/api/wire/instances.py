@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -83,59 +84,69 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
+@dataclass(slots=True, kw_only=True)
 class QuoteAnswer(Answer):
     """What the decision on a spot start rested on."""
 
-    epoch: int | None = Field(description="The quantile table; null where none was read.")
-    slots: int = Field(description="Available slots of the flavor just before the decision.")
-    eviction_probability: float | None = Field(description="The SLA of this start; null where the cloud has none.")
-    lifetime_s: int | float | None = Field(description="The lifetime that the table guarantees at that probability.")
-    estimated_eviction_probability: float | None = Field(
-        description="The eviction probability that the table gives the declared lifetime."
-    )
+    epoch: Annotated[int | None, Field(description="The quantile table; null where none was read.")]
+    slots: Annotated[int, Field(description="Available slots of the flavor just before the decision.")]
+    eviction_probability: Annotated[
+        float | None, Field(description="The SLA of this start; null where the cloud has none.")
+    ]
+    lifetime_s: Annotated[
+        int | float | None, Field(description="The lifetime that the table guarantees at that probability.")
+    ]
+    estimated_eviction_probability: Annotated[
+        float | None, Field(description="The eviction probability that the table gives the declared lifetime.")
+    ]
 
 
+@dataclass(slots=True, kw_only=True)
 class AcceptableAnswer(Answer):
     """What would have been accepted in place of a spot start that the SLA refused: either of both."""
 
-    lifetime_s: int | float | None = Field(description="The longest lifetime at this SLA; null: none.")
-    eviction_probability: float | None = Field(description="The smallest SLA for this lifetime; null: none below 1.")
+    lifetime_s: Annotated[int | float | None, Field(description="The longest lifetime at this SLA; null: none.")]
+    eviction_probability: Annotated[
+        float | None, Field(description="The smallest SLA for this lifetime; null: none below 1.")
+    ]
 
 
+@dataclass(slots=True, kw_only=True)
 class StartAnswer(Answer):
     """The decision on a start; a rejection is a decision too."""
 
     id: str
-    seq: int = Field(description="Where the decision stands in the event log.")
+    seq: Annotated[int, Field(description="Where the decision stands in the event log.")]
     status: Verdict
     market: Market
     flavor: str
     at: datetime
     lifetime_s: int | float | None
-    eviction_probability: float | None = Field(description="The start's own SLA, as requested.")
+    eviction_probability: Annotated[float | None, Field(description="The start's own SLA, as requested.")]
     node: str | None
-    victims: list[VictimAnswer] = Field(description="Spot instances evicted to make room, youngest first.")
-    reason: Rejection | None = Field(description="Why it was rejected.")
+    victims: Annotated[list[VictimAnswer], Field(description="Spot instances evicted to make room, youngest first.")]
+    reason: Annotated[Rejection | None, Field(description="Why it was rejected.")]
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
 
 
+@dataclass(slots=True, kw_only=True)
 class InstanceAnswer(Answer):
     """An instance: the decision on its start, and how it ended if it did."""
 
     id: str
-    seq: int = Field(description="Where the decision on its start stands in the event log.")
+    seq: Annotated[int, Field(description="Where the decision on its start stands in the event log.")]
     status: InstanceStatus
     market: Market
     flavor: str
-    at: datetime = Field(description="When its start was decided.")
+    at: Annotated[datetime, Field(description="When its start was decided.")]
     lifetime_s: int | float | None
     eviction_probability: float | None
     node: str | None
-    reason: Rejection | EvictionReason | None = Field(description="Why it was rejected or evicted.")
+    reason: Annotated[Rejection | EvictionReason | None, Field(description="Why it was rejected or evicted.")]
     quote: QuoteAnswer | None
     ended_at: datetime | None
-    cause_seq: int | None = Field(description="The event that it was evicted for.")
+    cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
 
 
 class InstancesQuery(PageQuery):
@@ -143,31 +154,37 @@ class InstancesQuery(PageQuery):
     market: Market | None = None
 
 
+@dataclass(slots=True, kw_only=True)
 class InstancesAnswer(Answer):
-    instances: list[InstanceAnswer] = Field(
-        description="In the order of their starts. A filtered page may hold fewer than `limit` and still have a next."
-    )
+    instances: Annotated[
+        list[InstanceAnswer],
+        Field(description="In the order of their starts. A page of one status may be short and still have a next."),
+    ]
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class StartedResult(Answer):
     status: Literal[201] = 201
     body: StartAnswer
 
 
+@dataclass(slots=True, kw_only=True)
 class StoppedResult(Answer):
     status: Literal[204] = 204
 
 
+@dataclass(slots=True, kw_only=True)
 class FailedResult(Answer):
     status: int
     errors: list[ErrorAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class BatchAnswer(Answer):
-    results: list[StartedResult | StoppedResult | FailedResult] = Field(
-        description="One for each operation, in their order."
-    )
+    results: Annotated[
+        list[StartedResult | StoppedResult | FailedResult], Field(description="One for each operation, in their order.")
+    ]
 
 
 def start_answer(decision: StartDecision, seq: int) -> StartAnswer:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from pydantic import Field
 
 from app.api.wire.fields import AT, Answer, Body, Cores, Name, Query, Size, Time
@@ -42,42 +45,49 @@ class FlavorBody(Body):
         return Resources(self.cores, self.memory_mib, self.disk_gib)
 
 
+@dataclass(slots=True, kw_only=True)
 class ResourcesAnswer(Answer):
     cores: int
     memory_mib: int
     disk_gib: int
 
 
+@dataclass(slots=True, kw_only=True)
 class NodeAnswer(Answer):
     name: str
     status: NodeStatus
     capacity: ResourcesAnswer
-    free: ResourcesAnswer = Field(description="What no instance holds; 0 of what the node does not count.")
+    free: Annotated[ResourcesAnswer, Field(description="What no instance holds; 0 of what the node does not count.")]
 
 
+@dataclass(slots=True, kw_only=True)
 class NodesAnswer(Answer):
-    nodes: list[NodeAnswer] = Field(description="In node order: placement takes the first that fits.")
+    nodes: Annotated[list[NodeAnswer], Field(description="In node order: placement takes the first that fits.")]
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class VictimAnswer(Answer):
     id: str
 
 
+@dataclass(slots=True, kw_only=True)
 class RemovalAnswer(Answer):
     """A node was removed; the spot instances that ran on it were evicted, youngest first."""
 
     victims: list[VictimAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class FlavorAnswer(Answer):
     name: str
     cores: int
     memory_mib: int
     disk_gib: int
-    available_slots: int = Field(description="How many more instances of it fit now.")
+    available_slots: Annotated[int, Field(description="How many more instances of it fit now.")]
 
 
+@dataclass(slots=True, kw_only=True)
 class FlavorsAnswer(Answer):
     flavors: list[FlavorAnswer]
     links: list[Link]

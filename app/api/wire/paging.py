@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -27,6 +28,7 @@ class NumberedPageQuery(Query):
     )
 
 
+@dataclass(slots=True, kw_only=True)
 class Link(Answer):
     rel: str
     href: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,6 +12,7 @@ from app.api.wire.fields import Answer
 from app.api.wire.paging import Link
 
 
+@dataclass(slots=True, kw_only=True)
 class VersionAnswer(Answer):
     id: str
     status: str
@@ -18,20 +21,23 @@ class VersionAnswer(Answer):
     links: list[Link]
 
 
+@dataclass(slots=True, kw_only=True)
 class VersionsAnswer(Answer):
     versions: list[VersionAnswer]
 
 
+@dataclass(slots=True, kw_only=True)
 class CloudReadinessAnswer(Answer):
     """The newest quantile table of a cloud; null before the first."""
 
     name: str
     epoch: int | None
     computed_at: datetime | None
-    table_age_s: float | None = Field(description="Since it was published, in the server's time.")
+    table_age_s: Annotated[float | None, Field(description="Since it was published, in the server's time.")]
 
 
+@dataclass(slots=True, kw_only=True)
 class ReadinessAnswer(Answer):
     ready: bool
-    database: str = Field(description="`OK`, or what is wrong with it.")
+    database: Annotated[str, Field(description="`OK`, or what is wrong with it.")]
     clouds: list[CloudReadinessAnswer]
