@@ -1,5 +1,37 @@
-"""The `tenure` command."""
+"""The `tenure` command. Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service cannot be reached."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from app.client.errors import ServiceRefused, ServiceUnreachable
+from app.commands import logs, processes, quotes, workloads
+from app.services.inputs import InputError
+
+_EXIT_CODES: dict[type[Exception], int] = {InputError: 2, ServiceRefused: 1, ServiceUnreachable: 3}
+
+app = typer.Typer(
+    help="A scheduler service that sells a cloud's spare capacity with a promise.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+workloads.register(app)
+logs.register(app)
+quotes.register(app)
+processes.register(app)
 
 
 def main() -> None:
     """Run the command line."""
+    try:
+        app()
+    except tuple(_EXIT_CODES) as error:
+        sys.stderr.write(f"tenure: {error}\n")
+        sys.exit(next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""The service's JSON as values, and back. Seconds on the wire are whole microseconds inside, and exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.requests import Operation, StartRequest
+from app.domain.times import SECOND_US, from_datetime, to_datetime
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a start: whether it was accepted, whom it evicted, and the epoch of the quote it rests on."""
+
+    accepted: bool
+    victims: tuple[str, ...]
+    epoch: int | None
+
+
+def decision_of(answer: Json) -> Decision:
+    """The decision in the answer to a start."""
+    quote = answer["quote"] or {}
+    return Decision(answer["status"] == "accepted", _ids(answer["victims"]), quote.get("epoch"))
+
+
+def operation_body(operation: Operation) -> Json:
+    """The body of a start, or of a stop in a batch; what is absent is left out."""
+    body: Json = {"id": operation.instance_id}
+    if isinstance(operation, StartRequest):
+        body |= {"market": operation.market, "flavor": operation.flavor}
+        if operation.lifetime_us is not None:
+            body["lifetime_s"] = _seconds(operation.lifetime_us)
+        if operation.eviction_probability is not None:
+            body["eviction_probability"] = operation.eviction_probability
+    if operation.at_us is not None:
+        body["at"] = time_text(operation.at_us)
+    return body
+
+
+def time_text(at_us: int) -> str:
+    """A time as RFC 3339."""
+    return to_datetime(at_us).isoformat().replace("+00:00", "Z")
+
+
+def resources_body(name: str, resources: Resources) -> Json:
+    """The body of a node or of a flavor."""
+    return {"name": name, **resources._asdict()}
+
+
+def policy_body(policy: Policy) -> Json:
+    """All of a policy."""
+    history_us = policy.history_window_us
+    return {
+        "guarantee": policy.guarantee,
+        "eviction_probability": policy.eviction_probability,
+        "eviction_policy": policy.eviction_policy,
+        "clock": policy.clock,
+        "warm_up_s": _seconds(policy.warm_up_us),
+        "recompute_every_s": _seconds(policy.recompute_every_us),
+        "table_max_age_s": _seconds(policy.table_max_age_us),
+        "history_window_s": None if history_us is None else _seconds(history_us),
+        "horizon_s": _seconds(policy.horizon_us),
+        "sample_count": policy.sample_count,
+        "seed": policy.seed,
+    }
+
+
+def policy_of(answer: Json) -> Policy:
+    """The policy that `policy_body` gives."""
+    return Policy(
+        guarantee=Guarantee(answer["guarantee"]),
+        eviction_probability=answer["eviction_probability"],
+        eviction_policy=EvictionPolicy(answer["eviction_policy"]),
+        clock=Clock(answer["clock"]),
+        warm_up_us=_us(answer["warm_up_s"]),
+        recompute_every_us=_us(answer["recompute_every_s"]),
+        table_max_age_us=_us(answer["table_max_age_s"]),
+        history_window_us=_optional_us(answer["history_window_s"]),
+        horizon_us=_us(answer["horizon_s"]),
+        sample_count=answer["sample_count"],
+        seed=answer["seed"],
+    )
+
+
+def resources_of(answer: Json) -> Resources:
+    """A resource vector."""
+    return Resources(answer["cores"], answer["memory_mib"], answer["disk_gib"])
+
+
+def recorded_of(answer: Json) -> Recorded:
+    """An event of the log at its place. ValueError where its kind is unknown."""
+    read = _EVENTS.get(answer["kind"])
+    if read is None:
+        raise ValueError(f"event {answer['seq']} is of the unknown kind {answer['kind']!r}")
+    return Recorded(answer["seq"], read(from_datetime(datetime.fromisoformat(answer["at"])), answer))
+
+
+def _started(at_us: int, answer: Json) -> InstanceStarted:
+    return InstanceStarted(
+        at_us,
+        answer["id"],
+        Market(answer["market"]),
+        answer["flavor"],
+        answer["node"],
+        _optional_us(answer["lifetime_s"]),
+        answer["eviction_probability"],
+        _basis(answer["quote"]),
+        _ids(answer["victims"]),
+    )
+
+
+def _rejected(at_us: int, answer: Json) -> InstanceRejected:
+    return InstanceRejected(
+        at_us,
+        answer["id"],
+        Market(answer["market"]),
+        answer["flavor"],
+        Rejection(answer["reason"]),
+        _optional_us(answer["lifetime_s"]),
+        answer["eviction_probability"],
+        _basis(answer["quote"]),
+    )
+
+
+def _evicted(at_us: int, answer: Json) -> InstanceEvicted:
+    return InstanceEvicted(at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"])
+
+
+_EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
+    "cloud_created": lambda at_us, answer: CloudCreated(at_us, policy_of(answer["policy"])),
+    "policy_changed": lambda at_us, answer: PolicyChanged(at_us, policy_of(answer["policy"])),
+    "node_added": lambda at_us, answer: NodeAdded(at_us, answer["node"], resources_of(answer["capacity"])),
+    "node_drained": lambda at_us, answer: NodeDrained(at_us, answer["node"]),
+    "node_opened": lambda at_us, answer: NodeOpened(at_us, answer["node"]),
+    "node_removed": lambda at_us, answer: NodeRemoved(at_us, answer["node"]),
+    "flavor_added": lambda at_us, answer: FlavorAdded(at_us, answer["flavor"], resources_of(answer["demand"])),
+    "instance_started": _started,
+    "instance_rejected": _rejected,
+    "instance_stopped": lambda at_us, answer: InstanceStopped(at_us, answer["id"]),
+    "instance_evicted": _evicted,
+}
+
+
+def _basis(quote: Json | None) -> Basis | None:
+    if quote is None:
+        return None
+    return Basis(
+        quote["slots"],
+        quote["epoch"],
+        quote["eviction_probability"],
+        _optional_us(quote["lifetime_s"]),
+        quote["estimated_eviction_probability"],
+    )
+
+
+def _ids(answers: list[Json]) -> tuple[str, ...]:
+    return tuple(answer["id"] for answer in answers)
+
+
+def _seconds(us: int) -> int | float:
+    whole, rest = divmod(us, SECOND_US)
+    return us / SECOND_US if rest else whole
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * SECOND_US)
+
+
+def _optional_us(seconds: float | None) -> int | None:
+    return None if seconds is None else _us(seconds)

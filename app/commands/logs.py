@@ -1,0 +1,81 @@
+"""`audit` and `log export`: event logs as CSV."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.client.api import TenureClient
+from app.commands import options
+from app.commands.output import STDOUT, print_json, progress_bar
+from app.commands.workloads import eviction_policy, writing
+from app.services.audit import Audit, audit
+from app.services.export import export_log
+from app.services.inputs import InputError, parse_nodes
+from app.services.logcsv import read_log
+from app.services.workload import node_name
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("audit", epilog="Example: tenure audit log.csv --nodes 31x32")(audit_log)
+    log = typer.Typer(help="A running cloud's event log.", no_args_is_help=True)
+    log.command(epilog=f"Example: tenure log export --url {options.LOCAL} --cloud c-d --out log.csv")(export)
+    log.callback()(_log)
+    app.add_typer(log, name="log")
+
+
+def audit_log(
+    file: Annotated[Path, typer.Argument(metavar="LOG.csv", help="A log that evaluate or log export wrote.")],
+    *,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="NxC", help="The platform; a log that adds its nodes itself goes before it.")
+    ] = None,
+    eviction: Annotated[
+        str, typer.Option(metavar="auto|yjf|yjf-global", help="How victims are to be chosen.")
+    ] = "auto",
+    as_json: options.Json = False,
+) -> None:
+    """Check the rules that never break on a log; name the first event that breaks one, and exit with 1."""
+    rows = list(read_log(file))
+    platform = [(node_name(index), capacity) for index, capacity in enumerate(parse_nodes(nodes) if nodes else ())]
+    if any(row.kind == "node_added" for row in rows):
+        platform = []
+    elif not platform:
+        raise InputError(f"{file}: the log adds no nodes; give the platform with --nodes")
+    found = audit(rows, platform, None if eviction == "auto" else eviction_policy(eviction))
+    _print(found, as_json=as_json)
+    if found.finding is not None:
+        raise typer.Exit(1)
+
+
+def _print(found: Audit, *, as_json: bool) -> None:
+    finding = found.finding
+    if as_json:
+        broken = {"seq": finding.seq, "rule": int(finding.rule), "why": finding.why} if finding else None
+        print_json({"ok": finding is None, "events": found.event_count, "finding": broken})
+    elif finding is None:
+        STDOUT.print(f"{found.event_count} events: no rule is broken", highlight=False)
+    else:
+        STDOUT.print(
+            f"event {finding.seq} breaks rule {int(finding.rule)}: {finding.why}", highlight=False, markup=False
+        )
+
+
+def _log() -> None:
+    """A running cloud's event log."""
+
+
+def export(
+    *,
+    url: options.Url,
+    token: options.Token = None,
+    cloud: options.Cloud,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
+) -> None:
+    """Write a running cloud's whole event log as CSV."""
+    with TenureClient(url, token) as client, writing(out) as file, progress_bar("exporting") as progress:
+        export_log(client, cloud, file or sys.stdout, progress=progress)

@@ -1,0 +1,35 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Nodes = Annotated[str, typer.Option(metavar="NxC", help="The platform: N nodes with C cores each.")]
+OnDemand = Annotated[
+    Path, typer.Option(metavar="FILE", help="On-demand trace: Eucalyptus, or CSV start_s,lifetime_s,cores.")
+]
+Spot = Annotated[Path, typer.Option(metavar="FILE", help="Spot trace, in either format.")]
+SpotDelay = Annotated[str, typer.Option(metavar="TIME", help="How much later the spot trace starts.")]
+Sla = Annotated[
+    float | None,
+    typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
+]
+NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
+Guarantees = Annotated[str, typer.Option(metavar="per-instance", help="How the SLA is read.")]
+Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="How victims are chosen.")]
+Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
+Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]
+Horizon = Annotated[str, typer.Option(metavar="TIME", help="How far ahead of an injected instance a replay looks.")]
+History = Annotated[str, typer.Option(metavar="all|TIME", help="How much history a replay reads.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random moments.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+Url = Annotated[str, typer.Option(envvar="TENURE_URL", help="Where the service is.")]
+Token = Annotated[str | None, typer.Option(envvar="TENURE_TOKEN", show_envvar=True, help="Token of the service.")]
+Cloud = Annotated[str, typer.Option(help="Name of the cloud.")]
+Timeout = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for an answer.")]
+
+LOCAL = "http://127.0.0.1:8080"

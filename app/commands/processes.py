@@ -1,0 +1,54 @@
+"""`serve`, `worker`, `run` and `db upgrade`: the service's processes. Settings come from the environment."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog="Example: TENURE_PORT=8081 tenure serve")(serve)
+    app.command(epilog="Example: TENURE_FORECAST_THREADS=4 tenure worker")(worker)
+    app.command(epilog="Example: TENURE_DATA_DIR=/var/lib/tenure tenure run")(run)
+    database = typer.Typer(help="The service's database.", no_args_is_help=True)
+    database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
+    database.callback()(_database)
+    app.add_typer(database, name="db")
+
+
+def serve() -> None:
+    """Answer HTTP requests; a worker has to run beside it."""
+    from app.commands import service  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.settings import Settings  # noqa: PLC0415
+
+    service.serve(Settings(), with_worker=False)
+
+
+def worker() -> None:
+    """Recompute quantile tables and take snapshots."""
+    from app.commands import service  # noqa: PLC0415 - as above
+    from app.settings import Settings  # noqa: PLC0415
+
+    service.work(Settings())
+
+
+def run() -> None:
+    """Answer HTTP requests, with a worker beside it."""
+    from app.commands import service  # noqa: PLC0415 - as above
+    from app.settings import Settings  # noqa: PLC0415
+
+    service.serve(Settings(), with_worker=True)
+
+
+def _database() -> None:
+    """The service's database."""
+
+
+def upgrade() -> None:
+    """Bring the database to the newest schema; processes do so themselves when they start."""
+    from app.settings import Settings  # noqa: PLC0415 - as above
+    from app.store import database  # noqa: PLC0415
+    from app.wiring import database_url  # noqa: PLC0415
+
+    with database_url(Settings()) as url:
+        database.upgrade(url)

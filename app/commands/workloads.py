@@ -1,0 +1,196 @@
+"""`evaluate`, `drive` and `trace synth`: recorded and synthetic workloads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from app.client.api import TenureClient
+from app.commands import options
+from app.commands.output import print_outcome, progress_bar
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
+from app.services.inputs import InputError, parse_duration, parse_nodes
+from app.services.tally import Scenario
+from app.services.workload import load_workload, synthesize, write_trace
+
+_WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 0.01"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=f"Example: tenure evaluate {_WORKLOAD} --log log.csv")(evaluate)
+    app.command(epilog=f"Example: tenure drive --url {options.LOCAL} --cloud c-d {_WORKLOAD}")(drive)
+    trace = typer.Typer(help="Workload traces.", no_args_is_help=True)
+    trace.command(epilog="Example: tenure trace synth --days 10 --mean-utilisation 21.8 --seed 1 --out od.csv")(synth)
+    trace.callback()(_trace)
+    app.add_typer(trace, name="trace")
+
+
+def evaluate(
+    *,
+    nodes: options.Nodes,
+    on_demand: options.OnDemand,
+    spot: options.Spot,
+    spot_delay: options.SpotDelay = "24h",
+    sla: options.Sla = None,
+    no_sla: options.NoSla = False,
+    guarantee: options.Guarantees = "per-instance",
+    eviction: options.Eviction = "yjf",
+    every: options.Every = "6h",
+    samples: options.Samples = 10_000,
+    horizon: options.Horizon = "30d",
+    history: options.History = "all",
+    seed: options.Seed = 0,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event to this file, as CSV.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a whole recorded workload in this process, and print the seeds' metrics."""
+    from app.services.evaluate import evaluate as run  # noqa: PLC0415 - compiled code is slow to load
+    from app.services.logcsv import LogWriter  # noqa: PLC0415
+
+    policy = _policy(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
+    scenario = _scenario(nodes, on_demand, spot, spot_delay, policy)
+    with writing(log) as file, ThreadPoolExecutor(os.cpu_count()) as threads, progress_bar("evaluating") as progress:
+        writer = LogWriter(file, instances_only=True) if file else None
+        outcome = run(scenario, threads, log=writer, progress=progress)
+    print_outcome(outcome, as_json=as_json)
+
+
+def drive(
+    *,
+    url: options.Url,
+    token: options.Token = None,
+    cloud: Annotated[str, typer.Option(help="Name of the cloud; it is made where it does not exist.")] = "drive",
+    nodes: options.Nodes,
+    on_demand: options.OnDemand,
+    spot: options.Spot,
+    spot_delay: options.SpotDelay = "24h",
+    sla: options.Sla = None,
+    no_sla: options.NoSla = False,
+    guarantee: options.Guarantees = "per-instance",
+    eviction: options.Eviction = "yjf",
+    every: options.Every = "6h",
+    samples: options.Samples = 10_000,
+    horizon: options.Horizon = "30d",
+    history: options.History = "all",
+    seed: options.Seed = 0,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
+    retry_for: Annotated[str, typer.Option(metavar="TIME", help="How long to try again without an answer.")] = "60s",
+    as_json: options.Json = False,
+) -> None:
+    """Drive a recorded workload through a running service, and print the same table as `evaluate`.
+
+    The cloud has an external clock. A drive that was cut off can be run again: starts are answered as before.
+    """
+    from app.services.drive import drive as run  # noqa: PLC0415
+
+    policy = _policy(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
+    scenario = _scenario(nodes, on_demand, spot, spot_delay, policy)
+    retry_s = parse_duration(retry_for) / 1e6
+    with TenureClient(url, token, retry_s=retry_s) as client, progress_bar("driving") as progress:
+        outcome = run(client, cloud, scenario, batch, progress=progress)
+    print_outcome(outcome, as_json=as_json)
+
+
+def _trace() -> None:
+    """Workload traces."""
+
+
+def synth(
+    *,
+    days: Annotated[float, typer.Option(min=0, help="How long the trace is.")] = 10,
+    mean_utilisation: Annotated[float, typer.Option(help="Expected number of cores in use.")] = 21.8,
+    cores: Annotated[int, typer.Option(min=1, max=65_536, help="Cores of each instance.")] = 1,
+    seed: options.Seed = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
+) -> None:
+    """Make the seeds' log-normal workload, as CSV start_s,lifetime_s,cores."""
+    if not 0 < mean_utilisation <= 1_000_000 or days > 3660:
+        raise InputError("--mean-utilisation must be above 0 and at most 1000000, --days at most 3660")
+    instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
+    with writing(out) as file:
+        write_trace(instances, file or sys.stdout)
+
+
+def _sla(sla: float | None, *, no_sla: bool) -> float | None:
+    """The eviction probability to keep; None without an SLA."""
+    if no_sla:
+        if sla is not None:
+            raise InputError("--sla and --no-sla contradict each other")
+        return None
+    probability = 0.01 if sla is None else sla
+    if not 0 < probability < 1:
+        raise InputError(f"--sla {probability:g} is not between 0 and 1; --no-sla admits whatever fits")
+    return probability
+
+
+def _policy(
+    sla: float | None,
+    guarantee: str,
+    eviction: str,
+    every: str,
+    samples: int,
+    horizon: str,
+    history: str,
+    seed: int,
+) -> Policy:
+    default = Policy()
+    every_us = _positive("--every", every)
+    return Policy(
+        guarantee=Guarantee.NONE if sla is None else _guarantee(guarantee),
+        eviction_probability=default.eviction_probability if sla is None else sla,
+        eviction_policy=eviction_policy(eviction),
+        clock=Clock.EXTERNAL,
+        recompute_every_us=every_us,
+        table_max_age_us=max(default.table_max_age_us, every_us),
+        history_window_us=None if history == "all" else max(every_us, _positive("--history", history)),
+        horizon_us=_positive("--horizon", horizon),
+        sample_count=samples,
+        seed=seed,
+    )
+
+
+def _positive(option: str, text: str) -> int:
+    duration_us = parse_duration(text)
+    if not duration_us:
+        raise InputError(f"{option} must be above 0")
+    return duration_us
+
+
+def _guarantee(text: str) -> Guarantee:
+    if text != "per-instance":
+        raise InputError(f"--guarantee {text!r} is unknown: write per-instance, or leave the SLA out with --no-sla")
+    return Guarantee.PER_INSTANCE
+
+
+def eviction_policy(text: str) -> EvictionPolicy:
+    """The policy of its name on the command line."""
+    try:
+        return EvictionPolicy(text.replace("-", "_"))
+    except ValueError:
+        raise InputError(f"--eviction {text!r} is unknown: write yjf or yjf-global") from None
+
+
+def _scenario(nodes: str, on_demand: Path, spot: Path, spot_delay: str, policy: Policy) -> Scenario:
+    return Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[TextIO | None]:
+    """The file to write to, if there is one."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    with file:
+        yield file

@@ -1,0 +1,75 @@
+"""Driving a workload through a running service, over HTTP and its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+
+from app.client.api import TenureClient
+from app.client.errors import ServiceRefused
+from app.client.wire import Decision
+from app.domain.requests import Operation, StartRequest
+from app.services.inputs import InputError
+from app.services.tally import Outcome, Scenario, Tally
+from app.services.workload import flavors, node_name, operations
+
+Progress = Callable[[int, int], None]
+_CONFLICT = 409
+
+
+def drive(
+    client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, progress: Progress | None = None
+) -> Outcome:
+    """Prepare the cloud, send every operation in order, count the answers.
+
+    `batch` operations go in one request; 1 sends each by itself. Starts and stops may be sent again, so a drive that
+    was cut off may be begun anew: what was decided is answered as before.
+    """
+    began = perf_counter()
+    _prepare(client, cloud, scenario)
+    tally = Tally.of(scenario.workload)
+    steps = operations(scenario.workload)
+    for done, (operation, decision) in enumerate(_answers(client, cloud, steps, batch)):
+        _count(tally, operation, decision)
+        if progress is not None:
+            progress(done + 1, len(steps))
+    return Outcome(scenario, tally, None, perf_counter() - began)
+
+
+def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
+    """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
+    try:
+        client.create_cloud(cloud, scenario.policy)
+    except ServiceRefused as error:
+        if error.status != _CONFLICT:
+            raise
+        if client.policy(cloud) != scenario.policy:
+            raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud") from error
+    nodes = [(node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
+    for name, capacity in nodes:
+        client.add_node(cloud, name, capacity)
+    if client.nodes(cloud) != nodes:
+        raise InputError(f"cloud {cloud!r} exists with other nodes; give another name with --cloud")
+    for flavor, demand in flavors(scenario.workload).items():
+        client.add_flavor(cloud, flavor, demand)
+
+
+def _answers(
+    client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
+) -> Iterator[tuple[Operation, Decision | None]]:
+    """Each operation with its answer."""
+    if batch == 1:
+        for step in steps:
+            yield step, client.decide(cloud, step)
+        return
+    for at in range(0, len(steps), batch):
+        part = steps[at : at + batch]
+        yield from zip(part, client.decide_batch(cloud, part), strict=True)
+
+
+def _count(tally: Tally, operation: Operation, decision: Decision | None) -> None:
+    if isinstance(operation, StartRequest):
+        assert decision is not None
+        tally.started(operation, accepted=decision.accepted, victims=decision.victims, epoch=decision.epoch)
+    else:
+        tally.stopped(operation.instance_id)

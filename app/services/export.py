@@ -1,0 +1,21 @@
+"""Writing a running cloud's log as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from app.client.api import TenureClient
+from app.services.logcsv import LogWriter
+
+Progress = Callable[[int, int], None]
+
+
+def export_log(client: TenureClient, cloud: str, file: TextIO, *, progress: Progress | None = None) -> None:
+    """Write every event of the cloud's log, each at its own seq."""
+    last_seq = client.last_seq(cloud)
+    writer = LogWriter(file)
+    for recorded in client.events(cloud):
+        writer.write(recorded)
+        if progress is not None:
+            progress(recorded.seq, last_seq)

@@ -1,0 +1,33 @@
+"""Reading what a user gives on the command line and in files."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.values import Resources
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
+_NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
+_UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
+
+
+class InputError(ValueError):
+    """A file or an option cannot be read; its message says where and why."""
+
+
+def parse_duration(text: str) -> int:
+    """Microseconds of a duration such as 45s, 90m, 24h, 30d; a bare number is of seconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
+    return int(Decimal(found[1]) * _UNIT_US[found[2]])
+
+
+def parse_nodes(text: str) -> tuple[Resources, ...]:
+    """The capacities of 31x32: 31 nodes with 32 cores each."""
+    found = _NODES.fullmatch(text.strip())
+    if not found or not int(found[1]) or not int(found[2]):
+        raise InputError(f"{text!r} is not a platform: write 31x32 for 31 nodes with 32 cores each")
+    return (Resources(int(found[2])),) * int(found[1])
