@@ -1,0 +1,109 @@
+"""What the documentation states of the code is what the code does; the locks hold what pyproject.toml asks for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.api.errors import PROBLEMS
+from app.api.routes import OPERATIONS
+from app.services.logcsv import COLUMNS
+from app.settings import Settings
+from app.store.codec import EVENT_KINDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]
+LOCKS = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    first = [line.split("#")[0].strip() for line in (ROOT / "README.md").read_text().splitlines()[:3]]
+    assert first == ["```sh", "make run", "make test"]
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_settings_table_is_complete() -> None:
+    rows = [
+        f"| `TENURE_{name.upper()}` | {'' if field.default is None else f'`{field.default}`'} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    assert [line for line in page("operations.md").splitlines() if line.startswith("| `TENURE_")] == rows
+
+
+def test_error_table_is_complete() -> None:
+    rows = [
+        f"| `{problem.code}` | {problem.status} | {(error.__doc__ or '').strip().splitlines()[0]} |"
+        for error, problem in PROBLEMS.items()
+    ]
+    written = [line for line in page("errors.md").splitlines() if line.startswith("| `preemptible.")]
+    assert sorted(written) == sorted(rows)
+    assert written == sorted(written, key=lambda row: (row.split("|")[2], row.split("|")[1]))
+
+
+def test_every_event_kind_and_its_fields_are_explained() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page("log.md"), re.MULTILINE)
+    fields = {
+        kind: [name for name in event.__dataclass_fields__ if name != "at_us"] for kind, event in EVENT_KINDS.items()
+    }
+    assert {kind: names.strip().split(", ") for kind, names in rows} == fields
+
+
+def test_every_csv_column_is_explained() -> None:
+    table = page("log.md").split("## As CSV")[1]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(COLUMNS)
+
+
+def test_paths_in_the_documentation_exist() -> None:
+    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in OPERATIONS}
+    for path in PAGES:
+        for written in re.findall(r"`(?:GET|POST|PATCH|DELETE) (/[^`?]*)", path.read_text()):
+            assert re.sub(r"\{\w+\}", "x", written) in known, f"{path.name}: {written}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_decisions_are_numbered_and_short() -> None:
+    decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
+    for number, path in enumerate(decisions, 1):
+        lines = path.read_text().splitlines()
+        assert path.name.startswith(f"{number:04d}-")
+        assert lines[0].startswith(f"# {number}. ")
+        assert lines[1].startswith("**Decision.** ")
+        assert len(lines) <= 12
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_locks_pin_by_hash_and_name_no_index(lock: Path) -> None:
+    text = lock.read_text()
+    assert "://" not in text
+    for entry in re.split(r"\n(?=\S)", text):
+        if not entry.startswith("#"):
+            assert re.match(r"[a-z0-9.-]+==\S+", entry)
+            assert "--hash=sha256:" in entry
+
+
+def test_locks_hold_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = project["project"]["dependencies"] + project["dependency-groups"]["build"]
+    assert names(wanted) <= pinned(LOCKS[0])
+    assert names(wanted + project["dependency-groups"]["dev"]) <= pinned(LOCKS[1])
+    assert pinned(LOCKS[0]) <= pinned(LOCKS[1])
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^A-Za-z0-9-]", requirement)[0].lower() for requirement in requirements}
+
+
+def pinned(lock: Path) -> set[str]:
+    return set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
