@@ -7,9 +7,9 @@ could not be made durable leaves no trace. Two folds of one log are equal bit fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -89,8 +89,7 @@ class Running:
         return self.started_us + self.lifetime_us
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """What was asked and what became of it, since the log began."""
 
     on_demand_requested: int = 0
@@ -178,7 +177,7 @@ class Cloud:
         self._undo.append(lambda: self._reset(*before))
         self.seq += 1
         self.at_us = event.at_us
-        self._fold(event)
+        self._folds[type(event)](self, event)
         return Recorded(self.seq, event)
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
@@ -198,21 +197,14 @@ class Cloud:
         while self._undo:
             self._undo.pop()()
 
-    @singledispatchmethod
-    def _fold(self, event: object) -> None:
-        raise TypeError(f"no fold for {type(event).__name__}")
-
-    @_fold.register
-    def _(self, event: CloudCreated) -> None:
+    def _create(self, event: CloudCreated) -> None:
         self.created_us = event.at_us
         self._set_policy(event.policy)
 
-    @_fold.register
-    def _(self, event: PolicyChanged) -> None:
+    def _change_policy(self, event: PolicyChanged) -> None:
         self._set_policy(event.policy)
 
-    @_fold.register
-    def _(self, event: NodeAdded) -> None:
+    def _add_node(self, event: NodeAdded) -> None:
         cluster, names, old = self.cluster, self._node_names, self.nodes.get(event.node)
         index = len(names)
         room = np.array([[size or UNCOUNTED for size in event.capacity]], np.int64)
@@ -223,26 +215,21 @@ class Cloud:
         self.nodes[event.node] = Node(index, event.node, event.capacity, NodeStatus.OPEN)
         self._undo.append(lambda: self._forget_node(event.node, old))
 
-    @_fold.register
-    def _(self, event: NodeDrained) -> None:
+    def _drain_node(self, event: NodeDrained) -> None:
         self._set_node_status(event.node, NodeStatus.DRAINED)
 
-    @_fold.register
-    def _(self, event: NodeOpened) -> None:
+    def _open_node(self, event: NodeOpened) -> None:
         self._set_node_status(event.node, NodeStatus.OPEN)
 
-    @_fold.register
-    def _(self, event: NodeRemoved) -> None:
+    def _remove_node(self, event: NodeRemoved) -> None:
         self._set_node_status(event.node, NodeStatus.REMOVED)
 
-    @_fold.register
-    def _(self, event: FlavorAdded) -> None:
+    def _add_flavor(self, event: FlavorAdded) -> None:
         demand = np.array(event.demand, np.int64)
         self.flavors[event.flavor] = Flavor(event.flavor, event.demand, demand)
         self._undo.append(lambda: self._forget_flavor(event.flavor))
 
-    @_fold.register
-    def _(self, event: InstanceStarted) -> None:
+    def _start(self, event: InstanceStarted) -> None:
         self._count_start(event.market, admitted=True)
         row = self._take_row()
         self._enter(
@@ -260,17 +247,14 @@ class Cloud:
         )
         self._undo.append(lambda: self._forget_running(event.instance_id))
 
-    @_fold.register
-    def _(self, event: InstanceRejected) -> None:
+    def _reject(self, event: InstanceRejected) -> None:
         self._count_start(event.market, admitted=False)
 
-    @_fold.register
-    def _(self, event: InstanceStopped) -> None:
+    def _stop(self, event: InstanceStopped) -> None:
         self._end(event.instance_id)
 
-    @_fold.register
-    def _(self, event: InstanceEvicted) -> None:
-        self.counts = replace(self.counts, spot_evicted=self.counts.spot_evicted + 1)
+    def _evict(self, event: InstanceEvicted) -> None:
+        self.counts = self.counts._replace(spot_evicted=self.counts.spot_evicted + 1)
         self._end(event.instance_id)
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -313,17 +297,11 @@ class Cloud:
         del self.flavors[name]
 
     def _count_start(self, market: Market, *, admitted: bool) -> None:
-        counts = self.counts
+        asked, started, spot_asked, spot_started, evicted = self.counts
         if market is Market.SPOT:
-            self.counts = replace(
-                counts, spot_requested=counts.spot_requested + 1, spot_admitted=counts.spot_admitted + admitted
-            )
+            self.counts = Counts(asked, started, spot_asked + 1, spot_started + admitted, evicted)
         else:
-            self.counts = replace(
-                counts,
-                on_demand_requested=counts.on_demand_requested + 1,
-                on_demand_admitted=counts.on_demand_admitted + admitted,
-            )
+            self.counts = Counts(asked + 1, started + admitted, spot_asked, spot_started, evicted)
 
     def _take_row(self) -> int:
         if not self._free_rows:
@@ -366,6 +344,20 @@ class Cloud:
     def _reenter(self, running: Running) -> None:
         self._free_rows.remove(running.row)
         self._enter(running)
+
+    _folds: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        CloudCreated: _create,
+        PolicyChanged: _change_policy,
+        NodeAdded: _add_node,
+        NodeDrained: _drain_node,
+        NodeOpened: _open_node,
+        NodeRemoved: _remove_node,
+        FlavorAdded: _add_flavor,
+        InstanceStarted: _start,
+        InstanceRejected: _reject,
+        InstanceStopped: _stop,
+        InstanceEvicted: _evict,
+    }
 
 
 def warm_up() -> None:
