@@ -9,15 +9,12 @@ COPY pyproject.toml README.md LICENSE ./
 COPY app ./app
 COPY migrations ./migrations
 RUN /opt/tenure/bin/pip install --no-deps --no-build-isolation .
-# Compiled for any processor of this architecture, not for the one that builds the image; a short evaluation needs every function.
+# For any processor of this architecture, not for the one that builds the image; a short evaluation compiles everything.
 ENV NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/tenure/compiled
 WORKDIR /tmp/warm
-RUN /opt/tenure/bin/tenure trace synth --days 1 --mean-utilisation 8 --cores 1 --seed 1 > on_demand.csv \
-    && /opt/tenure/bin/tenure trace synth --days 1 --mean-utilisation 8 --cores 1 --seed 2 > spot.csv \
-    && for policy in yjf yjf-global; do \
-        /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --spot-delay 12h \
-            --sla 0.1 --every 1h --samples 100 --eviction "$policy" --json; \
-    done
+RUN /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 1 --out on_demand.csv \
+    && /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 2 --out spot.csv \
+    && /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --sla 0.1 --samples 100
 
 # Run: the environment alone, as a user of its own. Without TENURE_DATABASE_URL the service keeps its data in the volume.
 FROM python:3.11-slim-bookworm
