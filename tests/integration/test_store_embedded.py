@@ -1,0 +1,175 @@
+"""The private server and the processes that share it: real processes, really killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from app.store.embedded import embedded_url
+
+# Holds the server until its standard input ends, as the service does until it is told to stop.
+_HOLDER = """
+import sys
+from pathlib import Path
+from app.store.embedded import embedded_url
+with embedded_url(Path(sys.argv[1])) as url:
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+
+
+class Holder:
+    """A process that uses the private server."""
+
+    def __init__(self, data_dir: Path, python: str = sys.executable, **popen: object) -> None:
+        self._process = subprocess.Popen(
+            [python, "-c", _HOLDER, str(data_dir)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **popen,
+        )
+
+    def url(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def leave(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(30) == 0
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(30)
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A data directory that does not exist yet, and neither does its parent."""
+    with tempfile.TemporaryDirectory(prefix="tenure-embedded-") as directory:
+        path = Path(directory) / "some" / "where"
+        yield path
+        stop(path)
+
+
+def server_pid(data_dir: Path) -> int | None:
+    """The running server's process id."""
+    try:
+        pid = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+    except FileNotFoundError:
+        return None
+    return pid if psutil.pid_exists(pid) else None
+
+
+def stop(data_dir: Path) -> None:
+    pid = server_pid(data_dir)
+    if pid is not None:
+        os.kill(pid, signal.SIGQUIT)
+        psutil.Process(pid).wait(30)
+
+
+def ask(url: str, question: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(question).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_started_shared_within_a_process_and_stopped(data_dir: Path) -> None:
+    with embedded_url(data_dir) as url:
+        assert ask(url, "SELECT current_database()") == "tenure"
+        assert ask(url, "SHOW fsync") == "on"
+        assert ask(url, "SHOW synchronous_commit") == "on"
+        assert ask(url, "SHOW listen_addresses") == ""
+        with embedded_url(data_dir) as second:
+            assert second == url
+        assert ask(url, "SELECT 1") == 1
+    assert server_pid(data_dir) is None
+    with embedded_url(data_dir) as url:
+        assert ask(url, "SELECT 1") == 1
+
+
+def test_the_last_process_to_leave_stops_it(data_dir: Path) -> None:
+    service, worker = Holder(data_dir), Holder(data_dir)
+    assert service.url() == worker.url() != ""
+    service.leave()
+    assert server_pid(data_dir) is not None
+    worker.leave()
+    assert server_pid(data_dir) is None
+
+
+def test_a_killed_process_leaves_it_running_and_the_next_one_finds_it(data_dir: Path) -> None:
+    killed = Holder(data_dir)
+    url = killed.url()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
+    killed.kill()
+    pid = server_pid(data_dir)
+    assert pid is not None
+    following = Holder(data_dir)
+    assert ask(following.url(), "SELECT seven FROM kept") == 7
+    assert server_pid(data_dir) == pid
+    following.leave()
+    assert server_pid(data_dir) is None
+
+
+def test_a_process_killed_beside_another_does_not_keep_it_running(data_dir: Path) -> None:
+    killed, other = Holder(data_dir), Holder(data_dir)
+    assert killed.url() == other.url()
+    killed.kill()
+    other.leave()
+    assert server_pid(data_dir) is None
+
+
+def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -> None:
+    first = Holder(data_dir)
+    url = first.url()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
+    pid = server_pid(data_dir)
+    assert pid is not None
+    for process in [psutil.Process(pid), *psutil.Process(pid).children()]:
+        process.kill()
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+    first.leave()
+    with embedded_url(data_dir) as url:
+        assert ask(url, "SELECT seven FROM kept") == 7
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root every test here is this one")
+def test_another_user_than_root(data_dir: Path) -> None:
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    if not Path(python).exists():
+        pytest.skip(f"no {python}: user nobody may not run root's own Python")
+    data_dir.parent.parent.chmod(0o755)
+    data_dir.parent.mkdir()
+    shutil.chown(data_dir.parent, "nobody")
+    path = os.pathsep.join([str(Path(__file__).parents[2]), sysconfig.get_path("purelib")])
+    holder = Holder(data_dir, python, user="nobody", cwd="/", env={"PYTHONPATH": path})
+    assert ask(holder.url(), "SELECT 1") == 1
+    pid = server_pid(data_dir)
+    assert pid is not None
+    assert psutil.Process(pid).username() == "nobody"
+    holder.leave()
+    assert server_pid(data_dir) is None
+
+
+def test_first_starts_at_once_do_not_race(data_dir: Path) -> None:
+    holders = [Holder(data_dir) for _ in range(4)]
+    assert len({holder.url() for holder in holders} - {""}) == 1
+    for holder in holders:
+        holder.leave()
+    assert server_pid(data_dir) is None
