@@ -51,6 +51,7 @@ DESCRIPTION: dict[str, Any] = {
     "docs_url": None,
     "redoc_url": None,
     "redirect_slashes": False,
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
 }
 """What FastAPI is constructed with."""
 

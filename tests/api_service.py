@@ -1,0 +1,68 @@
+"""The service itself for the tests of its interface: the real application behind a real server on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx2
+import uvicorn
+
+from app.main import create_app
+from app.settings import Settings
+from app.wiring import open_worker, prepare
+
+TOKEN = "tnr_token-of-the-tests"
+
+
+@dataclass
+class Service:
+    """A running service, a client with its admin token, and a worker to call."""
+
+    url: str
+    settings: Settings
+    client: httpx2.Client
+
+    def last_seq(self, cloud: str) -> int:
+        return self.client.get(f"/v1/clouds/{cloud}").json()["seq"]
+
+    def compute_tables(self) -> None:
+        """Do what a worker would: every run that waits."""
+
+        async def work() -> None:
+            async with open_worker(self.settings) as worker:
+                await worker.forecasts.run_pending()
+
+        asyncio.run(work())
+
+    def wait_for_epoch(self, cloud: str, epoch: int) -> None:
+        """Until the service has heard of the table."""
+        deadline = time.monotonic() + 10
+        quotes = f"/v1/clouds/{cloud}/quotes"
+        while self.client.get(quotes).json().get("epoch") != epoch:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@contextmanager
+def running_service(database_url: str, **changed: object) -> Iterator[Service]:
+    settings = Settings(database_url=database_url, admin_token=TOKEN, database_timeout_s=3, table_wait_s=5, **changed)
+    asyncio.run(prepare(settings))
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None, http="httptools"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    try:
+        with httpx2.Client(base_url=url, headers={"X-Auth-Token": TOKEN}, timeout=30) as client:
+            yield Service(url, settings, client)
+    finally:
+        server.should_exit = True
+        thread.join()

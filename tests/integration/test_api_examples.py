@@ -1,0 +1,123 @@
+"""The documentation is true: every example works, and every answer has the form that is documented for it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from api_service import Service
+from jsonschema import Draft202012Validator
+
+from app.api.openapi import PATH_EXAMPLES
+from app.api.routes import OPERATIONS
+
+STORY = [
+    "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
+    "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
+    "show_instance", "list_instances", "run_batch", "stop_instance", "request_table", "list_runs", "show_run",
+    "list_tables", "show_newest_table", "show_table", "read_quotes", "list_events", "drain_node", "open_node",
+    "remove_node",
+]  # fmt: skip
+"""The documented operations in an order in which each finds what its example names."""
+
+
+@pytest.fixture(scope="module")
+def document(service: Service) -> dict[str, Any]:
+    return service.client.get("/openapi.json").json()
+
+
+@pytest.fixture(scope="module")
+def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Response]:
+    """The answer to each operation's documented example, asked in the order of the story."""
+    operations = {
+        operation["operationId"]: (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    found = {}
+    for name in STORY:
+        found[name] = ask(service.client, *operations[name])
+        if name == "request_table":
+            service.compute_tables()
+            service.wait_for_epoch("north", 1)
+    return found
+
+
+def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]) -> httpx2.Response:
+    """Send the example as it is documented."""
+    query = {}
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
+        elif parameter["in"] == "query" and "example" in parameter:
+            query[parameter["name"]] = parameter["example"]
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+    return client.request(method, path, params=query or None, json=body)
+
+
+def test_the_story_tells_of_every_operation(document: dict[str, Any]) -> None:
+    documented = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
+    assert documented == set(STORY) == {operation.name for operation in OPERATIONS}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_each_example_has_its_documented_answer(operation, answers, document) -> None:
+    answer = answers[operation.name]
+    assert answer.status_code == operation.status, answer.text
+    documented = document["paths"][operation.path][operation.method.lower()]["responses"][str(operation.status)]
+    if operation.answer is None:
+        assert answer.content in {b"", b"OK"}
+    else:
+        check_form(answer.json(), documented, document)
+
+
+def check_form(body: object, response: dict[str, Any], document: dict[str, Any]) -> None:
+    """The body has the documented schema, and no field that is not in it."""
+    schema = copy.deepcopy(response["content"]["application/json"]["schema"])
+    components = copy.deepcopy(document["components"])
+    for part in components["schemas"].values():
+        if part.get("type") == "object" and "properties" in part:
+            part.setdefault("additionalProperties", False)
+    Draft202012Validator({**schema, "components": components}).validate(body)
+
+
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["summary"], (method, path)
+            assert operation["description"], (method, path)
+            assert operation["tags"], (method, path)
+
+
+def test_every_operation_with_a_body_has_an_example() -> None:
+    assert all(operation.example is not None for operation in OPERATIONS if operation.body is not None)
+    assert {name for operation in OPERATIONS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
+        PATH_EXAMPLES
+    )
+
+
+def test_every_error_is_documented_in_the_one_form(document: dict[str, Any]) -> None:
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            statuses = {status for status in operation["responses"] if int(status) >= 400}
+            assert {"400", "406", "413", "500"} <= statuses
+            for status in statuses:
+                schema = operation["responses"][status]["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/ErrorsAnswer"}
+
+
+def test_the_document_refers_to_nothing_that_is_not_there(document: dict[str, Any]) -> None:
+    text = json.dumps(document)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in document["components"]["schemas"]
+
+
+def test_the_page_loads_nothing_from_elsewhere(client: httpx2.Client) -> None:
+    page = client.get("/docs").text
+    assert "//" not in page.replace("<!--", "").replace("// ", "")
+    for asset in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"):
+        assert f"/docs/assets/{asset}" in page
+        assert client.get(f"/docs/assets/{asset}").status_code == 200
