@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "api": BELOW_SERVICES - {"store", "client"} | {"services"},
     "worker": {"wiring", "settings", "services", "store", "domain"},
     "main": {"api", "wiring", "settings", "engine"},
-    "commands": {"main", "worker", "wiring", "settings", "services", "client", "engine", "domain"},
+    "commands": {"main", "worker", "wiring", "settings", "services", "store", "client", "engine", "domain"},
     "cli": {"commands", "client", "services"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
