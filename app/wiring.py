@@ -69,6 +69,12 @@ def database_url(settings: Settings) -> Iterator[str]:
             yield url
 
 
+def upgrade_schema(settings: Settings) -> None:
+    """Bring the database to the newest schema."""
+    with database_url(settings) as url:
+        upgrade(url)
+
+
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """The database at its newest schema."""

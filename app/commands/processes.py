@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 
@@ -24,12 +26,17 @@ def serve() -> None:
     service.serve(Settings(), with_worker=False)
 
 
-def worker() -> None:
+def worker(
+    *,
+    leave_with_parent: Annotated[
+        bool, typer.Option("--leave-with-parent", help="Stop when standard input ends.", hidden=True)
+    ] = False,
+) -> None:
     """Recompute quantile tables and take snapshots."""
     from app.commands import service  # noqa: PLC0415 - as above
     from app.settings import Settings  # noqa: PLC0415
 
-    service.work(Settings())
+    service.work(Settings(), leave_with_parent=leave_with_parent)
 
 
 def run() -> None:
@@ -46,9 +53,7 @@ def _database() -> None:
 
 def upgrade() -> None:
     """Bring the database to the newest schema; processes do so themselves when they start."""
-    from app.settings import Settings  # noqa: PLC0415 - as above
-    from app.store import database  # noqa: PLC0415
-    from app.wiring import database_url  # noqa: PLC0415
+    from app import wiring  # noqa: PLC0415 - as above
+    from app.settings import Settings  # noqa: PLC0415
 
-    with database_url(Settings()) as url:
-        database.upgrade(url)
+    wiring.upgrade_schema(Settings())

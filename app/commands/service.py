@@ -51,10 +51,10 @@ class _Server(uvicorn.Server):
             sys.stdout.flush()
 
 
-def work(settings: Settings) -> None:
-    """Run a worker until it is interrupted."""
+def work(settings: Settings, *, leave_with_parent: bool) -> None:
+    """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone."""
     start_logging(settings)
-    asyncio.run(_until_told(settings))
+    asyncio.run(_until_told(settings, leave_with_parent=leave_with_parent))
 
 
 def start_logging(settings: Settings) -> None:
@@ -63,10 +63,13 @@ def start_logging(settings: Settings) -> None:
     logging.getLogger("app").setLevel(settings.log_level.upper())
 
 
-async def _until_told(settings: Settings) -> None:
+async def _until_told(settings: Settings, *, leave_with_parent: bool) -> None:
     working = asyncio.ensure_future(run_worker(settings))
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
+        loop.add_signal_handler(number, working.cancel)
+    if leave_with_parent:
+        loop.add_reader(sys.stdin, working.cancel)  # nothing is ever written there: it is readable when it ends
     with suppress(asyncio.CancelledError):
         await working
 
@@ -89,10 +92,12 @@ def _listen(settings: Settings) -> socket.socket:
 def _worker_process(url: str) -> Iterator[None]:
     """A worker on the same database, in a process of its own: its work never delays an answer.
 
-    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order.
+    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; and it
+    watches its standard input, so that it leaves as well when this process is killed.
     """
     environment = os.environ | {"TENURE_DATABASE_URL": url}
-    process = subprocess.Popen([sys.executable, "-m", "app.cli", "worker"], env=environment, process_group=0)
+    command = [sys.executable, "-m", "app.cli", "worker", "--leave-with-parent"]
+    process = subprocess.Popen(command, env=environment, process_group=0, stdin=subprocess.PIPE)  # noqa: S603 - ours
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 
 from app.engine.cloud import Cloud
 from app.store.log import EventLog
@@ -34,10 +35,12 @@ class States:
         self._log = log
         self._snapshots = snapshots
         self._states: dict[int, Cloud] = {}
+        self._reading: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def current(self, cloud_id: int) -> Cloud:
-        """The state as of the log's end."""
-        if cloud_id not in self._states:
-            self._states[cloud_id] = await load_state(cloud_id, self._log, self._snapshots)
-        await catch_up(self._states[cloud_id], cloud_id, self._log)
-        return self._states[cloud_id]
+        """The state as of the log's end. To be read at once: it may change when the caller awaits anything."""
+        async with self._reading[cloud_id]:
+            if cloud_id not in self._states:
+                self._states[cloud_id] = await load_state(cloud_id, self._log, self._snapshots)
+            await catch_up(self._states[cloud_id], cloud_id, self._log)
+            return self._states[cloud_id]
