@@ -7,10 +7,10 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-in
 
 .PHONY: run test lint format lock clean
 
-run: .venv/run.stamp .venv/compiled.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
+run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
 
-test: .venv/dev.stamp .venv/compiled.stamp
+test: .venv/dev.stamp
 	$(BIN)/python -m pytest
 
 lint: .venv/dev.stamp
@@ -38,11 +38,6 @@ clean:  ## everything that make made; not the data in .tenure
 .venv/run.stamp: requirements.lock pyproject.toml | .venv/pip.stamp
 	$(PIP) install --require-hashes --requirement requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $@
-
-# A compiled function is stored with the ones that it calls in it, but the compiler looks for changes in its own file only.
-.venv/compiled.stamp: $(wildcard app/engine/*.py app/forecast/*.py) | .venv/run.stamp
-	@find app -name '*.nb[ic]' -delete
 	@touch $@
 
 .venv/dev.stamp: requirements-dev.lock .venv/run.stamp
