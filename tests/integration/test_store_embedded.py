@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -57,8 +58,21 @@ class Holder:
 
 
 @pytest.fixture
-def data_dir() -> Iterator[Path]:
+def fresh_dir() -> Iterator[Path]:
     """A data directory that does not exist yet, and neither does its parent."""
+    with temporary_data_dir() as path:
+        yield path
+
+
+@pytest.fixture(scope="module")
+def data_dir() -> Iterator[Path]:
+    """One data directory for all tests that end with a stopped server."""
+    with temporary_data_dir() as path:
+        yield path
+
+
+@contextmanager
+def temporary_data_dir() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="tenure-embedded-") as directory:
         path = Path(directory) / "some" / "where"
         yield path
@@ -138,7 +152,7 @@ def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -
     first = Holder(data_dir)
     url = first.url()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
+        connection.execute("CREATE TABLE crashed AS SELECT 7 AS seven")
     pid = server_pid(data_dir)
     assert pid is not None
     for process in [psutil.Process(pid), *psutil.Process(pid).children()]:
@@ -146,30 +160,30 @@ def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
     first.leave()
     with embedded_url(data_dir) as url:
-        assert ask(url, "SELECT seven FROM kept") == 7
+        assert ask(url, "SELECT seven FROM crashed") == 7
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root every test here is this one")
-def test_another_user_than_root(data_dir: Path) -> None:
+def test_another_user_than_root(fresh_dir: Path) -> None:
     python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
     if not Path(python).exists():
         pytest.skip(f"no {python}: user nobody may not run root's own Python")
-    data_dir.parent.parent.chmod(0o755)
-    data_dir.parent.mkdir()
-    shutil.chown(data_dir.parent, "nobody")
+    fresh_dir.parent.parent.chmod(0o755)
+    fresh_dir.parent.mkdir()
+    shutil.chown(fresh_dir.parent, "nobody")
     path = os.pathsep.join([str(Path(__file__).parents[2]), sysconfig.get_path("purelib")])
-    holder = Holder(data_dir, python, user="nobody", cwd="/", env={"PYTHONPATH": path})
+    holder = Holder(fresh_dir, python, user="nobody", cwd="/", env={"PYTHONPATH": path})
     assert ask(holder.url(), "SELECT 1") == 1
-    pid = server_pid(data_dir)
+    pid = server_pid(fresh_dir)
     assert pid is not None
     assert psutil.Process(pid).username() == "nobody"
     holder.leave()
-    assert server_pid(data_dir) is None
+    assert server_pid(fresh_dir) is None
 
 
-def test_first_starts_at_once_do_not_race(data_dir: Path) -> None:
-    holders = [Holder(data_dir) for _ in range(4)]
+def test_first_starts_at_once_do_not_race(fresh_dir: Path) -> None:
+    holders = [Holder(fresh_dir) for _ in range(4)]
     assert len({holder.url() for holder in holders} - {""}) == 1
     for holder in holders:
         holder.leave()
-    assert server_pid(data_dir) is None
+    assert server_pid(fresh_dir) is None
