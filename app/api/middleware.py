@@ -19,6 +19,7 @@ from app.api.errors import (
     MIN_VERSION,
     PROBLEMS,
     BodyTooLarge,
+    PathUnknown,
     VersionMalformed,
     VersionUnsupported,
     answer,
@@ -49,7 +50,7 @@ class Envelope:
             return
         exchange = Exchange(scope, receive, send, self._max_body_bytes)
         try:
-            exchange.check_headers()
+            exchange.check()
             await self._app(exchange.scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             logger.debug("%s: the caller went away", exchange.request_id)
@@ -73,8 +74,10 @@ class Exchange:
         self._room = max_body_bytes
         self._added = (_VARY, _VERSION_USED, (_ID_HEADER, self.request_id.encode()))
 
-    def check_headers(self) -> None:
-        """Read the headers that concern every request; raises what is wrong with them."""
+    def check(self) -> None:
+        """Read what concerns every request of its path and headers; raises what is wrong with them."""
+        if "\0" in self.scope["path"]:
+            raise PathUnknown("no name has a NUL in it")
         for name, value in self.scope["headers"]:
             if name == b"content-length":
                 if int(value) > self._room:

@@ -42,11 +42,11 @@ class Answer:
     __slots__ = ()
 
 
-def _seconds(lowest_s: int) -> Callable[[object], int]:
-    """A validator from a JSON number, or a query's text, of seconds to microseconds."""
+def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:
+    """A validator from seconds to microseconds; `exact` reads the number."""
 
     def validate(value: object) -> int:
-        us = _exact_microseconds(value)
+        us = exact(value)
         if us is None:
             raise PydanticCustomError("seconds", "must be a number of seconds with at most six decimals")
         if not lowest_s * SECOND_US <= us <= LONGEST_S * SECOND_US:
@@ -57,9 +57,11 @@ def _seconds(lowest_s: int) -> Callable[[object], int]:
     return validate
 
 
-def _exact_microseconds(value: object) -> int | None:
-    if isinstance(value, str):
-        return parse_seconds(value) if _DECIMAL.fullmatch(value) else None
+def _of_text(value: object) -> int | None:
+    return parse_seconds(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else None
+
+
+def _of_number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2 * LONGEST_S:
         return None
     us = round(value * SECOND_US)
@@ -87,8 +89,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Cores = Annotated[int, Field(ge=1, le=65_536)]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX)]
-Seconds = Annotated[int, BeforeValidator(_seconds(0)), WithJsonSchema(_number_schema(0))]
-PositiveSeconds = Annotated[int, BeforeValidator(_seconds(1)), WithJsonSchema(_number_schema(1))]
+Seconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
+PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
+SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[
     int,
     BeforeValidator(_time),

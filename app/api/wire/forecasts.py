@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.wire.fields import Answer, Name, Query, Seconds, optional_seconds, seconds
+from app.api.wire.fields import Answer, Name, Query, SecondsInQuery, optional_seconds, seconds
 from app.api.wire.paging import Link
 from app.domain.times import to_datetime
 from app.domain.values import Policy
@@ -22,7 +22,9 @@ class QuotesQuery(Query):
     eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="By default the cloud's."
     )
-    lifetime_us: Seconds | None = Field(None, alias="lifetime_s", description="Ask for this lifetime's probability.")
+    lifetime_us: SecondsInQuery | None = Field(
+        None, alias="lifetime_s", description="Ask for this lifetime's probability."
+    )
     slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
         None, description="As if this many slots were available, in place of those that are now."
     )

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 from starlette.requests import Request
 
-from app.api.wire.fields import Answer, Query
+from app.api.wire.fields import Answer, Name, Query
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="How many items a page may have.")]
 
 
 class PageQuery(Query):
     limit: Limit = 100
-    marker: Annotated[str, StringConstraints(min_length=1, max_length=255)] | None = Field(
-        None, description="The last item of the page before; the next page's link carries it."
-    )
+    marker: Name | None = Field(None, description="The last item of the page before; the next page's link carries it.")
 
 
 class NumberedPageQuery(Query):

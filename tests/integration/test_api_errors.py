@@ -1,0 +1,387 @@
+"""Bad input, and a service in trouble: each error of the table for real, and a log that has not moved."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+from api_service import Service, running_service
+from servers import run_sql
+
+from app.api import errors as api_errors
+from app.api.errors import PROBLEMS, RequestError
+from app.api.openapi import errors_of
+from app.api.routes import OPERATIONS
+from app.domain import errors
+from app.domain.errors import TenureError
+
+CLOUD = "/v1/clouds/system"
+EXTERNAL = "/v1/clouds/external"
+START = {"id": "new", "market": "on_demand", "flavor": "c1"}
+SPOT = {"id": "new", "market": "spot", "flavor": "c1", "lifetime_s": 60}
+NOON, EARLIER = "1970-01-01T12:00:00Z", "1970-01-01T11:59:59.999999Z"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A request, and what is wrong with it."""
+
+    error: type[Exception]
+    method: str
+    path: str
+    json: Any = None
+    content: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    more: str = ""
+
+    def __str__(self) -> str:
+        what = self.more or (str(self.json) if self.json is not None else "")
+        return f"{PROBLEMS[self.error].code}-{self.method} {self.path} {what}"[:100]
+
+
+def start(error: type[Exception], body: Any, path: str = CLOUD) -> Bad:
+    return Bad(error, "POST", f"{path}/instances", json=body)
+
+
+INVALID, UNKNOWN, MISSING = api_errors.FieldInvalid, api_errors.FieldUnknown, api_errors.FieldMissing
+AS_JSON = {"Content-Type": "application/json"}
+
+NAMED = [
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/tables"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/quotes"),
+    Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/tables"),
+    Bad(errors.CloudNotFound, "DELETE", "/v1/clouds/none/instances/running"),
+    Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/batch", json={"operations": [{"stop": {"id": "running"}}]}),
+    start(errors.CloudNotFound, START, "/v1/clouds/none"),
+    start(errors.CloudNotFound, START, "/v1/clouds/%ff%fe"),
+    Bad(errors.NodeNotFound, "GET", f"{CLOUD}/nodes/none"),
+    Bad(errors.NodeNotFound, "POST", f"{CLOUD}/nodes/none/drain"),
+    Bad(errors.NodeNotFound, "POST", f"{CLOUD}/nodes/none/open"),
+    Bad(errors.NodeNotFound, "DELETE", f"{CLOUD}/nodes/none"),
+    Bad(errors.FlavorNotFound, "GET", f"{CLOUD}/flavors/none"),
+    start(errors.FlavorNotFound, {**START, "flavor": "none"}),
+    Bad(errors.InstanceNotFound, "GET", f"{CLOUD}/instances/none"),
+    Bad(errors.InstanceNotFound, "DELETE", f"{CLOUD}/instances/none"),
+    Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/newest"),
+    Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/7"),
+    Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/x"),
+    Bad(errors.TableNotFound, "GET", f"{CLOUD}/quotes"),
+    Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/7"),
+    Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/99999999999999999999"),
+    Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/instances?marker=none"),
+    Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
+    Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
+    Bad(errors.MarkerInvalid, "GET", "/v1/clouds?marker=none"),
+]
+
+CONFLICTING = [
+    Bad(errors.CloudExists, "POST", "/v1/clouds", json={"name": "system"}),
+    Bad(errors.NodeExists, "POST", f"{CLOUD}/nodes", json={"name": "node-0", "cores": 5}),
+    Bad(errors.FlavorExists, "POST", f"{CLOUD}/flavors", json={"name": "c1", "cores": 2}),
+    Bad(errors.NodeNotEmpty, "DELETE", f"{CLOUD}/nodes/node-0"),
+    start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
+    start(errors.InstanceConflict, {**SPOT, "id": "running"}),
+    start(errors.InstanceConflict, {**START, "id": "running", "lifetime_s": 5}),
+    start(errors.TimeUnexpected, {**START, "at": NOON}),
+    Bad(errors.TimeUnexpected, "DELETE", f"{CLOUD}/instances/running?at={NOON}"),
+    Bad(errors.TimeUnexpected, "POST", "/v1/clouds", json={"name": "other", "at": NOON}),
+    start(errors.TimeMissing, START, EXTERNAL),
+    Bad(errors.TimeMissing, "DELETE", f"{EXTERNAL}/instances/running"),
+    start(errors.TimeBackwards, {**START, "at": EARLIER}, EXTERNAL),
+    Bad(errors.TimeBackwards, "DELETE", f"{EXTERNAL}/instances/running?at={EARLIER}"),
+    Bad(errors.TimeBackwards, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": EARLIER}),
+    start(errors.LifetimeMissing, {"id": "new", "market": "spot", "flavor": "c1"}),
+    start(errors.ProbabilityUnexpected, {**START, "eviction_probability": 0.1}),
+    Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"clock": "external"}}),
+    Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"table_max_age_s": 5}}),
+    Bad(errors.PolicyInvalid, "POST", "/v1/clouds", json={"name": "other", "policy": {"table_max_age_s": 5}}),
+]
+
+ABSURD = [
+    start(INVALID, {**START, **changed})
+    for changed in (
+        {"id": ""},
+        {"id": "-a"},
+        {"id": "a" * 256},
+        {"id": "a\0b"},
+        {"id": "a\n"},
+        {"id": "ä"},
+        {"id": 7},
+        {"market": "SPOT"},
+        {"market": 1},
+        {"flavor": None},
+        {"lifetime_s": -1},
+        {"lifetime_s": "3"},
+        {"lifetime_s": True},
+        {"lifetime_s": 1e300},
+        {"lifetime_s": 10**400},
+        {"lifetime_s": 0.0000001},
+        {"lifetime_s": [1]},
+        {"eviction_probability": 0},
+        {"eviction_probability": 1},
+        {"eviction_probability": -0.5},
+        {"eviction_probability": "0.5"},
+        {"eviction_probability": True},
+        {"at": 0},
+        {"at": "yesterday"},
+        {"at": "1970-01-01"},
+        {"at": "1970-01-01T00:00:00"},
+        {"at": "1970-02-30T00:00:00Z"},
+        {"at": "1970-01-01T00:00:00.0000001Z"},
+        {"at": "1969-12-31T23:59:59Z"},
+        {"at": "9999-12-31T23:59:59-23:59"},
+    )
+] + [
+    Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 0}),
+    Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": -4}),
+    Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 65537}),
+    Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 1.5}),
+    Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 1, "memory_mib": 2**63}),
+    Bad(INVALID, "POST", f"{CLOUD}/flavors", json={"name": "a/b", "cores": 1}),
+    Bad(INVALID, "POST", "/v1/clouds", json={"name": ".."}),
+    Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"sample_count": 0}}),
+    Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"recompute_every_s": 0}}),
+    Bad(INVALID, "PATCH", CLOUD, json={"policy": {"guarantee": None}}),
+    Bad(INVALID, "PATCH", CLOUD, json={"policy": {"seed": -1}}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": []}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{}]}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START, "stop": {"id": "new"}}]}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START}, {"start": {**START, "id": 1}}]}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"stop": {"id": "a"}}] * 1001}, more="1001"),
+    Bad(INVALID, "POST", f"{CLOUD}/instances", json=[START]),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?limit=0"),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?limit=1001"),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?limit=x"),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?limit=1&limit=2"),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?status=dead"),
+    Bad(INVALID, "GET", f"{CLOUD}/instances?marker=%00"),
+    Bad(INVALID, "GET", f"{CLOUD}/nodes?marker="),
+    Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
+    Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=2"),
+    Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=nan"),
+    Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/tables?marker=x"),
+    Bad(INVALID, "DELETE", f"{CLOUD}/instances/running?at=now"),
+]
+
+MALFORMED = [
+    start(UNKNOWN, {**START, "cores": 4}),
+    Bad(UNKNOWN, "POST", "/v1/clouds", json={"name": "n", "policy": {"sla": 0.1}}),
+    Bad(UNKNOWN, "GET", f"{CLOUD}?full=1"),
+    Bad(UNKNOWN, "GET", f"{CLOUD}/instances?state=running"),
+    Bad(UNKNOWN, "POST", f"{CLOUD}/instances?at={NOON}", json=START),
+    start(MISSING, {"id": "new"}),
+    start(MISSING, {}),
+    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b'{"id": ', headers=AS_JSON),
+    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"", headers=AS_JSON),
+    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"\xff\xfe{", headers=AS_JSON),
+    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
+    Bad(api_errors.ContentTypeUnsupported, "POST", f"{CLOUD}/instances", content=b"{}"),
+    Bad(
+        api_errors.ContentTypeUnsupported,
+        "POST",
+        f"{CLOUD}/instances",
+        content=b"id=new",
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    ),
+    Bad(api_errors.BodyTooLarge, "POST", f"{CLOUD}/instances", content=b" " * (2 << 20), headers=AS_JSON, more="2 MiB"),
+    Bad(api_errors.BodyTooLarge, "POST", "/nowhere", content=b" " * (2 << 20), headers=AS_JSON, more="2 MiB"),
+    Bad(api_errors.PathUnknown, "GET", "/v2"),
+    Bad(api_errors.PathUnknown, "GET", "/v1/clouds/system%00"),
+    Bad(api_errors.PathUnknown, "DELETE", f"{CLOUD}/instances/running%00"),
+    Bad(api_errors.PathUnknown, "GET", f"{CLOUD}/"),
+    Bad(api_errors.MethodUnknown, "PUT", CLOUD),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible one"}),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "1.0"}),
+    Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 1.1"}),
+    Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 0.9"}),
+    Bad(api_errors.Unauthenticated, "GET", CLOUD, headers={"X-Auth-Token": "wrong"}),
+    Bad(api_errors.Unauthenticated, "POST", "/v1/clouds", json={"name": "n"}, headers={"X-Auth-Token": ""}),
+]
+
+BAD = [*NAMED, *CONFLICTING, *ABSURD, *MALFORMED]
+
+
+@pytest.fixture(scope="module")
+def world(service: Service) -> Service:
+    """One cloud on each clock, with a node, two flavors and a running instance in each."""
+    make_cloud(service.client, "system", {}, {})
+    make_cloud(service.client, "external", {"clock": "external"}, {"at": NOON})
+    return service
+
+
+def make_cloud(client: httpx2.Client, name: str, policy: dict[str, object], at: dict[str, str]) -> None:
+    path = f"/v1/clouds/{name}"
+    created = [
+        client.post("/v1/clouds", json={"name": name, "policy": policy}),
+        client.post(f"{path}/nodes", json={"name": "node-0", "cores": 4}),
+        client.post(f"{path}/flavors", json={"name": "c1", "cores": 1}),
+        client.post(f"{path}/flavors", json={"name": "c4", "cores": 4}),
+        client.post(f"{path}/instances", json={**START, "id": "running", **at}),
+    ]
+    assert [answer.status_code for answer in created] == [201] * 5
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_bad_input_has_its_documented_error_and_leaves_no_trace(bad: Bad, world: Service) -> None:
+    before = [world.last_seq("system"), world.last_seq("external")], world.client.get("/v1/clouds").json()
+    answer = world.client.request(bad.method, bad.path, json=bad.json, content=bad.content, headers=bad.headers)
+    check(answer, bad.error)
+    assert ([world.last_seq("system"), world.last_seq("external")], world.client.get("/v1/clouds").json()) == before
+
+
+def check(answer: httpx2.Response, error: type[Exception]) -> None:
+    """The answer is this error, in the one form, and says nothing of the inside."""
+    problem = PROBLEMS[error]
+    entries = answer.json()["errors"]
+    assert (answer.status_code, entries[0]["code"]) == (problem.status, problem.code), answer.text
+    for entry in entries:
+        assert entry["status"] == problem.status
+        assert entry["request_id"] == answer.headers["X-Openstack-Request-Id"]
+        assert entry["title"]
+        assert entry["detail"]
+        assert entry["links"]
+    assert "Traceback" not in answer.text
+    if problem.status == 503:
+        assert int(answer.headers["Retry-After"]) >= 1
+    if problem.status == 401:
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_all_faults_of_a_body_are_told_at_once(client: httpx2.Client, world: Service) -> None:
+    answer = client.post(f"{CLOUD}/instances", json={"id": 7, "market": "spt", "size": 1})
+    found = {(entry["code"].rsplit(".")[-1], entry["detail"].split(":")[0]) for entry in answer.json()["errors"]}
+    assert found == {("invalid", "id"), ("invalid", "market"), ("unknown", "size"), ("missing", "flavor")}
+
+
+def test_a_rejected_batch_decides_nothing(client: httpx2.Client, world: Service) -> None:
+    before = world.last_seq("system")
+    body = {"operations": [{"start": START}, {"start": {**START, "id": "other", "lifetime_s": -1}}]}
+    check(client.post(f"{CLOUD}/batch", json=body), INVALID)
+    assert world.last_seq("system") == before
+
+
+def test_a_body_without_a_length_is_stopped_while_it_comes_in(client: httpx2.Client, world: Service) -> None:
+    sent = []
+
+    def endless() -> Iterator[bytes]:
+        for part in range(64):
+            sent.append(part)
+            yield b" " * (1 << 16)
+
+    check(client.post(f"{CLOUD}/instances", content=endless(), headers=AS_JSON), api_errors.BodyTooLarge)
+
+
+def test_a_token_of_a_lesser_role_may_not_do_everything(world: Service, database_url: str) -> None:
+    run_sql(
+        database_url, "INSERT INTO token (name, role, hash) VALUES ('eve', 'reader', sha256('tnr_reader-of-the-tests'))"
+    )
+    headers = {"X-Auth-Token": "tnr_reader-of-the-tests"}
+    assert world.client.get(CLOUD, headers=headers).status_code == 200
+    check(world.client.post(f"{CLOUD}/instances", json=START, headers=headers), api_errors.Forbidden)
+    check(world.client.patch(CLOUD, json={"policy": {}}, headers=headers), api_errors.Forbidden)
+
+
+def test_a_lost_database_is_an_error_and_not_the_end(world: Service, database_url: str, embedded_server: str) -> None:
+    client, before = world.client, world.last_seq("system")
+    with lost(database_url, embedded_server):
+        check(client.post(f"{CLOUD}/instances", json={**START, "id": "lost"}), errors.LogUnavailable)
+        check(client.get(f"{CLOUD}/events"), errors.LogUnavailable)
+        assert client.get("/healthcheck").status_code == 503
+        assert client.get("/readiness").json()["ready"] is False
+    assert world.last_seq("system") == before
+    assert client.get("/healthcheck").text == "OK"
+    assert client.post(f"{CLOUD}/instances", json={**START, "id": "lost"}).status_code == 201
+
+
+@contextmanager
+def lost(database_url: str, server_url: str) -> Iterator[None]:
+    """Nobody is let in, and whoever was in is thrown out."""
+    name = database_url.rsplit("/", 1)[-1].partition("?")[0]
+    run_sql(server_url, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    run_sql(server_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    try:
+        yield
+    finally:
+        run_sql(server_url, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+
+def test_writers_that_are_always_first_are_an_error(world: Service, database_url: str) -> None:
+    before = world.last_seq("system")
+    with always_first(database_url):
+        check(world.client.post(f"{CLOUD}/instances", json={**START, "id": "late"}), errors.LogContended)
+    assert world.last_seq("system") == before
+    assert world.client.post(f"{CLOUD}/instances", json={**START, "id": "late"}).status_code == 201
+
+
+@contextmanager
+def always_first(database_url: str) -> Iterator[None]:
+    """Every append finds its seq taken, as if another writer had been faster."""
+    run_sql(
+        database_url,
+        "CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'taken' "
+        "USING ERRCODE = 'unique_violation', CONSTRAINT = 'event_pkey', TABLE = 'event'; END $$",
+    )
+    run_sql(database_url, "CREATE TRIGGER taken BEFORE INSERT ON event EXECUTE FUNCTION taken()")
+    try:
+        yield
+    finally:
+        run_sql(database_url, "DROP TRIGGER taken ON event")
+
+
+def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> None:
+    body = {"operations": [{"stop": {"id": "running"}}] * 11}
+    before = world.last_seq("system")
+    with running_service(database_url, queue_limit=10) as small:
+        check(small.client.post(f"{CLOUD}/batch", json=body), errors.Overloaded)
+    assert world.last_seq("system") == before
+
+
+def test_a_fault_of_the_service_shows_nothing_of_the_inside(
+    world: Service, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_sql(database_url, "ALTER TABLE forecast_run RENAME TO mislaid")
+    try:
+        answer = world.client.get(f"{CLOUD}/runs")
+    finally:
+        run_sql(database_url, "ALTER TABLE mislaid RENAME TO forecast_run")
+    check(answer, api_errors.Unforeseen)
+    assert "forecast_run" not in answer.text
+    assert answer.headers["X-Openstack-Request-Id"] in caplog.text
+
+
+def test_the_table_of_errors_is_complete() -> None:
+    assert set(PROBLEMS) == leaves(TenureError) | leaves(RequestError)
+    assert len({problem.code for problem in PROBLEMS.values()}) == len(PROBLEMS)
+    for problem in PROBLEMS.values():
+        assert problem.code.startswith("preemptible.")
+        assert problem.code.count(".") == 2
+
+
+def leaves(root: type[Exception]) -> set[type[Exception]]:
+    below = root.__subclasses__()
+    return {leaf for child in below for leaf in leaves(child)} if below else {root}
+
+
+def test_every_error_of_the_table_is_provoked_here() -> None:
+    """By a bad request, or by name in a test of its own."""
+    provoked = {bad.error for bad in BAD}
+    source = inspect.getsource(inspect.getmodule(check))
+    for error in set(PROBLEMS) - provoked:
+        assert f"errors.{error.__name__})" in source
+
+
+def test_every_error_of_the_table_is_documented() -> None:
+    """But for those of paths and methods that there are not."""
+    documented = {error for operation in OPERATIONS for error in errors_of(operation)}
+    assert set(PROBLEMS) - documented == {api_errors.PathUnknown, api_errors.MethodUnknown}
