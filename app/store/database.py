@@ -32,6 +32,7 @@ Rows = Sequence[AnyRow]
 Tuples = Sequence[tuple[Any, ...]]
 
 _DRIVERS = ("postgresql", "postgres", "postgresql+psycopg")
+_UPGRADE_CONNECT_S = 10
 _UNAVAILABLE = (
     OperationalError,
     InterfaceError,
@@ -100,8 +101,8 @@ class Database:
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
         """As `execute`, but by a cursor of the driver, with values in binary: for the event log.
 
-        Every decision waits for an append, and a fold reads a million rows: SQLAlchemy's own cursor takes twice the
-        time of the driver's for the one, and three times for the other (benchmarks/log.py).
+        Every decision waits for an append, and a fold reads a million events: SQLAlchemy's own cursor takes about a
+        fifth longer for the one and up to twice as long for the other (benchmarks/log.py).
         """
         async with _guarded(self.timeout_s), self._engine.connect() as connection:
             return await _execute_directly(connection, sql, parameters)
@@ -162,7 +163,7 @@ def parse_url(text: str) -> URL:
 
 def upgrade(url: str) -> None:
     """Bring the schema to the newest version. Processes that start at once take turns."""
-    engine = sqlalchemy.create_engine(parse_url(url))
+    engine = sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
     config = Config()
     config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
     try:
