@@ -13,7 +13,21 @@ from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, available_slots
 from app.forecast.history import VIRTUAL, Operations
-from app.forecast.worlds import COUNTER_COUNT, GAP_COUNT, NOW, YOUNGEST, Gaps, Run, Worlds, advance
+from app.forecast.worlds import (
+    BASE,
+    COUNTER_COUNT,
+    GAP,
+    GAP_COUNT,
+    NONE,
+    NOW,
+    WORLD,
+    WORLD_COUNT,
+    YOUNGEST,
+    Records,
+    Run,
+    advance,
+    view,
+)
 
 _FIRST_WORLDS = 16
 
@@ -40,9 +54,10 @@ class Replay:
         opening.deadline_us[VIRTUAL] = NEVER_US
         counters = np.zeros(COUNTER_COUNT, np.int64)
         counters[NOW] = start_us
+        counters[WORLD_COUNT] = 1
         counters[YOUNGEST] = opening.born.max()
         self._policy = policy
-        self.run = Run(opening, _worlds(opening), _gaps(), counters, np.empty(len(opening.node_of), np.int64))
+        self.run = _first_run(opening, counters)
 
     def advance(self, operations: Operations, node_count: int, row_count: int) -> None:
         """Run the next operations; they touch no node and no row beyond the given counts."""
@@ -70,37 +85,36 @@ class Replay:
     def _gaps(self) -> tuple[Ints, Ints, Ints]:
         """Starts, slots and eviction times of the gaps, the one that is still open included."""
         run, count = self.run, self.run.counters[GAP_COUNT]
-        slots = available_slots(run.base, run.base.demand[VIRTUAL])
+        slots = available_slots(view(run, BASE), run.demand[VIRTUAL])
         return (
-            np.append(run.gaps.start_us[:count], run.counters[NOW]),
-            np.append(run.gaps.slots[:count], slots),
-            np.append(run.gaps.evicted_us[:count], NEVER_US),
+            np.append(run.gaps["start_us"][:count], run.counters[NOW]),
+            np.append(run.gaps["slots"][:count], slots),
+            np.append(run.gaps["evicted_us"][:count], NEVER_US),
         )
 
     def _make_room(self, operation_count: int, node_count: int, row_count: int) -> None:
-        base, worlds, gaps, counters, gone = self.run
-        base = base._replace(
-            free=_padded(base.free, 0, node_count),
-            is_open=_padded(base.is_open, 0, node_count),
-            node_of=_padded(base.node_of, 0, row_count, NO_NODE),
-            demand=_padded(base.demand, 0, row_count),
-            born=_padded(base.born, 0, row_count),
-            deadline_us=_padded(base.deadline_us, 0, row_count),
-            is_spot=_padded(base.is_spot, 0, row_count),
+        run = self.run
+        gap_count = int(run.counters[GAP_COUNT]) + operation_count
+        self.run = run._replace(
+            free=_padded(run.free, 1, node_count),
+            node_of=_padded(run.node_of, 1, row_count, NO_NODE),
+            is_open=_padded(run.is_open, 0, node_count),
+            demand=_padded(run.demand, 0, row_count),
+            born=_padded(run.born, 0, row_count),
+            deadline_us=_padded(run.deadline_us, 0, row_count),
+            is_spot=_padded(run.is_spot, 0, row_count),
+            gaps=run.gaps if gap_count <= len(run.gaps) else _longer(run.gaps, gap_count + gap_count // 2),
+            gone=_padded(run.gone, 0, row_count),
         )
-        worlds = worlds._replace(
-            free=_padded(worlds.free, 1, node_count), node_of=_padded(worlds.node_of, 1, row_count, NO_NODE)
-        )
-        needed = int(counters[GAP_COUNT]) + operation_count
-        if needed > len(gaps.start_us):
-            gaps = Gaps(*(_padded(column, 0, needed + needed // 2) for column in gaps))
-        self.run = Run(base, worlds, gaps, counters, _padded(gone, 0, row_count))
 
     def _double_worlds(self) -> None:
-        worlds, count = self.run.worlds, len(self.run.worlds.slot)
-        grown = Worlds(*(_padded(column, 0, 2 * count) for column in worlds))
-        grown.slot[count:] = np.arange(count, 2 * count)
-        self.run = self.run._replace(worlds=grown)
+        run, count = self.run, len(self.run.slot)
+        self.run = run._replace(
+            slot=np.append(run.slot, np.arange(count, 2 * count)),
+            worlds=_longer(run.worlds, 2 * count),
+            free=_padded(run.free, 0, 2 * count),
+            node_of=_padded(run.node_of, 0, 2 * count),
+        )
 
 
 def _padded(array: np.ndarray, axis: int, size: int, fill: int = 0) -> np.ndarray:
@@ -111,22 +125,26 @@ def _padded(array: np.ndarray, axis: int, size: int, fill: int = 0) -> np.ndarra
     return np.pad(array, more, constant_values=fill)
 
 
-def _worlds(base: Cluster) -> Worlds:
-    """Slots for the first worlds; what they hold is written when they are forked."""
-    number = np.zeros(_FIRST_WORLDS, np.int64)
-    return Worlds(
+def _longer(records: Records, size: int) -> Records:
+    return np.concatenate([records, np.zeros(size - len(records), records.dtype)])
+
+
+def _first_run(opening: Cluster, counters: Ints) -> Run:
+    """No gap and only the base world yet, but slots for the first alternatives."""
+    free, node_of = opening.free[np.newaxis], opening.node_of[np.newaxis]
+    worlds = np.zeros(_FIRST_WORLDS, WORLD)
+    worlds["older"] = NONE
+    return Run(
         slot=np.arange(_FIRST_WORLDS),
-        free=np.zeros((_FIRST_WORLDS, *base.free.shape), np.int64),
-        node_of=np.zeros((_FIRST_WORLDS, *base.node_of.shape), np.int64),
-        digest=number,
-        born=number.copy(),
-        older=number.copy(),
-        first_gap=number.copy(),
-        last_gap=number.copy(),
-        newest_us=number.copy(),
-        is_changed=np.zeros(_FIRST_WORLDS, np.bool_),
+        worlds=worlds,
+        free=_padded(free, 0, _FIRST_WORLDS),
+        node_of=_padded(node_of, 0, _FIRST_WORLDS),
+        is_open=opening.is_open,
+        demand=opening.demand,
+        born=opening.born,
+        deadline_us=opening.deadline_us,
+        is_spot=opening.is_spot,
+        gaps=np.zeros(0, GAP),
+        counters=counters,
+        gone=np.empty(len(opening.node_of), np.int64),
     )
-
-
-def _gaps() -> Gaps:
-    return Gaps(*(np.empty(0, np.int64) for _ in Gaps._fields))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.cluster import (
     NEVER_US,
@@ -39,54 +40,51 @@ from app.forecast.history import (
     Operations,
 )
 
+Records = NDArray[np.void]
 NONE = -1
+BASE = 0
 NOW = 0
 WORLD_COUNT = 1
 GAP_COUNT = 2
 YOUNGEST = 3
 FORK_COUNT = 4
 MOST_WORLDS = 5
-WORLD_STEPS = 6
-COUNTER_COUNT = 7
+COUNTER_COUNT = 6
 _OLDER = -2
 
 
-class Worlds(NamedTuple):
-    """The alternatives to the base world. `slot` (W) is a permutation; its first WORLD_COUNT entries are in use.
+WORLD = np.dtype(
+    [(name, np.int64) for name in ("digest", "change", "born", "older", "first_gap", "last_gap", "newest_us")]
+)
+"""What a world is besides its state.
 
-    free (W, N, R) and node_of (W, S) as in Cluster; digest (W): a hash of how the world differs from the base world;
-    born (W): the virtual instance's start order; older (W): the row of the youngest spot instance that is older than
-    it, or NONE; first_gap, last_gap (W): ends of the list of members; newest_us (W): when the newest of them ended;
-    is_changed (W): whether the operation in hand changed how the world differs.
-    """
+digest: a hash of the state; change: what the operation in hand added to it; born: the virtual instance's start order;
+older: the row of the youngest spot instance that is older than it, or NONE; first_gap, last_gap: ends of the list of
+members; newest_us: when the newest of them ended.
+"""
 
-    slot: Ints
-    free: Ints
-    node_of: Ints
-    digest: Ints
-    born: Ints
-    older: Ints
-    first_gap: Ints
-    last_gap: Ints
-    newest_us: Ints
-    is_changed: Bools
-
-
-class Gaps(NamedTuple):
-    """start_us; slots: available slots in it; evicted_us: when its virtual instance was, or NEVER_US; next_gap (G)."""
-
-    start_us: Ints
-    slots: Ints
-    evicted_us: Ints
-    next_gap: Ints
+GAP = np.dtype([(name, np.int64) for name in ("start_us", "slots", "evicted_us", "next_gap")])
+"""slots: available slots in it; evicted_us: when its virtual instance was, or NEVER_US; next_gap: the next member."""
 
 
 class Run(NamedTuple):
-    """One flavor's replay. The base world's row arrays serve all worlds; `gone` (S) is room for released rows."""
+    """One flavor's replay. The worlds differ in `free` and `node_of` and share the other arrays of a cluster.
 
-    base: Cluster
-    worlds: Worlds
-    gaps: Gaps
+    slot (W): a permutation, its first WORLD_COUNT entries are the worlds in use, the base world is slot 0 and stands
+    first; worlds (W) of WORLD; free (W, N, R), node_of (W, S), is_open (N), demand (S, R), born (S), deadline_us (S),
+    is_spot (S): as in Cluster; gaps (G) of GAP; counters; gone (S): room for released rows.
+    """
+
+    slot: Ints
+    worlds: Records
+    free: Ints
+    node_of: Ints
+    is_open: Bools
+    demand: Ints
+    born: Ints
+    deadline_us: Ints
+    is_spot: Bools
+    gaps: Records
     counters: Ints
     gone: Ints
 
@@ -99,16 +97,12 @@ def advance(run: Run, operations: Operations, policy: int, horizon_us: int) -> i
     """
     done = 0
     for index in range(operations.at_us.shape[0]):
-        if run.counters[WORLD_COUNT] == run.worlds.slot.shape[0]:
+        if run.counters[WORLD_COUNT] == run.slot.shape[0]:
             break
         close_gap(run, operations.at_us[index], horizon_us)
-        enter_start(run, operations, index)
-        change, _ = step(run.base, operations, index, policy, run.gone)
-        for k in range(run.counters[WORLD_COUNT] - 1, -1, -1):
-            step_world(run, k, operations, index, policy, change)
-        for k in range(run.counters[WORLD_COUNT] - 1, -1, -1):
-            if run.worlds.is_changed[run.worlds.slot[k]]:
-                merge_equal(run, k)
+        enter(run, operations, index)
+        step_all(run, operations.kind[index], operations.target[index], operations.at_us[index], policy)
+        merge_all(run)
         done += 1
     return done
 
@@ -116,19 +110,19 @@ def advance(run: Run, operations: Operations, policy: int, horizon_us: int) -> i
 @compiled
 def close_gap(run: Run, at_us: int, horizon_us: int) -> None:
     """Record the gap that ends now and fork a world for it; worlds past the horizon are given up."""
-    counters, gaps = run.counters, run.gaps
+    counters = run.counters
     if at_us == counters[NOW]:
         return
     gap = counters[GAP_COUNT]
-    gaps.start_us[gap] = counters[NOW]
-    gaps.slots[gap] = available_slots(run.base, run.base.demand[VIRTUAL])
-    gaps.evicted_us[gap] = NEVER_US
-    gaps.next_gap[gap] = NONE
     counters[GAP_COUNT] += 1
-    if gaps.slots[gap] > 0:
+    run.gaps[gap].start_us = counters[NOW]
+    run.gaps[gap].slots = available_slots(view(run, BASE), run.demand[VIRTUAL])
+    run.gaps[gap].evicted_us = NEVER_US
+    run.gaps[gap].next_gap = NONE
+    if run.gaps[gap].slots > 0:
         fork(run, gap, at_us)
-    for k in range(counters[WORLD_COUNT] - 1, -1, -1):
-        if run.worlds.newest_us[run.worlds.slot[k]] + horizon_us < at_us:
+    for k in range(counters[WORLD_COUNT] - 1, 0, -1):
+        if run.worlds[run.slot[k]].newest_us + horizon_us < at_us:
             give_up(run, k)
     counters[NOW] = at_us
 
@@ -136,71 +130,75 @@ def close_gap(run: Run, at_us: int, horizon_us: int) -> None:
 @compiled
 def fork(run: Run, gap: int, end_us: int) -> None:
     """A world like the base one, with a virtual instance that is younger than all."""
-    counters, worlds, base = run.counters, run.worlds, run.base
+    counters = run.counters
     k = counters[WORLD_COUNT]
     counters[WORLD_COUNT] += 1
     counters[FORK_COUNT] += 1
-    world = worlds.slot[k]
-    worlds.free[world] = base.free
-    worlds.node_of[world] = base.node_of
-    worlds.born[world] = counters[YOUNGEST] + 1
-    worlds.first_gap[world] = gap
-    worlds.last_gap[world] = gap
-    worlds.newest_us[world] = end_us
-    cluster = view(run, world)
-    place(cluster, VIRTUAL, first_fit(cluster, base.demand[VIRTUAL]))
-    worlds.older[world] = next_older(cluster)
-    worlds.digest[world] = key(VIRTUAL, cluster.node_of[VIRTUAL]) + key(worlds.older[world], _OLDER)
+    slot = run.slot[k]
+    run.free[slot] = run.free[BASE]
+    run.node_of[slot] = run.node_of[BASE]
+    world = run.worlds[slot]
+    world.born = counters[YOUNGEST] + 1
+    world.first_gap = gap
+    world.last_gap = gap
+    world.newest_us = end_us
+    cluster = view(run, slot)
+    place(cluster, VIRTUAL, first_fit(cluster, run.demand[VIRTUAL]))
+    world.older = next_older(cluster)
+    world.digest = run.worlds[BASE].digest + key(VIRTUAL, cluster.node_of[VIRTUAL]) + key(world.older, _OLDER)
     merge_equal(run, k)
 
 
 @compiled
-def view(run: Run, world: int) -> Cluster:
-    """The world as the engine sees a cluster. Valid until the next view: the worlds share the rows' arrays."""
-    base, worlds = run.base, run.worlds
-    base.born[VIRTUAL] = worlds.born[world]
-    return Cluster(
-        worlds.free[world],
-        base.is_open,
-        worlds.node_of[world],
-        base.demand,
-        base.born,
-        base.deadline_us,
-        base.is_spot,
-    )
+def view(run: Run, slot: int) -> Cluster:
+    """A world as the engine sees a cluster. Valid until the next view: the worlds share the rows' arrays."""
+    run.born[VIRTUAL] = run.worlds[slot].born
+    return Cluster(run.free[slot], run.is_open, run.node_of[slot], run.demand, run.born, run.deadline_us, run.is_spot)
 
 
 @compiled
-def enter_start(run: Run, operations: Operations, index: int) -> None:
-    """Describe a starting instance in its row, for all worlds."""
-    kind = operations.kind[index]
-    if kind > START_SPOT:
-        return
-    row, base = operations.target[index], run.base
-    base.demand[row] = operations.demand[index]
-    base.born[row] = operations.born[index]
-    base.deadline_us[row] = operations.deadline_us[index]
-    base.is_spot[row] = kind == START_SPOT
-    run.counters[YOUNGEST] = operations.born[index]
-
-
-@compiled
-def step(cluster: Cluster, operations: Operations, index: int, policy: int, gone: Ints) -> tuple[int, int]:
-    """Lead one world through one operation.
-
-    Returns a hash of what changed, and how many rows left their nodes (`gone`).
-    """
+def enter(run: Run, operations: Operations, index: int) -> None:
+    """What an operation means to all worlds alike: a starting instance's row, a node's room and whether it is open."""
     kind, target = operations.kind[index], operations.target[index]
     if kind <= START_SPOT:
-        return start(cluster, target, operations.at_us[index], kind, policy, gone)
-    if kind == END:
-        gone[0] = target
-        return take_away(cluster, gone, 1 if cluster.node_of[target] != NO_NODE else 0)
-    cluster.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
+        run.demand[target] = operations.demand[index]
+        run.born[target] = operations.born[index]
+        run.deadline_us[target] = operations.deadline_us[index]
+        run.is_spot[target] = kind == START_SPOT
+        run.counters[YOUNGEST] = operations.born[index]
+    elif kind != END:
+        run.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
     if kind == NODE_ADDED:
-        cluster.free[target] = operations.demand[index]
+        run.free[:, target] = operations.demand[index]
+
+
+@compiled
+def step_all(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
+    """Lead every world through one operation, the base world last."""
+    for k in range(run.counters[WORLD_COUNT] - 1, -1, -1):
+        world = run.worlds[run.slot[k]]
+        cluster = view(run, run.slot[k])
+        change, count = step(cluster, kind, target, now_us, policy, run.gone)
+        world.change = change
+        world.digest += change
+        if count > 0:
+            mourn(run, k, count, now_us)
+
+
+@compiled
+def step(cluster: Cluster, kind: int, target: int, now_us: int, policy: int, gone: Ints) -> tuple[int, int]:
+    """Lead one world through one operation.
+
+    Returns what it adds to the digest, and how many rows left their nodes (`gone`).
+    """
+    if kind <= START_SPOT:
+        return start(cluster, target, now_us, kind, policy, gone)
+    if kind == END and cluster.node_of[target] != NO_NODE:
+        gone[0] = target
+        return take_away(cluster, gone, 1), 1
     if kind == NODE_REMOVED:
-        return take_away(cluster, gone, spot_rows_on(cluster, target, gone))
+        count = spot_rows_on(cluster, target, gone)
+        return take_away(cluster, gone, count), count
     return 0, 0
 
 
@@ -213,19 +211,19 @@ def start(cluster: Cluster, row: int, now_us: int, kind: int, policy: int, gone:
         node, count = first_fit(cluster, cluster.demand[row]), 0
     if node == NO_NODE:
         return 0, 0
-    change, _ = take_away(cluster, gone, count)
+    change = take_away(cluster, gone, count) + key(row, node)
     place(cluster, row, node)
-    return change + key(row, node), count
+    return change, count
 
 
 @compiled
-def take_away(cluster: Cluster, gone: Ints, count: int) -> tuple[int, int]:
-    """Release the first `count` rows of `gone`. As `step`."""
+def take_away(cluster: Cluster, gone: Ints, count: int) -> int:
+    """Release the first `count` rows of `gone`; returns what that adds to the digest."""
     change = 0
     for i in range(count):
         change -= key(gone[i], cluster.node_of[gone[i]])
         release(cluster, gone[i])
-    return change, count
+    return change
 
 
 @compiled
@@ -240,25 +238,20 @@ def spot_rows_on(cluster: Cluster, node: int, rows: Ints) -> int:
 
 
 @compiled
-def step_world(run: Run, k: int, operations: Operations, index: int, policy: int, base_change: int) -> None:
-    """Lead the k-th world through one operation and note how it now differs from the base world."""
-    worlds = run.worlds
-    world = worlds.slot[k]
-    cluster = view(run, world)
-    change, count = step(cluster, operations, index, policy, run.gone)
-    worlds.is_changed[world] = change != base_change
-    worlds.digest[world] += change - base_change
+def mourn(run: Run, k: int, count: int, now_us: int) -> None:
+    """Note what it means to the k-th world that rows have left it."""
+    world = run.worlds[run.slot[k]]
     for i in range(count):
         if run.gone[i] == VIRTUAL:
-            evict_virtual(run, k, operations.at_us[index])
+            evict_virtual(run, k, now_us)
             return
     for i in range(count):
-        if run.gone[i] == worlds.older[world]:
-            worlds.digest[world] -= key(worlds.older[world], _OLDER)
-            worlds.older[world] = next_older(cluster)
-            worlds.digest[world] += key(worlds.older[world], _OLDER)
-            worlds.is_changed[world] = True
-    run.counters[WORLD_STEPS] += 1
+        if run.gone[i] == world.older:
+            older = next_older(view(run, run.slot[k]))
+            change = key(older, _OLDER) - key(world.older, _OLDER)
+            world.older = older
+            world.change += change
+            world.digest += change
 
 
 @compiled
@@ -274,21 +267,28 @@ def next_older(cluster: Cluster) -> int:
 
 
 @compiled
+def merge_all(run: Run) -> None:
+    """Merge what has become equal: only worlds that did not change as the base world did can have."""
+    for k in range(run.counters[WORLD_COUNT] - 1, 0, -1):
+        if run.worlds[run.slot[k]].change != run.worlds[BASE].change:
+            merge_equal(run, k)
+
+
+@compiled
 def merge_equal(run: Run, k: int) -> None:
     """Merge the k-th world into another one that equals it, if there is one.
 
     Ages matter only by comparison, so two virtual instances are of equal age where the same instance comes next.
     """
-    worlds = run.worlds
-    world = worlds.slot[k]
-    for j in range(run.counters[WORLD_COUNT]):
-        other = worlds.slot[j]
-        if j == k or worlds.digest[other] != worlds.digest[world] or worlds.older[other] != worlds.older[world]:
+    world = run.worlds[run.slot[k]]
+    for j in range(1, run.counters[WORLD_COUNT]):
+        into = run.worlds[run.slot[j]]
+        if j == k or into.digest != world.digest or into.older != world.older:
             continue
-        if np.array_equal(worlds.node_of[other], worlds.node_of[world]):
-            run.gaps.next_gap[worlds.last_gap[other]] = worlds.first_gap[world]
-            worlds.last_gap[other] = worlds.last_gap[world]
-            worlds.newest_us[other] = max(worlds.newest_us[other], worlds.newest_us[world])
+        if np.array_equal(run.node_of[run.slot[j]], run.node_of[run.slot[k]]):
+            run.gaps[into.last_gap].next_gap = world.first_gap
+            into.last_gap = world.last_gap
+            into.newest_us = max(into.newest_us, world.newest_us)
             give_up(run, k)
             return
 
@@ -296,10 +296,10 @@ def merge_equal(run: Run, k: int) -> None:
 @compiled
 def evict_virtual(run: Run, k: int, at_us: int) -> None:
     """The virtual instance is evicted: so is that of every member, and nothing more is asked of this world."""
-    gap = run.worlds.first_gap[run.worlds.slot[k]]
+    gap = run.worlds[run.slot[k]].first_gap
     while gap != NONE:
-        run.gaps.evicted_us[gap] = at_us
-        gap = run.gaps.next_gap[gap]
+        run.gaps[gap].evicted_us = at_us
+        gap = run.gaps[gap].next_gap
     give_up(run, k)
 
 
@@ -307,7 +307,7 @@ def evict_virtual(run: Run, k: int, at_us: int) -> None:
 def give_up(run: Run, k: int) -> None:
     """Free the k-th world's slot."""
     last = run.counters[WORLD_COUNT] - 1
-    slot = run.worlds.slot
+    slot = run.slot
     slot[k], slot[last] = slot[last], slot[k]
     run.counters[WORLD_COUNT] = last
     run.counters[MOST_WORLDS] = max(run.counters[MOST_WORLDS], last + 1)

@@ -129,7 +129,7 @@ class NaiveHistory:
             elif operation.rank[0] == 1:
                 born = max(born, operation.rank[1])
         slots = cluster.slots(self.flavors[flavor])
-        virtual = NaiveInstance(VIRTUAL, True, self.flavors[flavor], born + 0.75, FOREVER, NaiveNode("nowhere", ()))
+        virtual = NaiveInstance(VIRTUAL, True, self.flavors[flavor], born + 0.25, FOREVER, NaiveNode("nowhere", ()))
         if not cluster.start_spot(virtual):
             return None
         return slots, *self.fate(cluster, rest, at_us)

@@ -1,0 +1,143 @@
+"""Survival curves against the naive Kaplan-Meier, and the two ways of reading a table against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import survival as naive
+
+from app.forecast.replay import Samples
+from app.forecast.survival import Bucket, estimate_buckets
+from app.forecast.table import QuantileTable, make_curve
+
+Rows = list[tuple[int, int, bool]]
+rows = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 12), st.booleans()), min_size=1, max_size=60)
+
+
+def buckets_of(samples: Rows) -> list[Bucket]:
+    columns = [np.array(column) for column in zip(*samples, strict=True)]
+    return estimate_buckets(Samples(columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(bool)))
+
+
+def table_of(samples: Rows, flavor: str = "f") -> QuantileTable:
+    return QuantileTable(3, 1000, 42, {flavor: make_curve(buckets_of(samples))})
+
+
+@given(rows)
+@settings(max_examples=300, derandomize=True, deadline=None)
+def test_buckets_are_the_textbooks(samples: Rows) -> None:
+    buckets = {bucket.slots: bucket for bucket in buckets_of(samples)}
+    assert list(buckets) == sorted({slots for slots, _, _ in samples})
+    for slots, bucket in buckets.items():
+        own = [(lasted, evicted) for s, lasted, evicted in samples if s == slots]
+        expected = naive.levels(own)
+        assert bucket.sample_count == len(own)
+        assert bucket.evicted_count == sum(evicted for _, evicted in own)
+        assert bucket.longest_us == max(lasted for lasted, _ in own)
+        assert bucket.times_us.tolist() == list(expected)
+        assert bucket.levels.tolist() == pytest.approx([float(level) for level in expected.values()])
+
+
+@given(rows, st.integers(1, 8), st.integers(0, 14), st.floats(0, 0.999))
+@settings(max_examples=500, derandomize=True, deadline=None)
+def test_admitting_by_lifetime_or_by_probability_is_the_same(
+    samples: Rows, slots: int, lifetime: int, p: float
+) -> None:
+    """In seen, interpolated and extreme buckets alike, also exactly at the probability that was read."""
+    table = table_of(samples)
+    read = table.probability("f", slots, lifetime)
+    assert (table.lifetime_us("f", slots, p) > lifetime) == (p >= read)
+    if read < 1:
+        assert table.lifetime_us("f", slots, read) > lifetime
+    if 0 < read < 1:
+        assert table.lifetime_us("f", slots, np.nextafter(read, 0)) <= lifetime
+
+
+@given(rows, st.integers(0, 14))
+@settings(max_examples=200, derandomize=True, deadline=None)
+def test_a_seen_bucket_gives_the_share_evicted(samples: Rows, lifetime: int) -> None:
+    table = table_of(samples)
+    for slots in {slots for slots, _, _ in samples}:
+        own = [(lasted, evicted) for s, lasted, evicted in samples if s == slots]
+        share = naive.share_evicted(naive.levels(own), max(lasted for lasted, _ in own), lifetime)
+        assert table.probability("f", slots, lifetime) == pytest.approx(float(share))
+
+
+EVEN: Rows = [(2, time, True) for time in range(10, 110, 10)] + [(6, 10 * time, True) for time in range(10, 110, 10)]
+
+
+def test_quantiles_of_a_bucket_without_censoring() -> None:
+    table = table_of(EVEN)
+    assert [table.lifetime_us("f", 2, p) for p in (0.0, 0.05, 0.15, 0.55, 0.95)] == [10, 10, 20, 60, 100]
+    assert [table.probability("f", 2, lifetime) for lifetime in (9, 10, 15)] == pytest.approx([0.0, 0.1, 0.1])
+
+
+def test_buckets_never_seen_lie_between_the_nearest() -> None:
+    table = table_of(EVEN)
+    assert [table.lifetime_us("f", slots, 0.15) for slots in (0, 1, 2, 3, 4, 5, 6)] == [0, 10, 20, 65, 110, 155, 200]
+
+
+def test_more_slots_than_ever_seen_read_the_most_free_bucket() -> None:
+    table = table_of(EVEN)
+    for slots in (7, 1 << 45):
+        assert table.lifetime_us("f", slots, 0.15) == 200
+        assert table.probability("f", slots, 150) == table.probability("f", 6, 150)
+
+
+def test_zero_slots_promise_nothing() -> None:
+    table = table_of(EVEN)
+    assert table.lifetime_us("f", 0, 0.5) == 0
+    assert table.probability("f", 0, 0) == 1.0
+
+
+def test_nothing_is_certified_beyond_the_longest_observed_time() -> None:
+    table = table_of([(1, 50, False), (1, 80, False)])
+    assert table.lifetime_us("f", 1, 0.01) == 80
+    assert table.probability("f", 1, 79) == 0.0
+    assert table.probability("f", 1, 80) == 1.0
+
+
+def test_without_evidence_there_is_no_answer() -> None:
+    table = QuantileTable(1, 0, 0, {"f": make_curve([])})
+    for flavor in ("f", "unknown"):
+        assert table.lifetime_us(flavor, 1, 0.5) is None
+        assert table.probability(flavor, 1, 5) is None
+    assert table.flavors == ("f",)
+    assert table.curve("f").buckets == ()
+
+
+def test_great_numbers_do_not_overflow_between_buckets() -> None:
+    year = 365 * 86_400_000_000
+    table = table_of([(1, year, True), (1 << 44, 100 * year, True)])
+    between = table.lifetime_us("f", 1 << 43, 0.5)
+    assert year < between < 100 * year
+    assert table.probability("f", 1 << 43, between - 1) == 0.0
+
+
+@given(rows, rows)
+@settings(max_examples=50, derandomize=True, deadline=None)
+def test_bytes_keep_every_bit(first: Rows, second: Rows) -> None:
+    curves = {"a": make_curve(buckets_of(first)), "b": make_curve([]), "c": make_curve(buckets_of(second))}
+    table = QuantileTable(3, 1000, 42, curves)
+    stored = QuantileTable.from_bytes(table.to_bytes(), epoch=3, epoch_us=1000, seq=42)
+    assert (stored.epoch, stored.epoch_us, stored.seq, stored.flavors) == (3, 1000, 42, ("a", "b", "c"))
+    assert stored.to_bytes() == table.to_bytes()
+    for flavor in table.flavors:
+        for slots in range(8):
+            assert stored.lifetime_us(flavor, slots, 0.3) == table.lifetime_us(flavor, slots, 0.3)
+            assert stored.probability(flavor, slots, 5) == table.probability(flavor, slots, 5)
+
+
+def test_other_bytes_are_refused() -> None:
+    with pytest.raises(ValueError, match="tenure quantile table 1"):
+        QuantileTable.from_bytes(b"tenure quantile table 2\n", epoch=1, epoch_us=0, seq=0)
+
+
+def test_many_probabilities_do_not_fill_the_memory() -> None:
+    table = table_of(EVEN)
+    for step in range(3000):
+        table.lifetime_us("f", 3, step / 3000)
+        table.probability("f", 3 + step, 7)
+    assert table.lifetime_us("f", 3, 0.15) == 65
