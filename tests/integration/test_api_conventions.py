@@ -1,0 +1,157 @@
+"""What holds for every answer: request ids, versions, methods, tokens (design: the OpenStack API guidelines)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+
+import httpx2
+import pytest
+from api_service import TOKEN, Service
+from servers import run_sql
+
+from app.api import auth
+from app.api.auth import GRANTS, Role
+from app.api.routes import OPERATIONS
+from app.api.wire.clouds import PolicyAnswer, PolicyBody
+from app.domain.values import Policy
+
+REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+VERSION = "OpenStack-API-Version"
+
+
+@pytest.fixture
+def anyone(service: Service) -> httpx2.Client:
+    """A client without a token."""
+    with httpx2.Client(base_url=service.url) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/", "/healthcheck", "/v1/clouds", "/v1/clouds/none", "/none", "/docs"])
+def test_every_answer_has_a_request_id_and_the_version(client: httpx2.Client, path: str) -> None:
+    first, second = client.get(path), client.get(path)
+    assert REQUEST_ID.fullmatch(first.headers["X-Openstack-Request-Id"])
+    assert first.headers["X-Openstack-Request-Id"] != second.headers["X-Openstack-Request-Id"]
+    assert first.headers[VERSION] == "preemptible 1.0"
+    assert VERSION in first.headers["Vary"]
+
+
+def test_the_callers_own_request_id_is_logged_beside_ours(
+    client: httpx2.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = "req-12345678-1234-1234-1234-123456789abc"
+    with caplog.at_level(logging.INFO, "app.api"):
+        ours = client.get("/v1/clouds", headers={"X-Openstack-Request-Id": given}).headers["X-Openstack-Request-Id"]
+        client.get("/v1/clouds", headers={"X-Openstack-Request-Id": "forged, line"})
+    assert ours != given
+    assert any(given in line and ours in line for line in caplog.messages)
+    assert "forged" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "asked", ["preemptible 1.0", "preemptible latest", "compute 2.90", "compute 2.1, preemptible 1.0"]
+)
+def test_versions_that_there_are(client: httpx2.Client, asked: str) -> None:
+    answer = client.get("/v1/clouds", headers={VERSION: asked})
+    assert (answer.status_code, answer.headers[VERSION]) == (200, "preemptible 1.0")
+
+
+def test_a_version_out_of_range_is_told_the_range(client: httpx2.Client) -> None:
+    answer = client.get("/v1/clouds", headers={VERSION: "preemptible 2.0"})
+    (entry,) = answer.json()["errors"]
+    assert (answer.status_code, entry["min_version"], entry["max_version"]) == (406, "1.0", "1.0")
+
+
+def test_discovery_needs_no_token(anyone: httpx2.Client) -> None:
+    (version,) = anyone.get("/").json()["versions"]
+    assert (version["id"], version["status"]) == ("v1", "CURRENT")
+    assert (version["min_version"], version["max_version"]) == ("1.0", "1.0")
+    assert version["links"]
+    assert anyone.get("/healthcheck").text == "OK"
+    assert anyone.get("/readiness").json()["ready"] is True
+    assert anyone.get("/openapi.json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-Auth-Token": TOKEN}, 200),
+        ({"Authorization": f"Bearer {TOKEN}"}, 200),
+        ({"Authorization": f"bearer {TOKEN}"}, 200),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": "Bearer"}, 401),
+        ({"X-Auth-Token": TOKEN + "x"}, 401),
+        ({"X-Auth-Token": "ä".encode()}, 401),
+        ({}, 401),
+    ],
+)
+def test_tokens(anyone: httpx2.Client, headers: dict[str, str], status: int) -> None:
+    assert anyone.get("/v1/clouds", headers=headers).status_code == status
+
+
+def test_everything_but_the_service_itself_needs_a_token(anyone: httpx2.Client) -> None:
+    for operation in OPERATIONS:
+        if operation.path.startswith("/v1"):
+            assert operation.role is not None
+            answer = anyone.request(operation.method, operation.path)
+            assert answer.status_code == 401, operation.name
+
+
+def test_a_revoked_token_is_refused_within_seconds(
+    anyone: httpx2.Client, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "CACHED_S", 0.2)
+    run_sql(database_url, "INSERT INTO token (name, role, hash) VALUES ('bob', 'reader', sha256('tnr_bob'))")
+    headers = {"X-Auth-Token": "tnr_bob"}
+    assert anyone.get("/v1/clouds", headers=headers).status_code == 200
+    run_sql(database_url, "UPDATE token SET revoked_at = now() WHERE name = 'bob'")
+    time.sleep(0.3)
+    assert anyone.get("/v1/clouds", headers=headers).status_code == 401
+
+
+def test_no_token_is_logged(client: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        client.get("/v1/clouds", headers={"X-Openstack-Request-Id": f"req-{TOKEN}"})
+    assert TOKEN not in "".join(line for line in caplog.messages if "req-" in line)
+
+
+def test_roles_grow() -> None:
+    assert GRANTS[Role.READER] < GRANTS[Role.MEMBER] < GRANTS[Role.SERVICE] < GRANTS[Role.ADMIN]
+    assert set(GRANTS) == set(Role)
+    assert all(role in granted for role, granted in GRANTS.items())
+
+
+def test_head_is_get_without_the_body(client: httpx2.Client) -> None:
+    for path, status in (("/v1/clouds", 200), ("/", 200), ("/v1/clouds/none", 404), ("/none", 404)):
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (status, b"")
+        assert head.headers["Content-Length"] == got.headers["Content-Length"]
+        assert head.headers["Content-Type"] == got.headers["Content-Type"]
+
+
+def test_options_and_wrong_methods_tell_the_methods(anyone: httpx2.Client) -> None:
+    allowed = {
+        "/v1/clouds": "GET, HEAD, OPTIONS, POST",
+        "/v1/clouds/a": "GET, HEAD, OPTIONS, PATCH",
+        "/v1/clouds/a/instances/b": "DELETE, GET, HEAD, OPTIONS",
+        "/v1/clouds/a/batch": "OPTIONS, POST",
+    }
+    for path, methods in allowed.items():
+        options, wrong = anyone.options(path), anyone.put(path)
+        assert (options.status_code, options.headers["Allow"]) == (204, methods)
+        assert (wrong.status_code, wrong.headers["Allow"]) == (405, methods)
+    assert anyone.options("/none").status_code == 404
+
+
+def test_the_body_may_name_its_charset(client: httpx2.Client) -> None:
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    answer = client.post("/v1/clouds", content=b'{"name": "charset"}', headers=headers)
+    assert answer.status_code == 201
+
+
+def test_the_wires_policy_is_the_domains() -> None:
+    fields = set(Policy.__dataclass_fields__)
+    assert set(PolicyBody.model_fields) == fields
+    assert PolicyBody().over(Policy()) == Policy()
+    assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__dataclass_fields__)
