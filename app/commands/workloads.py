@@ -18,7 +18,7 @@ from app.commands.output import print_outcome, progress_bar
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.tally import Scenario
-from app.services.workload import load_workload, synthesize, write_trace
+from app.services.workload import load_workload, write_trace
 
 _WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 0.01"
 
@@ -112,6 +112,8 @@ def synth(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
 ) -> None:
     """Make the seeds' log-normal workload, as CSV start_s,lifetime_s,cores."""
+    from app.services.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
+
     if not 0 < mean_utilisation <= 1_000_000 or days > 3660:
         raise InputError("--mean-utilisation must be above 0 and at most 1000000, --days at most 3660")
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)

@@ -1,4 +1,4 @@
-"""Recorded and synthetic workloads: traces of on-demand and spot instances, and the operations they come to.
+"""Workloads: traces of on-demand and spot instances, and the operations that they come to.
 
 Two formats are read. Eucalyptus: `START time instance-id node-name cores` and `STOP time instance-id`, a line each,
 sorted by time. CSV: the header `start_s,lifetime_s,cores`, then a line for each instance. Times are seconds.
@@ -10,14 +10,11 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-import numpy as np
-
 from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
+from app.domain.times import MAX_TIME_US, parse_seconds, seconds_text
 from app.domain.values import Market, Resources
 from app.services.inputs import InputError
 
@@ -160,6 +157,14 @@ def _number(parse: Callable[[str], int], text: str, bounds: tuple[int, int], mes
     return value
 
 
+def write_trace(instances: Iterable[TraceInstance], file: TextIO) -> None:
+    """Write a trace as CSV."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for instance in instances:
+        writer.writerow([seconds_text(instance.start_us), seconds_text(instance.lifetime_us), instance.cores])
+
+
 # --- operations ------------------------------------------------------------------------------------------------------
 
 
@@ -207,52 +212,3 @@ def _start(market: Market, instance: TraceInstance) -> StartRequest:
         instance.lifetime_us,
         at_us=instance.start_us,
     )
-
-
-# --- synthetic traces ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LogNormal:
-    """Parameters of the logarithm of a number of seconds."""
-
-    mu: float
-    sigma: float
-
-    @property
-    def mean_s(self) -> float:
-        """The mean of the distribution itself."""
-        return exp(self.mu + self.sigma**2 / 2)
-
-
-ARRIVALS = LogNormal(4.0, 1.0)
-LIFETIMES = LogNormal(6.0, 1.5)
-"""Times between arrivals, and lifetimes, of spot-sla-conference, Table I."""
-
-
-def synthesize(*, days: float, mean_utilisation: float, cores: int, seed: int) -> list[TraceInstance]:
-    """The seeds' log-normal workload, over `days` days.
-
-    Table I gives a mean utilisation that its parameters do not have (design/forecast.md, *Facts*), so the times between
-    arrivals are scaled until the expected number of cores in use, cores * mean lifetime / mean time between arrivals,
-    is `mean_utilisation`.
-    """
-    scale = cores * LIFETIMES.mean_s / ARRIVALS.mean_s / mean_utilisation
-    generator = np.random.default_rng(seed)
-    instances: list[TraceInstance] = []
-    at_s = 0.0
-    while True:
-        at_s += scale * generator.lognormal(ARRIVALS.mu, ARRIVALS.sigma)
-        lifetime_s = generator.lognormal(LIFETIMES.mu, LIFETIMES.sigma)
-        if at_s * SECOND_US >= days * DAY_US:
-            return instances
-        name = str(len(instances) + 1)
-        instances.append(TraceInstance(name, round(at_s * SECOND_US), round(lifetime_s * SECOND_US), cores))
-
-
-def write_trace(instances: Iterable[TraceInstance], file: TextIO) -> None:
-    """Write a trace as CSV."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(CSV_HEADER)
-    for instance in instances:
-        writer.writerow([seconds_text(instance.start_us), seconds_text(instance.lifetime_us), instance.cores])

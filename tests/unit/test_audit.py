@@ -18,8 +18,9 @@ from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resource
 from app.services.audit import Finding, Rule, audit
 from app.services.evaluate import evaluate
 from app.services.logcsv import LogRow, LogWriter, read_log
+from app.services.synthesis import synthesize
 from app.services.tally import Scenario
-from app.services.workload import combine, node_name, synthesize
+from app.services.workload import combine, node_name
 
 Rows = list[LogRow]
 NODES = [(node_name(index), Resources(4)) for index in range(8)]

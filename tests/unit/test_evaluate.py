@@ -14,8 +14,9 @@ from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resource
 from app.services.audit import audit
 from app.services.evaluate import evaluate
 from app.services.logcsv import LogRow, LogWriter, read_log
+from app.services.synthesis import synthesize
 from app.services.tally import Outcome, Scenario
-from app.services.workload import TraceInstance, combine, load_workload, node_name, synthesize
+from app.services.workload import TraceInstance, combine, load_workload, node_name
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "eucalyptus"
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)

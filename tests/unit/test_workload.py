@@ -11,13 +11,13 @@ from app.domain.requests import StartRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
 from app.services.inputs import InputError, parse_duration, parse_nodes
+from app.services.synthesis import synthesize
 from app.services.workload import (
     TraceInstance,
     combine,
     flavors,
     operations,
     read_trace,
-    synthesize,
     write_trace,
 )
 

@@ -1,0 +1,283 @@
+"""Driving over HTTP: the client against a service that decides with the same functions, with faults between them."""
+
+from __future__ import annotations
+
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx2
+import pytest
+
+from app.admission.decide import decide_start, decide_stop
+from app.client.api import TenureClient
+from app.client.errors import ServiceRefused, ServiceUnreachable
+from app.client.wire import policy_body, policy_of, recorded_of
+from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, StartDecision
+from app.domain.requests import StartRequest
+from app.domain.times import HOUR_US, SECOND_US, from_datetime
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.engine.cloud import Cloud
+from app.services.drive import drive
+from app.services.evaluate import evaluate
+from app.services.export import export_log
+from app.services.inputs import InputError
+from app.services.synthesis import synthesize
+from app.services.tally import Scenario
+from app.services.workload import combine
+
+NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
+
+
+def scenario(policy: Policy = NO_SLA) -> Scenario:
+    on_demand, spot = (
+        [
+            instance._replace(cores=1 + number % 3)
+            for number, instance in enumerate(synthesize(days=1, mean_utilisation=12, cores=1, seed=seed))
+        ]
+        for seed in (1, 2)
+    )
+    return Scenario((Resources(4),) * 6, combine(on_demand, spot, HOUR_US), policy)
+
+
+@dataclass
+class Peer:
+    """The other side of the wire: one cloud, decided as the service decides, without a database.
+
+    `faults` is how often a request is lost on its way, its answer is lost on the way back, or the service is not ready.
+    """
+
+    faults: float = 0.0
+    random: Random = field(default_factory=lambda: Random(0))
+    cloud: Cloud = field(default_factory=Cloud)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    log: list[dict[str, Any]] = field(default_factory=list)
+    requests: int = 0
+    created: str | None = None
+
+    def handle(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests += 1
+        fault = self.random.random() < self.faults and self.random.choice(["lost", "late", "busy"])
+        if fault == "lost":
+            raise httpx2.ConnectError("lost")
+        if fault == "busy":
+            return problem(503, "preemptible.log.unavailable", "wait a moment")
+        answer = self.answer(request)
+        if fault == "late":
+            raise httpx2.ReadError("the answer is lost")
+        return answer
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        body = json.loads(request.content) if request.content else {}
+        match request.method, request.url.path.split("/")[2:]:
+            case "POST", ["clouds"]:
+                return self.create(body)
+            case "GET", ["clouds", _]:
+                return httpx2.Response(200, json={"policy": policy_body(self.cloud.policy), "seq": self.cloud.seq})
+            case "POST", ["clouds", _, "nodes" | "flavors" as kind]:
+                return self.add(kind, body)
+            case "GET", ["clouds", _, "nodes"]:
+                return self.list_nodes()
+            case "POST", ["clouds", _, "instances"]:
+                return httpx2.Response(201, json=self.start(body))
+            case "DELETE", ["clouds", _, "instances", name]:
+                self.stop(name, parse_qs(request.url.query.decode())["at"][0])
+                return httpx2.Response(204)
+            case "POST", ["clouds", _, "batch"]:
+                return httpx2.Response(200, json={"results": [self.result(step) for step in body["operations"]]})
+        raise AssertionError(f"{request.method} {request.url}")
+
+    def create(self, body: dict[str, Any]) -> httpx2.Response:
+        if self.created is not None:
+            return problem(409, "preemptible.cloud.exists", "it exists")
+        self.created = body["name"]
+        self.apply([CloudCreated(0, policy_of(body["policy"]))])
+        return httpx2.Response(201, json={})
+
+    def add(self, kind: str, body: dict[str, Any]) -> httpx2.Response:
+        resources = Resources(body["cores"], body["memory_mib"], body["disk_gib"])
+        if kind == "nodes" and body["name"] not in self.cloud.nodes:
+            self.apply([NodeAdded(0, body["name"], resources)])
+        if kind == "flavors" and body["name"] not in self.cloud.flavors:
+            self.apply([FlavorAdded(0, body["name"], resources)])
+        return httpx2.Response(201, json={})
+
+    def list_nodes(self) -> httpx2.Response:
+        nodes = [{"name": node.name, "capacity": node.capacity._asdict()} for node in self.cloud.nodes.values()]
+        return httpx2.Response(200, json={"nodes": nodes, "links": []})
+
+    def result(self, step: dict[str, Any]) -> dict[str, Any]:
+        if "start" in step:
+            return {"status": 201, "body": self.start(step["start"])}
+        self.stop(step["stop"]["id"], step["stop"]["at"])
+        return {"status": 204}
+
+    def start(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["id"] not in self.answers:
+            lifetime_us = round(body["lifetime_s"] * SECOND_US)
+            request = StartRequest(body["id"], Market(body["market"]), body["flavor"], lifetime_us)
+            decision = self.apply(list(decide_start(self.cloud, request, at_us(body["at"]), None)))
+            self.answers[body["id"]] = start_answer(decision)
+        return self.answers[body["id"]]
+
+    def stop(self, name: str, at: str) -> None:
+        assert name in self.answers
+        self.apply(list(decide_stop(self.cloud, name, at_us(at))))
+
+    def apply(self, events: list[Event]) -> Any:
+        for event in events:
+            self.cloud.apply(event)
+            self.log.append({"event": event})
+        self.cloud.commit()
+        return events[-1] if events else None
+
+
+def start_answer(decision: StartDecision) -> dict[str, Any]:
+    started = isinstance(decision, InstanceStarted)
+    victims = decision.victims if isinstance(decision, InstanceStarted) else ()
+    return {
+        "status": "accepted" if started else "rejected",
+        "victims": [{"id": victim} for victim in victims],
+        "quote": {"epoch": None} if decision.basis else None,
+    }
+
+
+def at_us(text: str) -> int:
+    return from_datetime(datetime.fromisoformat(text))
+
+
+def problem(status: int, code: str, detail: str) -> httpx2.Response:
+    return httpx2.Response(status, json={"errors": [{"code": code, "detail": detail, "status": status}]})
+
+
+def client_of(peer: Peer, retry_s: float = 10.0) -> TenureClient:
+    return TenureClient("http://peer", "secret", retry_s=retry_s, transport=httpx2.MockTransport(peer.handle))
+
+
+def without_times(report: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in report.items() if name not in ("wall_s", "forecast_s")}
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("eviction", list(EvictionPolicy))
+def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy) -> None:
+    driven = scenario(Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL, eviction_policy=eviction))
+    with ThreadPoolExecutor(1) as threads:
+        expected = evaluate(driven, threads).report()
+    peer = Peer()
+    with client_of(peer) as client:
+        report = drive(client, "c", driven, batch).report()
+    assert without_times(report) == without_times(expected)
+    assert report["spot"]["evicted"] > 0
+    assert report["forecast_s"] is None
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.client.api._FIRST_PAUSE_S", 0.0)
+    with client_of(Peer()) as client:
+        expected = drive(client, "c", scenario(), batch).report()
+    peer = Peer(faults=0.2)
+    with client_of(peer) as client:
+        first = drive(client, "c", scenario(), batch).report()
+        again = drive(client, "c", scenario(), batch).report()
+    assert without_times(first) == without_times(again) == without_times(expected)
+    assert len([entry for entry in peer.log if isinstance(entry["event"], InstanceStarted)]) == (
+        expected["on_demand"]["admitted"] + expected["spot"]["admitted"]
+    )
+
+
+def test_a_cloud_of_another_kind_is_left_alone() -> None:
+    peer = Peer()
+    with client_of(peer) as client:
+        drive(client, "c", scenario(), 1000)
+        seq = peer.cloud.seq
+        with pytest.raises(InputError, match="another policy"):
+            drive(client, "c", scenario(Policy(clock=Clock.EXTERNAL)), 1000)
+        with pytest.raises(InputError, match="other nodes"):
+            drive(client, "c", Scenario((Resources(4),), scenario().workload, NO_SLA), 1000)
+    assert peer.cloud.seq == seq
+
+
+def test_no_answer_for_too_long_is_told() -> None:
+    def refuse(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("nobody is there")
+
+    client = TenureClient("http://peer", None, retry_s=0.2, transport=httpx2.MockTransport(refuse))
+    with client, pytest.raises(ServiceUnreachable, match="nobody is there"):
+        client.policy("c")
+
+
+@pytest.mark.parametrize("url", ["http://[", "ftp://peer", "peer"])
+def test_a_url_that_is_none_is_told(url: str) -> None:
+    with pytest.raises(ServiceUnreachable), TenureClient(url, None) as client:
+        client.policy("c")
+
+
+def test_an_error_is_told_with_its_code() -> None:
+    def refuse(_request: httpx2.Request) -> httpx2.Response:
+        return problem(401, "preemptible.token.invalid", "who are you?")
+
+    client = TenureClient("http://peer", None, transport=httpx2.MockTransport(refuse))
+    with client, pytest.raises(ServiceRefused) as caught:
+        client.policy("c")
+    assert (caught.value.status, caught.value.code) == (401, "preemptible.token.invalid")
+    assert "who are you?" in str(caught.value)
+
+
+def test_an_error_of_one_operation_in_a_batch_is_told() -> None:
+    errors = [{"code": "preemptible.instance.conflict", "detail": "another body", "status": 409}]
+
+    def refuse(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={"results": [{"status": 409, "errors": errors}]})
+
+    client = TenureClient("http://peer", None, transport=httpx2.MockTransport(refuse))
+    with client, pytest.raises(ServiceRefused, match="another body"):
+        client.decide_batch("c", [StartRequest("i", Market.SPOT, "f", 1)])
+
+
+def test_an_answer_that_is_no_json_is_an_error_too() -> None:
+    transport = httpx2.MockTransport(lambda _request: httpx2.Response(404, text="<html>"))
+    with (
+        TenureClient("http://peer", None, transport=transport) as client,
+        pytest.raises(ServiceRefused, match="Not Found"),
+    ):
+        client.policy("c")
+
+
+def test_an_event_of_an_unknown_kind_is_told() -> None:
+    with pytest.raises(ValueError, match="unknown kind 'instance_paused'"):
+        recorded_of({"seq": 1, "kind": "instance_paused", "at": "1970-01-01T00:00:00Z"})
+
+
+def test_an_export_pages_through_the_log() -> None:
+    events = [
+        {"seq": 1, "at": "1970-01-01T00:00:00Z", "kind": "cloud_created", "policy": policy_body(NO_SLA)},
+        {
+            "seq": 2,
+            "at": "1970-01-01T00:00:01.500000Z",
+            "kind": "node_added",
+            "node": "n",
+            "capacity": {"cores": 4, "memory_mib": 0, "disk_gib": 0},
+        },
+    ]
+
+    def page(request: httpx2.Request) -> httpx2.Response:
+        query = parse_qs(request.url.query.decode())
+        if "after_seq" not in query:
+            return httpx2.Response(200, json={"seq": 2})
+        after = int(query["after_seq"][0])
+        return httpx2.Response(200, json={"events": events[after : after + 1]})
+
+    file = io.StringIO()
+    with TenureClient("http://peer", None, transport=httpx2.MockTransport(page)) as client:
+        export_log(client, "c", file)
+    lines = file.getvalue().splitlines()
+    assert [line.split(",")[:3] for line in lines[1:]] == [["1", "0", "cloud_created"], ["2", "1.5", "node_added"]]
