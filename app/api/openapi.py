@@ -205,15 +205,7 @@ def _plain(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]
     (kind, *_) = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
     if "$ref" in kind:
         kind = definitions[kind["$ref"].rsplit("/", 1)[-1]]
-    left_out = (
-        ("title", "description", "anyOf")
-        if field.get("default") is not None
-        else (
-            "title",
-            "description",
-            "anyOf",
-            "default",
-        )
-    )
-    merged = {**field, **kind}
-    return {key: value for key, value in merged.items() if key not in left_out}
+    plain = {key: value for key, value in {**field, **kind}.items() if key not in {"title", "description", "anyOf"}}
+    if plain.get("default", 0) is None:
+        del plain["default"]
+    return plain

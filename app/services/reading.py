@@ -20,6 +20,7 @@ from app.domain.events import (
 )
 from app.domain.values import Market
 from app.forecast.table import QuantileTable
+from app.services.tables import decode_table
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.log import EventLog
@@ -41,7 +42,8 @@ __all__ = [
 T = TypeVar("T")
 
 _SCANNED_MAX = 10_000
-"""Starts that one filtered page reads at most, so that a rare status does not read the whole log."""
+"""Starts that a page of one status reads at most, so that a rare status does not read the whole log."""
+_SCANNED_AT_ONCE = 500
 
 
 class InstanceStatus(StrEnum):
@@ -136,14 +138,15 @@ class Reading:
         cloud_id = await self._id(cloud)
         after_seq = await self._seq_of_start(cloud_id, marker)
         found: list[Instance] = []
-        for _ in range(max(1, _SCANNED_MAX // limit)):
-            starts = await self._log.started_page(cloud_id, after_seq, limit + 1, market)
+        read_at_once = limit + 1 if status is None else max(limit + 1, _SCANNED_AT_ONCE)
+        for _ in range(max(1, _SCANNED_MAX // read_at_once)):
+            starts = await self._log.started_page(cloud_id, after_seq, read_at_once, market)
             for instance in await self._with_ends(cloud_id, starts):
                 if len(found) == limit:
                     return Page(found, found[-1].decision.instance_id)
                 if status in (None, instance.status):
                     found.append(instance)
-            if len(starts) <= limit:
+            if len(starts) < read_at_once:
                 return Page(found, None)
             after_seq = starts[-1].seq
         return Page(found, _decision(starts[-1]).instance_id)
@@ -161,7 +164,7 @@ class Reading:
             raise TableNotFound(
                 "no quantile table was published yet" if epoch is None else f"there is no epoch {epoch}"
             )
-        return stored, await asyncio.to_thread(stored.decode)
+        return stored, await asyncio.to_thread(decode_table, stored)
 
     async def request_run(self, cloud: str) -> Run:
         """Ask the workers for a table of the history so far; the run that waits already, if one does."""
