@@ -1,4 +1,4 @@
-"""Deciding a batch of steps in order over a cloud's state; pure, so that a batch can be decided again after a conflict."""
+"""Deciding a batch of steps in order over a cloud's state; pure, so that it can be done again after a conflict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from app.domain.errors import (
     TimeMissing,
     TimeUnexpected,
 )
-from app.domain.events import Event, InstanceRejected, InstanceStarted, Recorded, StartDecision, answers_request
+from app.domain.events import (
+    Event,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    Recorded,
+    StartDecision,
+    answers_request,
+)
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Clock, Guarantee, Market
@@ -76,16 +85,21 @@ def decide_batch(
     """
     batch = Batch()
     known = dict(past)
+    ended: set[str] = set()
     for step in steps:
         if batch.outcomes and due_table_us(cloud, step, quotes) is not None:
             break
         try:
+            if isinstance(step, StopRequest) and step.instance_id in ended:
+                batch.outcomes.append(Stopped(step.instance_id, changed=False))
+                continue
             outcome, events = _decide(cloud, step, known, server_us, quotes)
         except TenureError as error:
             batch.outcomes.append(error)
             continue
         recorded = [cloud.apply(event) for event in events]
         batch.recorded += recorded
+        ended.update(event.instance_id for event in events if isinstance(event, InstanceEvicted | InstanceStopped))
         if outcome is None:
             outcome = _started(recorded[-1], known)
         batch.outcomes.append(outcome)

@@ -110,7 +110,12 @@ def test_evictions_stand_before_the_start_that_caused_them():
 
 
 def test_one_bad_step_does_not_keep_the_others_from_their_answers():
-    steps = spot("a", flavor="nope"), spot("b", lifetime_s=None), replace(on_demand("c"), eviction_probability=0.1), spot("d")
+    steps = (
+        spot("a", flavor="nope"),
+        spot("b", lifetime_s=None),
+        replace(on_demand("c"), eviction_probability=0.1),
+        spot("d"),
+    )
     outcomes = decide(make_cloud(), *steps).outcomes
     kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [errors.FlavorNotFound, errors.LifetimeMissing, errors.ProbabilityUnexpected, Started]
@@ -141,6 +146,14 @@ def test_stops_end_once_and_unknown_ones_are_not_found():
     outcomes = decide(cloud, stop, stop, StopRequest("b", DAY_US + 1), past=past).outcomes
     assert outcomes[:2] == [Stopped("a", changed=True), Stopped("a", changed=False)]
     assert isinstance(outcomes[2], errors.InstanceNotFound)
+
+
+def test_a_stop_of_what_the_same_batch_evicted_changes_nothing():
+    cloud = make_cloud()
+    decide(cloud, spot("a"))
+    stop = StopRequest("a", DAY_US)
+    assert ids_to_look_up(cloud, [on_demand("big"), stop], every_start=False) == ["big"]
+    assert decide(cloud, on_demand("big"), stop).outcomes[1] == Stopped("a", changed=False)
 
 
 def test_time_never_runs_backwards():

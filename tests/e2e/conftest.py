@@ -1,0 +1,1 @@
+"""End-to-end tests import their helpers by plain names."""

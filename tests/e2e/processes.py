@@ -1,0 +1,99 @@
+"""Real processes of the service, to be started, killed and started again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx2
+
+TOKEN = "tnr_end-to-end"
+HEADERS = {"X-Auth-Token": TOKEN}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """One `tenure` process that serves HTTP (`run` or `serve`)."""
+
+    def __init__(self, command: str, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.command = command
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = directory / f"{command}-{self.port}.log"
+        own = {"TENURE_DATA_DIR": str(directory / "data"), "TENURE_PORT": str(self.port), "TENURE_ADMIN_TOKEN": TOKEN}
+        self.environment = os.environ | own | (environment or {})
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        with self.log.open("a") as log:
+            arguments = [sys.executable, "-m", "app.cli", self.command]
+            self.process = subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
+        for _ in range(600):
+            if self.is_up():
+                return
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.1)
+        raise AssertionError(f"not up within a minute:\n{self.log.read_text()}")
+
+    def is_up(self) -> bool:
+        try:
+            return httpx2.get(f"{self.url}/healthcheck", timeout=5).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """kill -9: no chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
+
+    def interrupt(self) -> int:
+        """Ctrl-C; the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+def tenure(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of the CLI to its end."""
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | (environment or {}), check=False)
+
+
+def tenure_json(*arguments: str) -> dict[str, object]:
+    done = tenure(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def audited(process: Process, cloud: str, file: Path) -> list[dict[str, str]]:
+    """Export the cloud's log, have it audited, and give its rows."""
+    common = ["--url", process.url, "--token", TOKEN, "--cloud", cloud]
+    exported = tenure("log", "export", *common, "--out", str(file))
+    assert exported.returncode == 0, exported.stderr
+    done = tenure("audit", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def agrees(answer: Mapping[str, object], row: Mapping[str, str]) -> bool:
+    """Whether the answer to a start is what the log says of it."""
+    kind = "instance_started" if answer["status"] == "accepted" else "instance_rejected"
+    return (
+        row["kind"] == kind
+        and row["instance_id"] == answer["id"]
+        and row["node"] == (answer["node"] or "")
+        and row["reason"] == (answer["reason"] or "")
+    )
