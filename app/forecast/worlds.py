@@ -205,10 +205,9 @@ def step(cluster: Cluster, kind: int, target: int, now_us: int, policy: int, gon
 @compiled
 def start(cluster: Cluster, row: int, now_us: int, kind: int, policy: int, gone: Ints) -> tuple[int, int]:
     """Place a start, clearing its node of victims; a start that cannot be placed is left out. As `step`."""
-    if kind == START_ON_DEMAND:
+    node, count = first_fit(cluster, cluster.demand[row]), 0
+    if node == NO_NODE and kind == START_ON_DEMAND:
         node, count = place_on_demand(cluster, cluster.demand[row], now_us, policy, gone)
-    else:
-        node, count = first_fit(cluster, cluster.demand[row]), 0
     if node == NO_NODE:
         return 0, 0
     change = take_away(cluster, gone, count) + key(row, node)
