@@ -58,11 +58,12 @@ class Scheduler:
         await self._clouds.create(name, Recorded(1, CloudCreated(begin_us, policy)))
         return await self.state(name)
 
-    async def change_policy(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
-        """Put a new policy in force. The clock cannot change: the log's times would lose their meaning."""
-        check_policy(policy)
+    async def change_policy(self, name: str, change: Callable[[Policy], Policy], at_us: int | None) -> Cloud:
+        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            policy = change(cloud.policy)
+            check_policy(policy)
             if policy.clock is not cloud.policy.clock:
                 raise PolicyInvalid("a cloud's clock cannot be changed")
             return [] if policy == cloud.policy else [PolicyChanged(now_us, policy)]

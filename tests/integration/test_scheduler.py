@@ -177,12 +177,12 @@ async def test_nodes_drain_open_and_go(process: Process):
 
 async def test_policies_change_but_clocks_do_not(process: Process):
     name = await make_cloud(process)
-    cloud = await process.scheduler.change_policy(name, replace(UNGUARDED, eviction_probability=0.5), None)
+    cloud = await process.scheduler.change_policy(name, lambda old: replace(old, eviction_probability=0.5), None)
     assert cloud.policy.eviction_probability == 0.5
     with pytest.raises(errors.PolicyInvalid):
-        await process.scheduler.change_policy(name, replace(UNGUARDED, clock=Clock.EXTERNAL), None)
+        await process.scheduler.change_policy(name, lambda old: replace(old, clock=Clock.EXTERNAL), None)
     with pytest.raises(errors.PolicyInvalid):
-        await process.scheduler.change_policy(name, replace(UNGUARDED, table_max_age_us=1), None)
+        await process.scheduler.change_policy(name, lambda old: replace(old, table_max_age_us=1), None)
     with pytest.raises(errors.CloudExists):
         await process.scheduler.create_cloud(name, UNGUARDED, None)
     with pytest.raises(errors.CloudNotFound):

@@ -39,6 +39,5 @@ async def change_cloud(request: Request) -> Response:
     """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
     name = request.path_params["cloud"]
     body = await read_body(request, CloudChange)
-    old = (await scheduler(request).state(name)).policy
-    cloud = await scheduler(request).change_policy(name, body.policy.over(old), body.at_us)
+    cloud = await scheduler(request).change_policy(name, body.policy.over, body.at_us)
     return respond(cloud_answer(name, cloud))
