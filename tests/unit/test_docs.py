@@ -10,6 +10,7 @@ import pytest
 
 from app.api.errors import PROBLEMS
 from app.api.routes import OPERATIONS
+from app.commands import service
 from app.services.logcsv import COLUMNS
 from app.settings import Settings
 from app.store.codec import EVENT_KINDS
@@ -27,6 +28,14 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     first = [line.split("#")[0].strip() for line in (ROOT / "README.md").read_text().splitlines()[:3]]
     assert first == ["```sh", "make run", "make test"]
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_the_readmes_first_request_is_the_one_that_the_service_prints() -> None:
+    greeting = service._greeting(Settings(port=8080, host="127.0.0.1"), 8080, "tnr_...")
+    printed = [line.strip() for line in greeting.splitlines() if line.startswith("    ")]
+    written = (ROOT / "README.md").read_text().splitlines()
+    assert len(printed) == 2
+    assert set(printed) <= set(written)
 
 
 def test_settings_table_is_complete() -> None:
