@@ -4,7 +4,8 @@ Whole requests are replayed: every on-demand start (a rejected one presses again
 request ends where its stop stands in the log. Where the log has no stop the end is drawn up: an evicted spot instance
 ends at its declared lifetime (at its eviction where that is over), a rejected on-demand start at its declared lifetime
 or at once. Drawn-up ends of a time stand before the log's events of that time, among themselves in start order.
-An operation depends on earlier events only, so a history that grows keeps its operations.
+An operation depends on earlier events only, so a history that grows keeps its operations. An event that became known
+only after the history had been read beyond its time (on a system clock its commit may be that late) counts as of then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import singledispatchmethod
 from typing import NamedTuple
 
@@ -84,6 +86,7 @@ class History:
         self.flavors: dict[str, Ints] = {}
         self.node_count = 0
         self.row_count = VIRTUAL + 1
+        self._until_us = 0
         self._waiting: deque[Recorded] = deque()
         self._operations = _columns([])
         self._fresh: list[tuple[int, ...]] = []
@@ -103,11 +106,14 @@ class History:
 
     def operations(self, until_us: int) -> Operations:
         """Everything that happened before `until_us`, which may not lie before that of an earlier call."""
-        while self._waiting and self._waiting[0].event.at_us < until_us:
+        assert until_us >= self._until_us, "a history is read forwards"
+        while self._waiting and max(self._waiting[0].event.at_us, self._until_us) < until_us:
             item = self._waiting.popleft()
-            self._end_due(item.event.at_us)
-            self._fold(item.event, item.seq)
+            event = replace(item.event, at_us=max(item.event.at_us, self._until_us))
+            self._end_due(event.at_us)
+            self._fold(event, item.seq)
         self._end_due(until_us - 1)
+        self._until_us = until_us
         self._flush()
         return self._operations
 

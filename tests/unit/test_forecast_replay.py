@@ -115,3 +115,16 @@ def test_without_history_there_is_an_empty_table() -> None:
     assert fresh_table([], small_policy(), 5).flavors == ()
     assert fresh_table(log, small_policy(), log[0].event.at_us).flavors == ()
     assert fresh_table(log, small_policy(), log[0].event.at_us).lifetime_us("f1", 1, 0.5) is None
+
+
+def test_an_event_known_too_late_counts_from_then_on() -> None:
+    """On a system clock a start may be committed just after the table of a later moment was computed."""
+    log = random_log(5, 200, EvictionPolicy.YJF)
+    last_us = log[-1].event.at_us
+    forecaster = Forecaster(small_policy())
+    forecaster.extend(log[:-20])
+    first = forecaster.publish(last_us, 1, len(log) - 20)
+    forecaster.extend(log[-20:])
+    second = forecaster.publish(last_us + 100, 2, len(log))
+    assert (first.epoch_us, second.epoch_us) == (last_us, last_us + 100)
+    assert second.to_bytes() != first.to_bytes()
