@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 import uvicorn
@@ -17,7 +17,6 @@ import uvicorn
 from app.main import create_app
 from app.settings import Settings
 from app.wiring import database_url, prepare
-from app.worker.main import run_worker
 
 _STOP_S = 30
 
@@ -53,8 +52,10 @@ class _Server(uvicorn.Server):
 
 def work(settings: Settings, *, leave_with_parent: bool) -> None:
     """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone."""
+    from app.worker.main import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
+
     start_logging(settings)
-    asyncio.run(_until_told(settings, leave_with_parent=leave_with_parent))
+    asyncio.run(_until_told(run_worker(settings), leave_with_parent=leave_with_parent))
 
 
 def start_logging(settings: Settings) -> None:
@@ -63,8 +64,8 @@ def start_logging(settings: Settings) -> None:
     logging.getLogger("app").setLevel(settings.log_level.upper())
 
 
-async def _until_told(settings: Settings, *, leave_with_parent: bool) -> None:
-    working = asyncio.ensure_future(run_worker(settings))
+async def _until_told(work: Coroutine[None, None, None], *, leave_with_parent: bool) -> None:
+    working = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, working.cancel)

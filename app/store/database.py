@@ -14,9 +14,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError, IntegrityError, InterfaceError, InternalError, OperationalError
@@ -164,15 +162,31 @@ def parse_url(text: str) -> URL:
 def upgrade(url: str) -> None:
     """Bring the schema to the newest version. Processes that start at once take turns."""
     engine = sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
-    config = Config()
-    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
     try:
         with _translated(), engine.begin() as connection:
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATION_LOCK)
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            if _revision(connection) != migrations.newest():
+                _run_migrations(connection)
     finally:
         engine.dispose()
+
+
+def _revision(connection: Connection) -> str | None:
+    """The version of the schema that is there; None of an empty database."""
+    if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+def _run_migrations(connection: Connection) -> None:
+    # Imported only when there is something to do: a process starts half a second sooner without.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters | None) -> Rows:

@@ -16,9 +16,12 @@ import psycopg
 import pytest
 import sqlalchemy
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from servers import ExternalServer, debian_binaries, on_database, run_sql
 
+import migrations
 from app.domain.errors import LogUnavailable
 from app.domain.events import CloudCreated, InstanceStopped, Recorded
 from app.domain.values import Policy
@@ -191,3 +194,9 @@ class TestLostServer:
         own_server.start()
         assert await asyncio.wait_for(next_notice, 10) == Resync()
         await notices.aclose()
+
+
+def test_the_newest_revision_is_alembics_head():
+    config = Config()
+    config.set_main_option("script_location", migrations.__path__[0])
+    assert ScriptDirectory.from_config(config).get_current_head() == migrations.newest()
