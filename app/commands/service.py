@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+import threading
+from collections.abc import Coroutine
+from contextlib import nullcontext, suppress
+from typing import Self
 
 import uvicorn
 
@@ -18,7 +20,10 @@ from app.main import create_app
 from app.settings import Settings
 from app.wiring import database_url, prepare
 
+logger = logging.getLogger(__name__)
+
 _STOP_S = 30
+_RESTART_S = 1.0
 
 
 def serve(settings: Settings, *, with_worker: bool) -> None:
@@ -32,7 +37,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         config = uvicorn.Config(
             create_app(here), loop="uvloop", http="httptools", access_log=False, log_config=None, lifespan="on"
         )
-        with _worker_process(url) if with_worker else nullcontext(), suppress(KeyboardInterrupt):
+        with _Worker(url) if with_worker else nullcontext(), suppress(KeyboardInterrupt):
             _Server(config, greeting).run(sockets=[listener])
 
 
@@ -89,24 +94,41 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-@contextmanager
-def _worker_process(url: str) -> Iterator[None]:
+class _Worker:
     """A worker on the same database, in a process of its own: its work never delays an answer.
 
-    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; and it
-    watches its standard input, so that it leaves as well when this process is killed.
+    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; it
+    watches its standard input, so that it leaves as well when this process is killed; and if it dies it is replaced.
     """
-    environment = os.environ | {"TENURE_DATABASE_URL": url}
-    command = [sys.executable, "-m", "app.cli", "worker", "--leave-with-parent"]
-    process = subprocess.Popen(command, env=environment, process_group=0, stdin=subprocess.PIPE)  # noqa: S603 - ours
-    try:
-        yield
-    finally:
-        process.terminate()
+
+    def __init__(self, url: str) -> None:
+        self._environment = os.environ | {"TENURE_DATABASE_URL": url}
+        self._stopping = threading.Event()
+        self._process = self._start()
+        self._watch = threading.Thread(target=self._replace_when_dead, name="worker-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._process.terminate()
         try:
-            process.wait(_STOP_S)
+            self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self._process.kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "app.cli", "worker", "--leave-with-parent"]
+        return subprocess.Popen(command, env=self._environment, process_group=0, stdin=subprocess.PIPE)  # noqa: S603
+
+    def _replace_when_dead(self) -> None:
+        while not self._stopping.is_set():
+            status = self._process.wait()
+            if not self._stopping.wait(_RESTART_S):
+                logger.error("the worker ended with status %d and is started again", status)
+                self._process = self._start()
 
 
 def _greeting(settings: Settings, port: int, new_token: str | None) -> str:

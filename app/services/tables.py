@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from time import monotonic
 
+from app.domain.errors import LogUnavailable
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
 from app.store.runs import RunCause, Runs
@@ -16,7 +17,7 @@ from app.store.tables import StoredTable, Tables
 logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
-"""How long a waiting request relies on the announcement alone."""
+"""How long a waiting request relies on the announcement alone, and between two tries."""
 
 
 def decode_table(stored: StoredTable) -> QuantileTable:
@@ -65,10 +66,19 @@ class TableCache:
         """Load what is announced, until cancelled; everything held, after a gap in the announcements."""
         async for notice in notices:
             if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
-                await self.load(notice.cloud_id)
+                await self._load_at_last(notice.cloud_id)
             elif isinstance(notice, Resync):
                 for cloud_id in [*self._newest]:
-                    await self.load(cloud_id)
+                    await self._load_at_last(cloud_id)
+
+    async def _load_at_last(self, cloud_id: int) -> None:
+        """Load, however often the database is out of reach: a table that is missed here would be missed for good."""
+        while True:
+            try:
+                return await self.load(cloud_id)
+            except LogUnavailable as error:
+                logger.warning("cloud %d: the newest table could not be read: %s", cloud_id, error)
+            await asyncio.sleep(_POLL_S)
 
     def _is_there(self, cloud_id: int, due_us: int) -> bool:
         held = self._newest.get(cloud_id)

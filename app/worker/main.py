@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from app.domain.errors import LogUnavailable
 from app.domain.times import to_datetime
+from app.services.forecasts import Forecasts
 from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
@@ -34,9 +36,16 @@ async def run_worker(settings: Settings) -> None:
         try:
             async for notice in parts.notices:
                 if isinstance(notice, RunRequested | Resync):
-                    await parts.forecasts.run_pending()
+                    await _run_pending(parts.forecasts)
         finally:
             scheduler.shutdown(wait=False)
+
+
+async def _run_pending(forecasts: Forecasts) -> None:
+    try:
+        await forecasts.run_pending()
+    except LogUnavailable as error:  # the job that looks every few seconds will find what waits
+        logger.warning("pending runs were left for later: %s", error)
 
 
 async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -60,6 +61,21 @@ def test_first_start_to_second_start(directory: Path):
     clouds = httpx2.get(f"{process.url}/v1/clouds", headers={"X-Auth-Token": token}).json()["clouds"]
     assert [cloud["name"] for cloud in clouds] == ["first"]
     assert process.interrupt() == 0
+
+
+def test_a_worker_that_dies_is_replaced_and_one_without_a_parent_leaves(directory: Path):
+    process = Process("run", directory)
+    process.start()
+    (worker,) = psutil.Process(process.process.pid).children()
+    worker.kill()
+    for _ in range(100):
+        others = [child for child in psutil.Process(process.process.pid).children() if child.pid != worker.pid]
+        if others:
+            break
+        time.sleep(0.1)
+    (second,) = others
+    process.kill()
+    assert psutil.wait_procs([second], 60)[1] == []
 
 
 def workload_of(directory: Path) -> tuple[list[Operation], list[str]]:
