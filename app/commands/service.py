@@ -29,7 +29,10 @@ _RESTART_S = 1.0
 def serve(settings: Settings, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, and with it a worker process if asked for."""
     start_logging(settings)
-    with database_url(settings) as url:
+    # Both signals unwind in good order; uvicorn raises the one that stopped it once more.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logger.info("starting; a first start compiles the engine, which may take a minute")
+    with suppress(KeyboardInterrupt), database_url(settings) as url:
         here = settings.model_copy(update={"database_url": url})
         new_token = asyncio.run(prepare(here))
         listener = _listen(settings)
@@ -37,7 +40,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         config = uvicorn.Config(
             create_app(here), loop="uvloop", http="httptools", access_log=False, log_config=None, lifespan="on"
         )
-        with _Worker(url) if with_worker else nullcontext(), suppress(KeyboardInterrupt):
+        with _Worker(url) if with_worker else nullcontext():
             _Server(config, greeting).run(sockets=[listener])
 
 

@@ -59,9 +59,9 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def interrupt(self) -> int:
+    def interrupt(self, number: int = signal.SIGINT) -> int:
         """Ctrl-C; the exit status."""
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(number)
         return self.process.wait(60)
 
 

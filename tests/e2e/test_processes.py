@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -60,7 +61,8 @@ def test_first_start_to_second_start(directory: Path):
     assert token not in process.log.read_text().removeprefix(greeting), "the token is shown once"
     clouds = httpx2.get(f"{process.url}/v1/clouds", headers={"X-Auth-Token": token}).json()["clouds"]
     assert [cloud["name"] for cloud in clouds] == ["first"]
-    assert process.interrupt() == 0
+    assert process.interrupt(signal.SIGTERM) == 0
+    assert of(directory) == [], "and so does SIGTERM"
 
 
 def test_a_worker_that_dies_is_replaced_and_one_without_a_parent_leaves(directory: Path):
