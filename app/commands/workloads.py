@@ -114,8 +114,6 @@ def synth(
     """Make the seeds' log-normal workload, as CSV start_s,lifetime_s,cores."""
     from app.services.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
 
-    if not 0 < mean_utilisation <= 1_000_000 or days > 3660:
-        raise InputError("--mean-utilisation must be above 0 and at most 1000000, --days at most 3660")
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
     with writing(out) as file:
         write_trace(instances, file or sys.stdout)
@@ -152,7 +150,7 @@ def _policy(
         clock=Clock.EXTERNAL,
         recompute_every_us=every_us,
         table_max_age_us=max(default.table_max_age_us, every_us),
-        history_window_us=None if history == "all" else max(every_us, _positive("--history", history)),
+        history_window_us=_history(history, every_us),
         horizon_us=_positive("--horizon", horizon),
         sample_count=samples,
         seed=seed,
@@ -164,6 +162,15 @@ def _positive(option: str, text: str) -> int:
     if not duration_us:
         raise InputError(f"{option} must be above 0")
     return duration_us
+
+
+def _history(text: str, every_us: int) -> int | None:
+    if text == "all":
+        return None
+    window_us = _positive("--history", text)
+    if window_us < every_us:
+        raise InputError("--history is below --every: parts of the history would never be replayed")
+    return window_us
 
 
 def _guarantee(text: str) -> Guarantee:

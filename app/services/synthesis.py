@@ -8,7 +8,10 @@ from math import exp
 import numpy as np
 
 from app.domain.times import DAY_US, SECOND_US
+from app.services.inputs import InputError
 from app.services.workload import TraceInstance
+
+_MOST_INSTANCES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,14 @@ def synthesize(*, days: float, mean_utilisation: float, cores: int, seed: int) -
 
     Table I gives a mean utilisation that its parameters do not have (design/forecast.md, *Facts*), so the times between
     arrivals are scaled until the expected number of cores in use, cores * mean lifetime / mean time between arrivals,
-    is `mean_utilisation`.
+    is `mean_utilisation`. InputError where that is no trace that fits into memory.
     """
+    count = days * DAY_US / SECOND_US * mean_utilisation / (cores * LIFETIMES.mean_s)
+    if not (days > 0 and mean_utilisation > 0 and count <= _MOST_INSTANCES):
+        raise InputError(
+            f"{days:g} days at a mean utilisation of {mean_utilisation:g} are {count:.0f} instances: "
+            f"both must be above 0, and no more than {_MOST_INSTANCES} instances are made"
+        )
     scale = cores * LIFETIMES.mean_s / ARRIVALS.mean_s / mean_utilisation
     generator = np.random.default_rng(seed)
     instances: list[TraceInstance] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,12 @@ def test_platforms() -> None:
     for text in ("2", "0x4", "4x0", "x", "2*3", "-1x4"):
         with pytest.raises(InputError, match="is not a platform"):
             parse_nodes(text)
+
+
+@pytest.mark.parametrize(
+    ("days", "mean_utilisation"),
+    [(0, 1), (-1, 1), (1, 0), (1, -1), (math.nan, 1), (1, math.nan), (math.inf, 1), (3660, 1e6), (-1, -1)],
+)
+def test_what_is_no_synthetic_trace(days: float, mean_utilisation: float) -> None:
+    with pytest.raises(InputError, match="mean utilisation"):
+        synthesize(days=days, mean_utilisation=mean_utilisation, cores=1, seed=0)
