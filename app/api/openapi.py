@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
@@ -54,6 +54,10 @@ DESCRIPTION: dict[str, Any] = {
     "telemetry": {"tracing": False, "metrics": False, "logs": False},
 }
 """What FastAPI is constructed with."""
+
+_ERRORS = "ErrorsAnswer"
+# By reference: a model for each of some 250 error answers would cost every start half a second.
+_ERRORS_CONTENT = {"application/json": {"schema": {"$ref": f"#/components/schemas/{_ERRORS}"}}}
 
 PATH_EXAMPLES = {
     "cloud": "north",
@@ -108,7 +112,7 @@ def error_responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
     problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
     return {
         status: {
-            "model": ErrorsAnswer,
+            "content": _ERRORS_CONTENT,
             "description": "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status),
         }
         for status in sorted({problem.status for problem in problems})
@@ -143,6 +147,7 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
     )
     components = document["components"]
     components["schemas"] |= _schemas(operation.body for operation in OPERATIONS if operation.body is not None)
+    components["schemas"] |= _errors_schema()
     components["securitySchemes"] = _TOKENS
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -175,6 +180,11 @@ def _schemas(bodies: Iterable[type[BaseModel]]) -> dict[str, Any]:
     _, document = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: dict[str, Any] = document["$defs"]
     return schemas
+
+
+def _errors_schema() -> dict[str, Any]:
+    schema = TypeAdapter(ErrorsAnswer).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    return {**schema.pop("$defs"), _ERRORS: schema}
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
