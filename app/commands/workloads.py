@@ -105,7 +105,7 @@ def _trace() -> None:
 
 def synth(
     *,
-    days: Annotated[float, typer.Option(min=0, help="How long the trace is.")] = 10,
+    days: Annotated[float, typer.Option(help="How long the trace is.")] = 10,
     mean_utilisation: Annotated[float, typer.Option(help="Expected number of cores in use.")] = 21.8,
     cores: Annotated[int, typer.Option(min=1, max=65_536, help="Cores of each instance.")] = 1,
     seed: options.Seed = 0,
