@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -26,6 +26,18 @@ _STOP_S = 30
 _RESTART_S = 1.0
 
 
+SERVER: dict[str, Any] = {
+    "loop": "uvloop",
+    "http": "httptools",
+    "lifespan": "on",
+    "access_log": False,
+    "log_config": None,
+    "proxy_headers": False,
+    "server_header": False,
+}
+"""How uvicorn runs the application; nothing of ours depends on who a proxy says the caller is."""
+
+
 def serve(settings: Settings, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, and with it a worker process if asked for."""
     start_logging(settings)
@@ -37,9 +49,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         new_token = asyncio.run(prepare(here))
         listener = _listen(settings)
         greeting = _greeting(settings, listener.getsockname()[1], new_token)
-        config = uvicorn.Config(
-            create_app(here), loop="uvloop", http="httptools", access_log=False, log_config=None, lifespan="on"
-        )
+        config = uvicorn.Config(create_app(here), **SERVER)
         with _Worker(url) if with_worker else nullcontext():
             _Server(config, greeting).run(sockets=[listener])
 
