@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from time import perf_counter
+from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
@@ -13,7 +14,6 @@ from app.domain.values import Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
-from app.services.logcsv import LogWriter
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, node_name, operations
 
@@ -21,12 +21,28 @@ Progress = Callable[[int, int], None]
 """Told how many operations of how many are done."""
 
 
+class EventSink(Protocol):
+    """Takes every event of an evaluation's log, in order."""
+
+    def write(self, recorded: Recorded) -> None:
+        """Take the next event."""
+
+
+TableSink = Callable[[QuantileTable], None]
+"""Takes every quantile table that is computed."""
+
+
 def evaluate(
-    scenario: Scenario, executor: Executor, *, log: LogWriter | None = None, progress: Progress | None = None
+    scenario: Scenario,
+    executor: Executor,
+    *,
+    log: EventSink | None = None,
+    tables: TableSink | None = None,
+    progress: Progress | None = None,
 ) -> Outcome:
     """Run every operation of the workload through a cloud of its own; second 0 is the cloud's beginning."""
     began = perf_counter()
-    run = _Run(scenario, executor, log)
+    run = _Run(scenario, executor, log, tables)
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
         run.step(operation)
@@ -41,9 +57,10 @@ class _Tables:
     A table is a function of the events before its due time, so those that no start reads need not be computed.
     """
 
-    def __init__(self, policy: Policy, executor: Executor) -> None:
+    def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None) -> None:
         self._policy = policy
         self._executor = executor
+        self._sink = sink
         self._forecaster = Forecaster(policy)
         self._newest: QuantileTable | None = None
         self.spent_s = 0.0
@@ -70,15 +87,17 @@ class _Tables:
         epoch = 1 if self._newest is None else self._newest.epoch + 1
         table = self._forecaster.publish(due_us, epoch, seq, executor=self._executor)
         self.spent_s += perf_counter() - began
+        if self._sink is not None:
+            self._sink(table)
         return table
 
 
 class _Run:
     """One evaluation under way."""
 
-    def __init__(self, scenario: Scenario, executor: Executor, log: LogWriter | None) -> None:
+    def __init__(self, scenario: Scenario, executor: Executor, log: EventSink | None, tables: TableSink | None) -> None:
         self.tally = Tally.of(scenario.workload)
-        self.tables = _Tables(scenario.policy, executor)
+        self.tables = _Tables(scenario.policy, executor, tables)
         self._cloud = Cloud()
         self._log = log
         self._record(_opening(scenario))
