@@ -7,7 +7,7 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import evaluation, logs, processes, quotes, reliability, workloads
+from app.commands import evaluation, logs, processes, quotes, reliability, whatif, workloads
 from app.services.inputs import InputError
 
 _EXIT_CODES: dict[type[Exception], int] = {InputError: 2, ServiceRefused: 1, ServiceUnreachable: 3}
@@ -23,6 +23,7 @@ workloads.register(app)
 logs.register(app)
 quotes.register(app)
 reliability.register(app)
+whatif.register(app)
 processes.register(app)
 
 

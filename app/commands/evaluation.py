@@ -72,9 +72,9 @@ def evaluate(
     _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
 
 
-def each(texts: Sequence[str], parse: Callable[[str], T]) -> list[T]:
+def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
     """The values of a repeatable option whose values may hold several with commas between; each once."""
-    values = [parse(part.strip()) for text in texts for part in text.split(",")]
+    values = [parse(part.strip()) for text in texts or () for part in text.split(",")]
     return list(dict.fromkeys(values))
 
 

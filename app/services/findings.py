@@ -129,15 +129,17 @@ class Watch:
 
     def findings(self, until_us: int, table: QuantileTable | None) -> Findings:
         """What was seen; pictures over time end at `until_us`."""
-        spot = [start for start in self._running.values() if start.market is Market.SPOT]
-        running = [fate_of(start, None, self._now.at_us) for start in spot]
-        fates = [*self._fates, *running]
         return Findings(
-            measure_reliability(fates),
+            self.reliability(),
             average_load(self._steps, self._evictions_us, until_us),
             thin_budget(self._budget, until_us),
             None if table is None else view_table(table),
         )
+
+    def reliability(self) -> Reliability:
+        """Promises against what became of them so far."""
+        spot = [start for start in self._running.values() if start.market is Market.SPOT]
+        return measure_reliability([*self._fates, *(fate_of(start, None, self._now.at_us) for start in spot)])
 
     def _start(self, start: InstanceStarted) -> None:
         self._running[start.instance_id] = start
