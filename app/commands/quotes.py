@@ -66,8 +66,8 @@ def _table(answer: dict[str, Any]) -> Table:
             quote["flavor"],
             str(quote["slots"]),
             f"{quote['eviction_probability']:g}",
-            _hours(quote["lifetime_s"]),
-            _hours(quote["asked_lifetime_s"]),
+            _length(quote["lifetime_s"]),
+            _length(quote["asked_lifetime_s"]),
             "-"
             if quote["estimated_eviction_probability"] is None
             else f"{quote['estimated_eviction_probability']:.4g}",
@@ -75,5 +75,11 @@ def _table(answer: dict[str, Any]) -> Table:
     return table
 
 
-def _hours(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds / 3600:.2f} h"
+def _length(seconds: float | None) -> str:
+    """A length of time in the unit that suits it."""
+    if seconds is None:
+        return "-"
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
