@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from app.admission.reliability import Calibration, Reliability
 from app.domain.times import DAY_US
@@ -59,6 +60,7 @@ def _draw_samples(axes: Axes, buckets: Sequence[BucketRow]) -> None:
     axes.bar(slots, [bucket.sample_count for bucket in buckets], 0.85, color=ADMITTED, label="samples")
     axes.bar(slots, [bucket.evicted_count for bucket in buckets], 0.85, color=EVICTED, label="evicted")
     axes.set_xlabel("available slots")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     count_axis(axes, "samples")
     _finish(axes)
 
@@ -76,6 +78,7 @@ def _draw_quantiles(axes: Axes, buckets: Sequence[BucketRow]) -> None:
     axes.set_ylim(bottom=0, top=max(1.0, 1.6 * max((b.lifetimes_s[0] for b in buckets), default=0.0) / 3600))
     axes.minorticks_off()
     axes.set_xlabel("available slots")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("time to eviction")
     _finish(axes)
 

@@ -27,6 +27,7 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 figure table { margin-top: .4rem; }
 th, td { padding: .22rem 1.4rem .22rem 0; border-bottom: 1px solid var(--line); text-align: left; font-weight: 400;
   vertical-align: top; }
+tbody th, tbody td { white-space: nowrap; }
 thead th { color: var(--muted); vertical-align: bottom; }
 .number { padding: .22rem 0 .22rem 1.4rem; text-align: right; }
 pre { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 4px; white-space: pre-wrap; font-size: .8rem;
@@ -36,6 +37,7 @@ pre { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 4px; wh
   body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   .single { break-before: page; }
+  h2, h3 { break-after: avoid; }
   details::details-content { display: block; content-visibility: visible; }
   figure > details { display: none; }
 }
