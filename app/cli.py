@@ -7,7 +7,7 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import logs, processes, quotes, workloads
+from app.commands import evaluation, logs, processes, quotes, reliability, whatif, workloads
 from app.services.inputs import InputError
 
 _EXIT_CODES: dict[type[Exception], int] = {InputError: 2, ServiceRefused: 1, ServiceUnreachable: 3}
@@ -18,9 +18,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+evaluation.register(app)
 workloads.register(app)
 logs.register(app)
 quotes.register(app)
+reliability.register(app)
+whatif.register(app)
 processes.register(app)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from app.api.auth import Role
-from app.api.handlers import clouds, events, forecasts, instances, nodes, service
+from app.api.handlers import clouds, events, forecasts, instances, nodes, reliability, service
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
 from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
+from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
@@ -340,6 +341,18 @@ OPERATIONS = (
         "Show a run",
         answer=forecast_wire.RunAnswer,
         errors=(errors.RunNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/reliability",
+        reliability.read_reliability,
+        Tag.QUOTES,
+        Role.READER,
+        200,
+        "Compare promises and what happened",
+        answer=reliability_wire.ReliabilityAnswer,
+        query=reliability_wire.ReliabilityQuery,
+        query_example={"after_seq": 0},
     ),
     Operation(
         "GET",

@@ -131,6 +131,11 @@ class TenureClient:
             yield from map(recorded_of, page)
             after_seq = page[-1]["seq"]
 
+    def reliability(self, cloud: str, after_seq: int | None) -> Json:
+        """Promises against what happened, in the stretch of the log after a seq or in the newest."""
+        query = {} if after_seq is None else {"after_seq": after_seq}
+        return self._call("GET", f"/v1/clouds/{cloud}/reliability", query=query)
+
     def quotes(self, cloud: str, query: Mapping[str, str | float]) -> Json:
         """What the newest table says now."""
         return self._call("GET", f"/v1/clouds/{cloud}/quotes", query=query)

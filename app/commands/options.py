@@ -25,6 +25,31 @@ Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of eac
 Horizon = Annotated[str, typer.Option(metavar="TIME", help="How far ahead of an injected instance a replay looks.")]
 History = Annotated[str, typer.Option(metavar="all|TIME", help="How much history a replay reads.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random moments.")]
+Platforms = Annotated[list[str], typer.Option("--nodes", metavar="NxC,...", help="N nodes with C cores each.")]
+Slas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sla",
+        metavar="P,...",
+        show_default="0.01",
+        help="Largest acceptable eviction probability, between 0 and 1; none is the baseline without an SLA.",
+    ),
+]
+GuaranteeList = Annotated[
+    list[str], typer.Option("--guarantee", metavar="per-instance,...", help="How the SLA is read.")
+]
+EvictionList = Annotated[
+    list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="How victims are chosen.")
+]
+Log = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write every event to this file, as CSV; of several runs, into this folder."),
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="Write one page with pictures; runs the baseline too.")
+]
+Reliability = Annotated[bool, typer.Option("--reliability", help="Tell promised probabilities and what happened.")]
+ByEpoch = Annotated[bool, typer.Option("--by-epoch", help="Tell reliability for each epoch, too.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 Url = Annotated[str, typer.Option(envvar="TENURE_URL", help="Where the service is.")]

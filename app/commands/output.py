@@ -11,9 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from app.commands.tables import numbers_table, ratio
 from app.services.tally import Outcome
 
+_PIPED_WIDTH = 100
 STDOUT = Console(soft_wrap=True)
+if not STDOUT.is_terminal:
+    STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # where nothing says how wide, no number is cut short
 STDERR = Console(stderr=True)
 
 
@@ -49,9 +53,7 @@ def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
 
 def _metrics(outcome: Outcome) -> Table:
     tally, hour_us = outcome.tally, 3_600_000_000
-    table = Table("metric", "count", "of", "ratio")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table(("metric",), ("count", "of", "ratio"))
     rows = (
         ("on-demand admitted / requested", tally.on_demand_admitted, tally.on_demand_requested),
         ("spot admitted / requested", tally.spot_admitted, tally.spot_requested),
@@ -59,13 +61,9 @@ def _metrics(outcome: Outcome) -> Table:
         ("spot completed / admitted", tally.spot_completed, tally.spot_admitted),
     )
     for name, count, of in rows:
-        table.add_row(name, str(count), str(of), _ratio(count, of))
+        table.add_row(name, str(count), str(of), ratio(count, of))
     done, asked = tally.completed_core_us, tally.requested_core_us
     table.add_row(
-        "spot core-hours completed / requested", f"{done / hour_us:.1f}", f"{asked / hour_us:.1f}", _ratio(done, asked)
+        "spot core-hours completed / requested", f"{done / hour_us:.1f}", f"{asked / hour_us:.1f}", ratio(done, asked)
     )
     return table
-
-
-def _ratio(count: int, of: int) -> str:
-    return f"{count / of:.4f}" if of else "-"

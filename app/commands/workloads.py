@@ -1,11 +1,9 @@
-"""`evaluate`, `drive` and `trace synth`: recorded and synthetic workloads."""
+"""`drive` and `trace synth`: recorded and synthetic workloads."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -25,42 +23,11 @@ _WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(epilog=f"Example: tenure evaluate {_WORKLOAD} --log log.csv")(evaluate)
     app.command(epilog=f"Example: tenure drive --url {options.LOCAL} --cloud c-d {_WORKLOAD}")(drive)
     trace = typer.Typer(help="Workload traces.", no_args_is_help=True)
     trace.command(epilog="Example: tenure trace synth --days 10 --mean-utilisation 21.8 --seed 1 --out od.csv")(synth)
     trace.callback()(_trace)
     app.add_typer(trace, name="trace")
-
-
-def evaluate(
-    *,
-    nodes: options.Nodes,
-    on_demand: options.OnDemand,
-    spot: options.Spot,
-    spot_delay: options.SpotDelay = "24h",
-    sla: options.Sla = None,
-    no_sla: options.NoSla = False,
-    guarantee: options.Guarantees = "per-instance",
-    eviction: options.Eviction = "yjf",
-    every: options.Every = "6h",
-    samples: options.Samples = 10_000,
-    horizon: options.Horizon = "30d",
-    history: options.History = "all",
-    seed: options.Seed = 0,
-    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every event to this file, as CSV.")] = None,
-    as_json: options.Json = False,
-) -> None:
-    """Run a whole recorded workload in this process, and print the seeds' metrics."""
-    from app.services.evaluate import evaluate as run  # noqa: PLC0415 - compiled code is slow to load
-    from app.services.logcsv import LogWriter  # noqa: PLC0415
-
-    policy = _policy(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
-    scenario = _scenario(nodes, on_demand, spot, spot_delay, policy)
-    with writing(log) as file, ThreadPoolExecutor(os.cpu_count()) as threads, progress_bar("evaluating") as progress:
-        writer = LogWriter(file, instances_only=True) if file else None
-        outcome = run(scenario, threads, log=writer, progress=progress)
-    print_outcome(outcome, as_json=as_json)
 
 
 def drive(
@@ -91,8 +58,9 @@ def drive(
     """
     from app.services.drive import drive as run  # noqa: PLC0415
 
-    policy = _policy(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
-    scenario = _scenario(nodes, on_demand, spot, spot_delay, policy)
+    policy = policy_of(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
+    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
+    scenario = Scenario(parse_nodes(nodes), workload, policy)
     retry_s = parse_duration(retry_for) / 1e6
     with TenureClient(url, token, retry_s=retry_s) as client, progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
@@ -125,13 +93,17 @@ def _sla(sla: float | None, *, no_sla: bool) -> float | None:
         if sla is not None:
             raise InputError("--sla and --no-sla contradict each other")
         return None
-    probability = 0.01 if sla is None else sla
+    return check_sla(0.01 if sla is None else sla)
+
+
+def check_sla(probability: float) -> float:
+    """The probability itself. InputError where it is none to keep."""
     if not 0 < probability < 1:
         raise InputError(f"--sla {probability:g} is not between 0 and 1; --no-sla admits whatever fits")
     return probability
 
 
-def _policy(
+def policy_of(
     sla: float | None,
     guarantee: str,
     eviction: str,
@@ -141,10 +113,11 @@ def _policy(
     history: str,
     seed: int,
 ) -> Policy:
+    """The policy that the options come to; `sla` None is no SLA."""
     default = Policy()
     every_us = _positive("--every", every)
     return Policy(
-        guarantee=Guarantee.NONE if sla is None else _guarantee(guarantee),
+        guarantee=Guarantee.NONE if sla is None else guarantee_named(guarantee),
         eviction_probability=default.eviction_probability if sla is None else sla,
         eviction_policy=eviction_policy(eviction),
         clock=Clock.EXTERNAL,
@@ -173,10 +146,13 @@ def _history(text: str, every_us: int) -> int | None:
     return window_us
 
 
-def _guarantee(text: str) -> Guarantee:
-    if text != "per-instance":
-        raise InputError(f"--guarantee {text!r} is unknown: write per-instance, or leave the SLA out with --no-sla")
-    return Guarantee.PER_INSTANCE
+def guarantee_named(text: str) -> Guarantee:
+    """The guarantee of its name on the command line."""
+    known = [guarantee.replace("_", "-") for guarantee in Guarantee if guarantee is not Guarantee.NONE]
+    if text not in known:
+        names = " or ".join(known)
+        raise InputError(f"--guarantee {text!r} is unknown: write {names}, or leave the SLA out with --no-sla")
+    return Guarantee(text.replace("-", "_"))
 
 
 def eviction_policy(text: str) -> EvictionPolicy:
@@ -185,10 +161,6 @@ def eviction_policy(text: str) -> EvictionPolicy:
         return EvictionPolicy(text.replace("-", "_"))
     except ValueError:
         raise InputError(f"--eviction {text!r} is unknown: write yjf or yjf-global") from None
-
-
-def _scenario(nodes: str, on_demand: Path, spot: Path, spot_delay: str, policy: Policy) -> Scenario:
-    return Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
+from itertools import groupby
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
@@ -31,3 +33,8 @@ def parse_nodes(text: str) -> tuple[Resources, ...]:
     if not found or not int(found[1]) or not int(found[2]):
         raise InputError(f"{text!r} is not a platform: write 31x32 for 31 nodes with 32 cores each")
     return (Resources(int(found[2])),) * int(found[1])
+
+
+def platform_text(nodes: Sequence[Resources]) -> str:
+    """The platform as `parse_nodes` reads it; sizes that follow each other are joined by a plus."""
+    return "+".join(f"{len(list(equal))}x{cores}" for cores, equal in groupby(node.cores for node in nodes))

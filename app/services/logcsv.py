@@ -80,6 +80,8 @@ class LogRow(NamedTuple):
     quoted_lifetime_us: int | None
     eviction_policy: str | None
     guarantee: str | None
+    flavor: str | None = None
+    estimated_probability: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -243,6 +245,8 @@ def _row(cells: Cells, place: str) -> LogRow:
             quoted_lifetime_us=_parse(parse_seconds, cells["quoted_lifetime_s"]),
             eviction_policy=cells.get("eviction_policy") or None,
             guarantee=cells.get("guarantee") or None,
+            flavor=cells.get("flavor") or None,
+            estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error

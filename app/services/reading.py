@@ -18,8 +18,10 @@ from app.domain.events import (
     Recorded,
     StartDecision,
 )
+from app.domain.times import from_datetime
 from app.domain.values import Market
 from app.forecast.table import QuantileTable
+from app.services.reliability import Stretch, read_reliability
 from app.services.tables import decode_table
 from app.store.clouds import Clouds
 from app.store.database import Database
@@ -150,6 +152,11 @@ class Reading:
                 return Page(found, None)
             after_seq = starts[-1].seq
         return Page(found, _decision(starts[-1]).instance_id)
+
+    async def reliability(self, cloud: str, after_seq: int | None, now_us: int | None) -> Stretch:
+        """How the promises given in a stretch of the log were kept by `now_us`, or by now; see `read_reliability`."""
+        at_us = from_datetime(self._now()) if now_us is None else now_us
+        return await read_reliability(self._log, await self._id(cloud), after_seq, at_us)
 
     async def tables(self, cloud: str, marker: int | None, limit: int) -> Page[TableSummary]:
         """Published tables, newest first, after the epoch `marker`; without their curves."""

@@ -50,7 +50,7 @@ class Tally:
             self.on_demand_requested += 1
             self.on_demand_admitted += accepted
             for victim in victims:
-                self._evicted(victim)
+                self.evicted(victim)
             return
         core_us = self.demands[request.flavor].cores * (request.lifetime_us or 0)
         self.spot_requested += 1
@@ -67,7 +67,22 @@ class Tally:
         """Spot instances that reached their own stop, given that all stops were driven."""
         return self.spot_admitted - self.spot_evicted
 
-    def _evicted(self, victim: str) -> None:
+    def report(self) -> dict[str, Any]:
+        """The counts as JSON values."""
+        return {
+            "on_demand": {"requested": self.on_demand_requested, "admitted": self.on_demand_admitted},
+            "spot": {
+                "requested": self.spot_requested,
+                "admitted": self.spot_admitted,
+                "evicted": self.spot_evicted,
+                "completed": self.spot_completed,
+                "requested_core_s": _number(self.requested_core_us),
+                "completed_core_s": _number(self.completed_core_us),
+            },
+        }
+
+    def evicted(self, victim: str) -> None:
+        """Count the eviction of an admitted spot instance."""
         self.spot_evicted += 1
         self.completed_core_us -= self._running.pop(victim)
 
@@ -87,18 +102,9 @@ class Outcome:
 
     def report(self) -> dict[str, Any]:
         """The outcome as one JSON object."""
-        tally = self.tally
         return {
-            "on_demand": {"requested": tally.on_demand_requested, "admitted": tally.on_demand_admitted},
-            "spot": {
-                "requested": tally.spot_requested,
-                "admitted": tally.spot_admitted,
-                "evicted": tally.spot_evicted,
-                "completed": tally.spot_completed,
-                "requested_core_s": _number(tally.requested_core_us),
-                "completed_core_s": _number(tally.completed_core_us),
-            },
-            "epochs": len(tally.epochs),
+            **self.tally.report(),
+            "epochs": len(self.tally.epochs),
             "forecast_s": None if self.forecast_s is None else round(self.forecast_s, 3),
             "wall_s": round(self.wall_s, 3),
             "settings": settings(self.scenario),

@@ -36,6 +36,10 @@ _STARTED_PAGE = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
 AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMIT %(limit)s
 """
+_ADMITTED_SPOT = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
+AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
+"""
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
 
 
@@ -90,6 +94,11 @@ class EventLog:
         """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
         return _recorded(await self._database.execute_directly(_STARTED_PAGE, parameters))
+
+    async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
+        """The spot starts that were accepted by the events after one seq, up to another."""
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
+        return _recorded(await self._database.execute_directly(_ADMITTED_SPOT, parameters))
 
     async def last_seq(self, cloud_id: int) -> int:
         """The newest event's seq; 0 for an empty log."""

@@ -167,6 +167,7 @@ ABSURD = [
     Bad(INVALID, "GET", f"{CLOUD}/nodes?marker="),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
     Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/reliability?after_seq=x"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=2"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=nan"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=-1"),

@@ -34,9 +34,10 @@ MAY_IMPORT = {
     "services": BELOW_SERVICES,
     "wiring": BELOW_SERVICES | {"services", "settings"},
     "api": BELOW_SERVICES - {"store", "client"} | {"services"},
+    "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "domain"},
     "main": {"api", "wiring", "settings", "engine"},
-    "commands": {"main", "worker", "wiring", "settings", "services", "store", "client", "engine", "domain"},
+    "commands": {"main", "worker", "report", "wiring", "settings", "services", "store", "client", "engine", "domain"},
     "cli": {"commands", "client", "services"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
@@ -64,6 +65,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"store"},
+    "matplotlib": {"report"},
 }
 """Libraries that only these rooms name."""
 

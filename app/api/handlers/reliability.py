@@ -1,0 +1,28 @@
+"""How a cloud kept its promises."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.operations import read_query
+from app.api.respond import respond
+from app.api.services import reading, scheduler
+from app.api.wire.paging import next_link
+from app.api.wire.reliability import ReliabilityQuery, reliability_answer
+from app.domain.values import Clock
+
+
+async def read_reliability(request: Request) -> Response:
+    """Promised eviction probabilities against what happened: by promise, by the tables' estimates, and by epoch.
+
+    Counted are the spot instances started in a stretch of the log. An instance that is evicted after its declared
+    lifetime kept its promise; one that still runs within it is not counted as either.
+    """
+    query = read_query(request, ReliabilityQuery)
+    name = request.path_params["cloud"]
+    cloud = await scheduler(request).state(name)
+    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else None
+    stretch = await reading(request).reliability(name, query.after_seq, now_us)
+    more = stretch.last_seq if stretch.last_seq < cloud.seq else None
+    return respond(reliability_answer(stretch, next_link(request, more, "after_seq")))

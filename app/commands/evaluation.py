@@ -1,0 +1,178 @@
+"""`evaluate`: recorded workloads under one policy or a matrix of them, in this process and its like."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from app.commands import options
+from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
+from app.commands.tables import MATRIX_LEGEND, matrix_table, reliability_tables
+from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
+from app.domain.values import Policy
+from app.services.inputs import InputError, parse_duration, parse_nodes
+from app.services.tally import Scenario
+from app.services.workload import Workload, load_workload
+
+if TYPE_CHECKING:
+    from app.services.matrix import Evaluated, Evaluation
+
+T = TypeVar("T")
+
+_WORKLOAD = "--on-demand DS5-trace.txt --spot DS6-trace.txt"
+_EXAMPLES = f"""Examples: tenure evaluate --nodes 31x32 {_WORKLOAD} --sla 0.01 --log log.csv;
+tenure evaluate --nodes 31x32,16x32 {_WORKLOAD} --sla none,0.1,0.01 --report report.html"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EXAMPLES)(evaluate)
+
+
+def evaluate(
+    *,
+    nodes: options.Platforms,
+    on_demand: options.OnDemand,
+    spot: options.Spot,
+    spot_delay: options.SpotDelay = "24h",
+    sla: options.Slas = None,
+    no_sla: options.NoSla = False,
+    guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
+    eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
+    every: options.Every = "6h",
+    samples: options.Samples = 10_000,
+    horizon: options.Horizon = "30d",
+    history: options.History = "all",
+    seed: options.Seed = 0,
+    log: options.Log = None,
+    report: options.Report = None,
+    reliability: options.Reliability = False,
+    by_epoch: options.ByEpoch = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run a whole recorded workload, and print the seeds' metrics.
+
+    Several platforms, SLAs, guarantees and eviction policies, with commas between or each option given again, are run
+    in every combination, one in a process, over all cores.
+    """
+    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed)
+    slas = _slas(sla, no_sla=no_sla)
+    if report is not None:
+        slas = list(dict.fromkeys([None, *slas]))  # the baseline beside what was asked for: the seeds' Figure 1
+    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
+    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
+    found = _run(_planned(scenarios, log, watched=reliability or by_epoch or report is not None), report)
+    if report is not None:
+        _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
+    _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+
+
+def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
+    """The values of a repeatable option whose values may hold several with commas between; each once."""
+    values = [parse(part.strip()) for text in texts or () for part in text.split(",")]
+    return list(dict.fromkeys(values))
+
+
+def parse_sla(text: str) -> float | None:
+    """An eviction probability, or None for the baseline."""
+    if text == "none":
+        return None
+    try:
+        return check_sla(float(text))
+    except ValueError:
+        raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
+
+
+def _slas(texts: list[str] | None, *, no_sla: bool) -> list[float | None]:
+    if no_sla and texts:
+        raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
+    return [None] if no_sla else each(texts or ["0.01"], parse_sla)
+
+
+def _scenarios(
+    workload: Workload,
+    policy: Policy,
+    nodes: list[str],
+    eviction: list[str],
+    guarantee: list[str],
+    slas: list[float | None],
+) -> list[Scenario]:
+    from app.services.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
+
+    platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
+    return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
+
+
+def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluated]:
+    from app.services.matrix import run_matrix  # noqa: PLC0415 - as above
+
+    _check_writable(report)
+    with progress_bar("evaluating") as progress:
+        return run_matrix(evaluations, progress=progress)
+
+
+def _planned(scenarios: Sequence[Scenario], log: Path | None, *, watched: bool) -> list[Evaluation]:
+    from app.services.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
+
+    if log is None or len(scenarios) == 1:
+        _check_writable(log)
+        return [Evaluation(scenario, log, watched) for scenario in scenarios]
+    try:
+        log.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{log}: several runs write their logs into a folder: {error.strerror}") from error
+    return [Evaluation(scenario, log / f"{name_of(scenario)}.csv", watched) for scenario in scenarios]
+
+
+def _check_writable(path: Path | None) -> None:
+    """InputError now, and not after minutes of work, where the file cannot be written."""
+    if path is None:
+        return
+    try:
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
+    from app.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
+
+    command = shlex.join(["tenure", *sys.argv[1:]])
+    files = {market: file.name for market, file in traces.items()}
+    path.write_text(render_page(found, Origin(command, files, spot_delay)), encoding="utf-8")
+    STDERR.print(f"report: {path}", highlight=False)
+
+
+def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_json: bool) -> None:
+    reports = [_report(one, reliability=reliability) for one in found]
+    if as_json:
+        print_json(reports[0] if len(reports) == 1 else reports)
+        return
+    if len(found) == 1:
+        print_outcome(found[0].outcome, as_json=False)
+    else:
+        STDOUT.print(matrix_table([one.outcome for one in found]))
+        STDOUT.print(MATRIX_LEGEND)
+    for one, report in zip(found, reports, strict=True) if reliability else ():
+        for table in reliability_tables(report["reliability"], _title(one), by_epoch=by_epoch):
+            STDOUT.print(table)
+
+
+def _title(one: Evaluated) -> str:
+    from app.services.matrix import name_of  # noqa: PLC0415 - as above
+
+    return name_of(one.outcome.scenario)
+
+
+def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
+    from app.services.findings import reliability_report  # noqa: PLC0415 - as above
+
+    report = one.outcome.report()
+    if reliability and one.findings is not None:
+        report["reliability"] = reliability_report(one.findings.reliability)
+    return report

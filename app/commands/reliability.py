@@ -1,0 +1,39 @@
+"""`reliability`: how a running cloud kept its promises."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.client.api import TenureClient
+from app.commands import options
+from app.commands.output import STDOUT, print_json
+from app.commands.tables import reliability_tables
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: tenure reliability --url {options.LOCAL} --cloud north --by-epoch")(reliability)
+
+
+def reliability(
+    *,
+    url: options.Url,
+    token: options.Token = None,
+    cloud: options.Cloud,
+    after_seq: Annotated[
+        int | None, typer.Option(min=0, help="Look at the log after this event; by default at its newest stretch.")
+    ] = None,
+    by_epoch: options.ByEpoch = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare the eviction probabilities that a running cloud promised with what happened."""
+    with TenureClient(url, token) as client:
+        answer = client.reliability(cloud, after_seq)
+    if as_json:
+        print_json(answer)
+        return
+    for table in reliability_tables(answer, cloud, by_epoch=by_epoch):
+        STDOUT.print(table)
+    STDOUT.print(f"events {answer['first_seq']} to {answer['last_seq']}, as of {answer['as_of']}", highlight=False)

@@ -1,0 +1,100 @@
+"""Tables of several evaluations, and of promises against what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from app.domain.values import Guarantee
+from app.services.inputs import platform_text
+from app.services.tally import Outcome
+
+Json = Mapping[str, Any]
+
+
+def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    """A table whose last columns hold numbers, to the right."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def matrix_table(outcomes: Sequence[Outcome]) -> Table:
+    """A row for each evaluation: what was varied; admitted / requested of on-demand and of spot, evicted / admitted,
+    completed / requested core-hours, evicted of what the SLA allows, and how long it took.
+    """
+    victims = {str(outcome.scenario.policy.eviction_policy).replace("_", "-") for outcome in outcomes}
+    names = ("nodes", *(["victims"] if len(victims) > 1 else []), "guarantee", "SLA")
+    table = numbers_table(names, ("on-demand", "spot", "evicted", "core-h", "budget", "s"))
+    for outcome in outcomes:
+        varied = _varied(outcome)
+        table.add_row(*(varied[name] for name in names), *_ratios(outcome), f"{outcome.wall_s:.0f}")
+    return table
+
+
+MATRIX_LEGEND = (
+    "on-demand and spot: admitted / requested; evicted: / admitted; core-h: core-hours of spot completed / requested;\n"
+    "budget: evicted / (SLA x admitted)"
+)
+
+
+def _varied(outcome: Outcome) -> dict[str, str]:
+    policy = outcome.scenario.policy
+    kept = policy.guarantee is not Guarantee.NONE
+    return {
+        "nodes": platform_text(outcome.scenario.nodes),
+        "victims": policy.eviction_policy.replace("_", "-"),
+        "guarantee": policy.guarantee.replace("_", "-"),
+        "SLA": f"{policy.eviction_probability:g}" if kept else "-",
+    }
+
+
+def _ratios(outcome: Outcome) -> Iterator[str]:
+    tally, policy = outcome.tally, outcome.scenario.policy
+    yield ratio(tally.on_demand_admitted, tally.on_demand_requested)
+    yield ratio(tally.spot_admitted, tally.spot_requested)
+    evicted = ratio(tally.spot_evicted, tally.spot_admitted)
+    budget = policy.eviction_probability * tally.spot_admitted if policy.guarantee is not Guarantee.NONE else 0
+    missed = budget and tally.spot_evicted > budget
+    yield f"[bold red]{evicted}[/]" if missed else evicted
+    yield ratio(tally.completed_core_us, tally.requested_core_us)
+    yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
+
+
+def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[Table]:
+    """By class, by estimate, and on demand by epoch and class; `report` is the JSON that the service answers with."""
+    classes = [(_share(line["promised"]), line) for line in report["classes"]]
+    yield _calibrations(f"{title}: by promise", "class", classes)
+    estimates = [(f"{line['estimate_from']:g} to {line['estimate_to']:g}", line) for line in report["estimates"]]
+    yield _calibrations(f"{title}: by the table's estimate", "estimate", estimates)
+    if by_epoch:
+        epochs = [(f"{line['epoch'] or '-'}", line) for line in report["epochs"]]
+        yield _calibrations(f"{title}: by epoch", "epoch", epochs)
+
+
+def _calibrations(title: str, first: str, lines: Iterable[tuple[str, Json]]) -> Table:
+    numbers = ("admitted", "running", "evicted", "promised", "happened", "between")
+    table = numbers_table((first,), numbers, title)
+    for name, line in lines:
+        between = f"{line['low']:.4f}-{line['high']:.4f}"
+        counts = (str(line[count]) for count in ("admitted", "running", "evicted"))
+        exceeded = line["promised"] is not None and line["low"] > line["promised"]
+        table.add_row(
+            name, *counts, _share(line["promised"]), _share(line["happened"]), between, style="red" if exceeded else ""
+        )
+    return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def ratio(count: float, of: float) -> str:
+    """A ratio with four digits, a dash of nothing."""
+    return f"{count / of:.4f}" if of else "-"

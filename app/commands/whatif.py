@@ -1,0 +1,226 @@
+"""`whatif`: a cloud's own log, decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from app.client.api import TenureClient
+from app.commands import options
+from app.commands.evaluation import each
+from app.commands.output import STDOUT, print_json, progress_bar
+from app.commands.tables import numbers_table, ratio
+from app.commands.workloads import check_sla, eviction_policy, guarantee_named
+from app.domain.events import Recorded
+from app.domain.values import Guarantee, Policy
+from app.services.inputs import InputError, parse_duration, parse_nodes, platform_text
+
+if TYPE_CHECKING:
+    from app.services.whatif import Account, Changes
+
+T = TypeVar("T")
+
+_EXAMPLE = (
+    f"Example: tenure whatif --url {options.LOCAL} --cloud north --sla 0.01,0.05 --nodes 12x32 --flavor small=large"
+)
+_NONE = "none"
+
+Cloud = Annotated[str | None, typer.Option(help="Name of the cloud.")]
+Log = Annotated[
+    Path | None, typer.Option(metavar="FILE.csv", help="In place of a running cloud, a log that was written as CSV.")
+]
+Nodes = Annotated[list[str] | None, typer.Option(metavar="NxC,...", help="The platform, from the beginning on.")]
+Sla = Annotated[list[str] | None, typer.Option(metavar="P,...", help="The cloud's eviction probability; none: no SLA.")]
+Guarantees = Annotated[list[str] | None, typer.Option("--guarantee", metavar="per-instance,...")]
+Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", help="How victims are chosen.")]
+Flavor = Annotated[
+    list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
+]
+Duration = Annotated[str | None, typer.Option(metavar="TIME", show_default="as recorded")]
+Count = Annotated[int | None, typer.Option(min=0, show_default="as recorded")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EXAMPLE)(whatif)
+
+
+def whatif(
+    *,
+    url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="Where the service is.")] = None,
+    token: options.Token = None,
+    cloud: Cloud = None,
+    log: Log = None,
+    nodes: Nodes = None,
+    sla: Sla = None,
+    guarantee: Guarantees = None,
+    eviction: Eviction = None,
+    flavor: Flavor = None,
+    warm_up: Duration = None,
+    every: Duration = None,
+    horizon: Duration = None,
+    samples: Count = None,
+    seed: Count = None,
+    as_json: options.Json = False,
+) -> None:
+    """Decide a cloud's own log again, and compare: what if the SLA, the platform or the flavors had been others?
+
+    Everything that was asked for is asked for again, also what was rejected. Instances end at their recorded stop, and
+    at their declared lifetime where they were evicted or rejected. What is not given stays as it was recorded. Several
+    values, with commas between, are tried in every combination. A log that an evaluation wrote needs --nodes.
+    """
+    from app.services.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
+
+    settings = _settings(warm_up, every, horizon, samples, seed)
+    recorded = _recorded(url, token, cloud, log)
+    questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
+    with progress_bar("deciding again") as progress:
+        answers = ask(questions, progress=progress)
+    asked = [_told(question.changes) for question in questions]
+    _print(count_log(recorded), asked, answers, as_json=as_json)
+
+
+def _settings(
+    warm_up: str | None, every: str | None, horizon: str | None, samples: int | None, seed: int | None
+) -> dict[str, int]:
+    """The fields of the policy that are given."""
+    durations = {"warm_up_us": warm_up, "recompute_every_us": every, "horizon_us": horizon}
+    given = {name: parse_duration(text) for name, text in durations.items() if text is not None}
+    for name in ("recompute_every_us", "horizon_us"):
+        if given.get(name) == 0:
+            raise InputError("--every and --horizon must be above 0")
+    if samples == 0:
+        raise InputError("--samples must be above 0")
+    return given | {name: number for name, number in (("sample_count", samples), ("seed", seed)) if number is not None}
+
+
+def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
+    """The log, of the running cloud or of the file. InputError where it is neither or empty."""
+    if log is not None:
+        from app.services.logcsv import read_log  # noqa: PLC0415 - only where it is asked for
+        from app.services.logevents import events_of  # noqa: PLC0415 - as above
+
+        rows = list(read_log(log))
+        if not rows:
+            raise InputError(f"{log}: the log is empty")
+        return events_of(rows, Policy())
+    if url is None or cloud is None:
+        raise InputError("give a running cloud with --url and --cloud, or a log with --log")
+    found = []
+    with TenureClient(url, token) as client, progress_bar("reading the log") as progress:
+        last_seq = client.last_seq(cloud)
+        for item in client.events(cloud):
+            found.append(item)
+            progress(item.seq, last_seq)
+    return found
+
+
+def _changes(
+    nodes: list[str] | None,
+    sla: list[str] | None,
+    guarantee: list[str] | None,
+    eviction: list[str] | None,
+    flavor: list[str] | None,
+    settings: dict[str, int],
+) -> list[Changes]:
+    """Every combination of what is given; one without any change where nothing is."""
+    from app.services.whatif import Changes  # noqa: PLC0415 - compiled code is slow to load
+
+    flavors = dict(each(flavor, _renaming))
+    platforms, evictions = _or_as_it_was(each(nodes, parse_nodes)), _or_as_it_was(each(eviction, eviction_policy))
+    promises = _promises(each(guarantee, guarantee_named), each(sla, _sla))
+    return [
+        Changes(platform, probability, promise, victims, flavors, settings)
+        for platform, victims, (promise, probability) in product(platforms, evictions, promises)
+    ]
+
+
+def _promises(guarantees: list[Guarantee], slas: list[float | str]) -> list[tuple[Guarantee | None, float | None]]:
+    """The baseline, where it is asked for, once."""
+    own = _or_as_it_was([sla for sla in slas if isinstance(sla, float)])
+    baseline: list[tuple[Guarantee | None, float | None]] = [(Guarantee.NONE, None)] if _NONE in slas else []
+    if baseline and own == [None] and not guarantees:
+        return baseline
+    return [*baseline, *product(_or_as_it_was(guarantees), own)]
+
+
+def _or_as_it_was(values: Sequence[T]) -> list[T | None]:
+    return [*values] or [None]
+
+
+def _sla(text: str) -> float | str:
+    if text == _NONE:
+        return text
+    try:
+        return check_sla(float(text))
+    except ValueError:
+        raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    old, found, new = text.partition("=")
+    if not (old and found and new):
+        raise InputError(f"--flavor {text!r} is not OLD=NEW")
+    return old, new
+
+
+def _told(changes: Changes) -> dict[str, Any]:
+    """What was different, as JSON values."""
+    told: dict[str, Any] = {
+        "nodes": platform_text(changes.nodes) if changes.nodes else None,
+        "eviction_probability": changes.sla,
+        "guarantee": changes.guarantee,
+        "eviction_policy": changes.eviction,
+        "flavors": dict(changes.flavors) or None,
+        **changes.settings,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _print(was: Account, asked: Sequence[dict[str, Any]], answers: Sequence[Account], *, as_json: bool) -> None:
+    if as_json:
+        found = [{"changes": told, **account.report()} for told, account in zip(asked, answers, strict=True)]
+        print_json({"was": was.report(), "whatif": found})
+        return
+    numbers = ("on-demand", "spot", "admitted", "evicted", "in time", "core-h")
+    table = numbers_table(("what if",), numbers)
+    table.add_row("as it was", *_row(was), end_section=True)
+    for told, account in zip(asked, answers, strict=True):
+        table.add_row(_words(told), *_row(account))
+    STDOUT.print(table)
+    STDOUT.print(
+        "on-demand and spot: admitted / requested; evicted and, of them, in time (within the declared lifetime): "
+        "/ admitted;\ncore-h: core-hours of spot not evicted / requested, by declared lifetimes"
+    )
+
+
+def _row(account: Account) -> list[str]:
+    tally = account.tally
+    return [
+        ratio(tally.on_demand_admitted, tally.on_demand_requested),
+        ratio(tally.spot_admitted, tally.spot_requested),
+        f"{tally.spot_admitted}",
+        ratio(tally.spot_evicted, tally.spot_admitted),
+        ratio(account.evicted_in_time, tally.spot_admitted),
+        ratio(tally.completed_core_us, tally.requested_core_us),
+    ]
+
+
+def _words(told: dict[str, Any]) -> str:
+    """The changes in one line."""
+    words = []
+    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "flavors"):
+        value = told.get(name)
+        if value is None:
+            continue
+        if name == "flavors":
+            words += [f"{old}={new}" for old, new in value.items()]
+        elif name == "eviction_probability":
+            words.append(f"SLA {value:g}")
+        else:
+            words.append("no SLA" if value == Guarantee.NONE else f"{value}".replace("_", "-"))
+    return ", ".join(words) or "the same again"

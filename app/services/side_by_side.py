@@ -1,0 +1,86 @@
+"""Doing several long tasks over all cores: one task a process at a time, with one account of how far they are.
+
+A task that is alone runs in this process with threads on all cores; several share the cores among their processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import RawArray
+from typing import Any, Protocol, TypeVar
+
+Progress = Callable[[int, int], None]
+"""Told how many steps of how many are done, over all tasks."""
+
+
+class Task(Protocol):
+    """Goes to another process and comes back as its result, so both can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """How many steps it has."""
+
+
+T = TypeVar("T", bound=Task)
+R = TypeVar("R")
+Work = Callable[[T, Executor, Progress], R]
+"""Does a task with an executor of threads, telling its own steps; a function at the top of a module."""
+
+_POLL_S = 0.2
+_shared: dict[str, Any] = {}
+
+
+def run_side_by_side(
+    work: Work[T, R], tasks: Sequence[T], *, progress: Progress | None = None, cores: int | None = None
+) -> list[R]:
+    """The results of all tasks, in their order; the first error is raised when it happens."""
+    told = progress or _tell_nobody
+    cores = cores or os.cpu_count() or 1
+    if len(tasks) == 1:
+        return [_run(work, tasks[0], cores, told)]
+    workers = max(1, min(cores, len(tasks)))
+    context, done = get_context("spawn"), RawArray("q", max(1, len(tasks)))
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(done,)) as pool:
+        numbered = enumerate(tasks)
+        futures = [pool.submit(_run_shared, work, task, cores // workers, number) for number, task in numbered]
+        try:
+            _watch(futures, lambda: told(sum(done), sum(task.size for task in tasks)))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return [future.result() for future in futures]
+
+
+def _watch(futures: list[Future[R]], tell: Callable[[], None]) -> None:
+    """Until all are done or one has failed, which is then raised."""
+    left: set[Future[R]] = set(futures)
+    while left:
+        finished, left = wait(left, _POLL_S, FIRST_EXCEPTION)
+        for future in finished:
+            future.result()
+        tell()
+
+
+def _run(work: Work[T, R], task: T, threads: int, progress: Progress) -> R:
+    with ThreadPoolExecutor(threads) as executor:
+        return work(task, executor, progress)
+
+
+def _share(done: Any) -> None:  # noqa: ANN401 - ctypes arrays have no public type
+    """In a new process: where it tells how far its tasks are."""
+    _shared["done"] = done
+
+
+def _run_shared(work: Work[T, R], task: T, threads: int, number: int) -> R:
+    return _run(work, task, threads, partial(_tell_shared, number))
+
+
+def _tell_shared(number: int, done: int, _total: int) -> None:
+    _shared["done"][number] = done
+
+
+def _tell_nobody(_done: int, _total: int) -> None:
+    """For callers without a display."""

@@ -1,0 +1,128 @@
+"""Comparing on the command line: matrices and their reports, reliability and what-if of a running cloud."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import TOKEN, Process, tenure, tenure_json
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("comparisons")
+
+
+@pytest.fixture(scope="module")
+def service(directory: Path) -> Iterator[Process]:
+    process = Process("run", directory)
+    process.start()
+    yield process
+    assert process.interrupt() == 0
+
+
+@pytest.fixture(scope="module")
+def traces(directory: Path) -> list[str]:
+    """Two crowded days, as options."""
+    for seed, market in enumerate(("on-demand", "spot")):
+        file = str(directory / f"{market}.csv")
+        made = tenure("trace", "synth", "--days", "2", "--mean-utilisation", "8", "--seed", str(seed), "--out", file)
+        assert made.returncode == 0, made.stderr
+    found = ["--on-demand", str(directory / "on-demand.csv"), "--spot", str(directory / "spot.csv")]
+    return [*found, "--spot-delay", "12h", "--samples", "300", "--every", "3h"]
+
+
+def without_times(report: Any) -> Any:
+    return {name: value for name, value in report.items() if name not in ("forecast_s", "wall_s", "reliability")}
+
+
+def test_a_matrix_is_a_list_of_what_each_is_alone(traces: list[str], directory: Path) -> None:
+    logs, report = directory / "logs", directory / "report.html"
+    options = ["--nodes", "3x4,2x4", "--sla", "0.1", "--sla", "none", "--log", str(logs), "--report", str(report)]
+    together = tenure_json("evaluate", *traces, *options)
+    assert isinstance(together, list)
+    settings = [(len(one["settings"]["nodes"]), one["settings"]["guarantee"]) for one in together]
+    assert settings == [(3, "none"), (3, "per_instance"), (2, "none"), (2, "per_instance")]
+    log = directory / "alone.csv"
+    alone = tenure_json("evaluate", *traces, "--nodes", "2x4", "--sla", "0.1", "--log", str(log))
+    assert without_times(alone) == without_times(together[3])
+    assert (logs / "2x4-yjf-per-instance-0.1.csv").read_bytes() == log.read_bytes()
+    assert len(list(logs.iterdir())) == 4
+    page = report.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "tenure evaluate" in page
+
+
+def test_the_table_of_a_matrix_is_complete_where_it_is_piped(traces: list[str]) -> None:
+    done = tenure("evaluate", *traces, "--nodes", "3x4", "--eviction", "yjf,yjf-global", "--no-sla", "--reliability")
+    assert done.returncode == 0, done.stderr
+    assert "yjf-global" in done.stdout
+    assert "…" not in done.stdout
+    assert "3x4-yjf-global-no-sla: by promise" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--nodes", "3x4", "--sla", "0.1,x"], "'x'"),
+        (["--nodes", "3x4", "--sla", "1.5"], "between 0 and 1"),
+        (["--nodes", "3x4,0x4"], "0x4"),
+        (["--nodes", "3x4,2x4", "--log", "/proc/none/logs"], "folder"),
+        (["--nodes", "3x4", "--report", "/proc/none/r.html"], "/proc/none/r.html"),
+        (["--nodes", "3x4", "--guarantee", "per-cloud"], "per-cloud"),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_told_before_any_work(traces: list[str], options: list[str], told: str) -> None:
+    done = tenure("evaluate", *traces, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+@pytest.fixture(scope="module")
+def cloud(service: Process, traces: list[str]) -> list[str]:
+    """A cloud that the workload was driven through, as options."""
+    options = ["--url", service.url, "--token", TOKEN, "--cloud", "compared"]
+    driven = tenure("drive", *options, *traces, "--nodes", "3x4", "--sla", "0.1")
+    assert driven.returncode == 0, driven.stderr
+    return options
+
+
+def test_reliability_of_a_cloud_is_that_of_the_evaluation(cloud: list[str], traces: list[str]) -> None:
+    live = tenure_json("reliability", *cloud)
+    evaluated = tenure_json("evaluate", *traces, "--nodes", "3x4", "--sla", "0.1", "--reliability")["reliability"]
+    assert {name: live[name] for name in evaluated} == evaluated
+    assert live["classes"][0]["promised"] == 0.1
+    table = tenure("reliability", *cloud, "--by-epoch")
+    assert table.returncode == 0, table.stderr
+    assert "compared: by epoch" in table.stdout
+
+
+def test_what_if_of_a_cloud(cloud: list[str], traces: list[str], directory: Path) -> None:
+    """No change is no change; another platform gives what the evaluation of that platform does, and so does a CSV."""
+    found = tenure_json("whatif", *cloud, "--nodes", "3x4,2x4", "--sla", "0.1,none")
+    accounts = {json.dumps(one["changes"]): one for one in found["whatif"]}
+    same = accounts['{"nodes": "3x4", "eviction_probability": 0.1}']
+    assert {**same, "changes": None} == {**found["was"], "changes": None}
+    smaller = tenure_json("evaluate", *traces, "--nodes", "2x4", "--sla", "none,0.1")
+    for one, told in zip(smaller, ('"guarantee": "none"', '"eviction_probability": 0.1'), strict=True):
+        account = accounts[f'{{"nodes": "2x4", {told}}}']
+        assert {name: account[name] for name in ("on_demand", "spot")} == {
+            name: one[name] for name in ("on_demand", "spot")
+        }
+    log = str(directory / "compared.csv")
+    assert tenure("log", "export", *cloud, "--out", log).returncode == 0
+    again = tenure_json("whatif", "--log", log, "--sla", "0.1", "--every", "3h", "--samples", "300")
+    assert again["was"] == found["was"]
+    assert {**again["whatif"][0], "changes": None} == {**found["was"], "changes": None}
+
+
+def test_what_if_without_a_log(service: Process) -> None:
+    done = tenure("whatif", "--url", service.url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--cloud" in done.stderr
+    done = tenure("whatif", "--url", service.url, "--token", TOKEN, "--cloud", "none")
+    assert done.returncode == 1

@@ -1,0 +1,101 @@
+"""How a running cloud kept its promises: over HTTP, and stretch by stretch from the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from app.domain.events import CloudCreated, InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
+from app.domain.values import Basis, EvictionReason, Market, Policy
+from app.services.reliability import read_reliability
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.log import EventLog
+
+
+def post(client: httpx2.Client, path: str, body: dict[str, Any]) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def test_the_promises_of_a_cloud(client: httpx2.Client) -> None:
+    path = "/v1/clouds/kept"
+    post(client, "/v1/clouds", {"name": "kept", "policy": {"guarantee": "none", "clock": "external"}})
+    post(client, f"{path}/nodes", {"name": "n", "cores": 3})
+    post(client, f"{path}/flavors", {"name": "c1", "cores": 1})
+    post(client, f"{path}/flavors", {"name": "c3", "cores": 3})
+    at = "1970-01-01T00:00:00Z"
+    for name, lifetime_s in (("short", 60), ("long", 7200), ("stopped", 7200)):
+        post(client, f"{path}/instances", {
+            "id": name, "market": "spot", "flavor": "c1", "lifetime_s": lifetime_s, "at": at,
+        })  # fmt: skip
+    assert client.delete(f"{path}/instances/stopped", params={"at": "1970-01-01T00:30:00Z"}).status_code == 204
+    before = client.get(f"{path}/reliability").json()
+    assert (before["as_of"], before["links"]) == ("1970-01-01T00:30:00Z", [])
+    (line,) = before["classes"]
+    assert (line["promised"], line["admitted"], line["running"], line["evicted"]) == (None, 3, 1, 0)
+    post(client, f"{path}/instances", {
+        "id": "d", "market": "on_demand", "flavor": "c3", "at": "1970-01-01T01:00:00Z",
+    })  # fmt: skip
+    answer = client.get(f"{path}/reliability").json()
+    (line,) = answer["classes"]
+    assert (line["admitted"], line["running"], line["evicted"], line["happened"]) == (3, 0, 1, pytest.approx(1 / 3))
+    assert line["low"] < 1 / 3 < line["high"]
+    assert answer["estimates"] == []
+    assert [(line["epoch"], line["admitted"]) for line in answer["epochs"]] == [(None, 3)]
+    assert (answer["first_seq"], answer["last_seq"]) == (1, client.get(path).json()["seq"])
+
+
+def log_of(count: int) -> list[Recorded]:
+    """Spot instances of 10 us that follow each other; every third is evicted, the last one runs."""
+    events: list[Any] = [CloudCreated(0, Policy())]
+    for number in range(count):
+        basis = Basis(1, number // 5, 0.1, 20, 0.01 * (number % 5))
+        events.append(InstanceStarted(10 * number, f"s{number}", Market.SPOT, "f", "n", 10, None, basis))
+        if number % 3 == 2:
+            events.append(InstanceEvicted(10 * number + 5, f"s{number}", EvictionReason.ON_DEMAND_START, 1))
+        elif number < count - 1:
+            events.append(InstanceStopped(10 * number + 10, f"s{number}"))
+    return [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+
+
+@pytest.mark.anyio
+async def test_a_stretch_bounds_what_is_read(database: Database) -> None:
+    log, recorded = EventLog(database), log_of(40)
+    cloud_id = await Clouds(database).create("stretches", recorded[0])
+    await log.append(cloud_id, recorded[1:])
+    whole = await read_reliability(log, cloud_id, None, 395)
+    (line,) = whole.reliability.classes
+    assert (line.promised, line.admitted, line.running, line.evicted) == (0.1, 40, 1, 13)
+    assert (whole.first_seq, whole.last_seq) == (1, 80)
+    assert sum(found.admitted for found in whole.reliability.epochs) == 40
+    parts, after_seq = [], 0
+    while after_seq < 80:
+        part = await read_reliability(log, cloud_id, after_seq, 395, longest=7)
+        assert (part.first_seq, part.last_seq) == (after_seq + 1, min(80, after_seq + 7))
+        parts += part.reliability.classes
+        after_seq = part.last_seq
+    for name in ("admitted", "running", "evicted"):
+        assert sum(getattr(part, name) for part in parts) == getattr(line, name)
+    newest = await read_reliability(log, cloud_id, None, 395, longest=7)
+    assert (newest.first_seq, newest.last_seq) == (74, 80)
+    beyond = await read_reliability(log, cloud_id, 500, 395)
+    assert (beyond.first_seq, beyond.last_seq, beyond.reliability.classes) == (81, 80, ())
+
+
+@pytest.mark.anyio
+async def test_starts_of_the_other_market_and_rejections_are_not_read(database: Database) -> None:
+    log = EventLog(database)
+    cloud_id = await Clouds(database).create("markets", Recorded(1, CloudCreated(0, Policy())))
+    await log.append(
+        cloud_id,
+        [
+            Recorded(2, InstanceStarted(0, "d", Market.ON_DEMAND, "f", "n")),
+            Recorded(3, InstanceStarted(0, "s", Market.SPOT, "f", "n", 5)),
+        ],
+    )
+    assert [item.seq for item in await log.admitted_spot(cloud_id, 0, 9)] == [3]
+    assert await log.admitted_spot(cloud_id, 3, 9) == []

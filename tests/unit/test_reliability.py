@@ -1,0 +1,98 @@
+"""Promises against what happened: who counts, and how sure one may be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from app.admission.reliability import EDGES, End, Fate, fate_of, measure_reliability, wilson_interval
+from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.values import Basis, EvictionReason, Market
+
+START = InstanceStarted(
+    1000, "i", Market.SPOT, "c1", "n", 500, None, Basis(3, epoch=7, probability=0.05, estimated_probability=0.02)
+)
+
+
+def evicted(at_us: int) -> InstanceEvicted:
+    return InstanceEvicted(at_us, "i", EvictionReason.ON_DEMAND_START, 9)
+
+
+@pytest.mark.parametrize(
+    ("end", "now_us", "expected"),
+    [
+        (evicted(1500), 9000, End.EVICTED),
+        (evicted(1501), 9000, End.KEPT),
+        (InstanceStopped(1200, "i"), 9000, End.KEPT),
+        (InstanceStopped(1800, "i"), 9000, End.KEPT),
+        (None, 1499, End.OPEN),
+        (None, 1500, End.KEPT),
+    ],
+    ids=["in time", "while overrunning", "stopped", "stopped late", "still running", "overrunning"],
+)
+def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now_us: int, expected: End) -> None:
+    assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected)
+
+
+def test_without_an_sla_nothing_is_promised() -> None:
+    start = InstanceStarted(0, "i", Market.SPOT, "c1", "n", 5)
+    assert fate_of(start, evicted(2), 9) == Fate(None, None, None, End.EVICTED)
+    (line,) = measure_reliability([fate_of(start, evicted(2), 9)]).classes
+    assert (line.promised, line.happened, line.is_exceeded) == (None, 1.0, False)
+
+
+def test_classes_bins_and_epochs() -> None:
+    fates = [
+        *[Fate(1, 0.01, 0.004, End.KEPT)] * 3,
+        Fate(1, 0.01, 0.008, End.EVICTED),
+        Fate(2, 0.01, 0.0, End.OPEN),
+        *[Fate(2, 0.25, 0.2, End.EVICTED)] * 9,
+        Fate(2, 0.25, 1.0, End.KEPT),
+    ]
+    found = measure_reliability(fates, 0.9)
+    assert [(c.promised, c.admitted, c.running, c.settled, c.evicted, c.happened) for c in found.classes] == [
+        (0.01, 5, 1, 4, 1, 0.25),
+        (0.25, 10, 0, 10, 9, 0.9),
+    ]
+    assert [c.is_exceeded for c in found.classes] == [True, True]
+    assert [(c.epoch, c.promised, c.admitted) for c in found.epochs] == [(1, 0.01, 4), (2, 0.01, 1), (2, 0.25, 10)]
+    assert [(c.estimates, c.admitted, c.evicted) for c in found.estimates] == [
+        ((0.0, 0.001), 1, 0),
+        ((0.0025, 0.005), 3, 0),
+        ((0.005, 0.01), 1, 1),
+        ((0.1, 0.25), 9, 9),
+        ((0.5, 1.0), 1, 0),
+    ]
+    assert found.estimates[1].promised == pytest.approx(0.004)
+    assert found.estimates[0].happened is None
+    assert (found.estimates[0].low, found.estimates[0].high) == (0.0, 1.0)
+
+
+def test_nothing_was_admitted() -> None:
+    found = measure_reliability([])
+    assert (found.classes, found.estimates, found.epochs) == ((), (), ())
+
+
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.99]))
+def test_wilsons_interval_inverts_the_score_test(pair: tuple[int, int], confidence: float) -> None:
+    """Its ends are the probabilities at which the score test of the share seen just rejects."""
+    count, total = pair
+    z, share = norm.ppf(0.5 + confidence / 2), count / total
+
+    def score(p: float) -> float:
+        return (share - p) ** 2 - z * z * p * (1 - p) / total
+
+    low, high = wilson_interval(count, total, confidence)
+    assert 0 <= low <= share <= high <= 1
+    assert low == 0.0 if count == 0 else score(low) == pytest.approx(0, abs=1e-9)
+    assert high == 1.0 if count == total else score(high) == pytest.approx(0, abs=1e-9)
+    assert high - low > 0
+
+
+def test_bins_hold_every_probability() -> None:
+    for estimate in (*EDGES, 1.0, 0.3, 1e-9):
+        (line,) = measure_reliability([Fate(1, 0.01, estimate, End.KEPT)]).estimates
+        assert line.estimates is not None
+        assert line.estimates[0] <= estimate <= line.estimates[1]

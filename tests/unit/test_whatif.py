@@ -1,0 +1,264 @@
+"""A log decided again: the same where nothing is changed, and small worlds worked out by hand."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceStarted,
+    NodeAdded,
+    NodeDrained,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.requests import StartRequest
+from app.domain.times import SECOND_US
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.engine.cloud import Cloud
+from app.services.evaluate import evaluate
+from app.services.inputs import InputError, parse_nodes
+from app.services.logcsv import LogWriter, read_log
+from app.services.logevents import events_of
+from app.services.synthesis import synthesize
+from app.services.tally import Scenario
+from app.services.whatif import Account, Changes, Question, ask, count_log
+from app.services.workload import combine
+
+NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
+
+
+class Kept(list[Recorded]):
+    def write(self, recorded: Recorded) -> None:
+        self.append(recorded)
+
+
+def evaluated(**changes: Any) -> Kept:
+    """The log of two crowded days."""
+    on_demand, spot = (synthesize(days=2, mean_utilisation=8, cores=1, seed=seed) for seed in (1, 2))
+    policy = replace(Policy(eviction_probability=0.1, clock=Clock.EXTERNAL, sample_count=200), **changes)
+    kept = Kept()
+    with ThreadPoolExecutor(2) as threads:
+        evaluate(Scenario(parse_nodes("3x4"), combine(on_demand, spot, 0), policy), threads, log=kept)
+    return kept
+
+
+def asked(recorded: list[Recorded], **changes: Any) -> Account:
+    (account,) = ask([Question(recorded, Changes(**changes))])
+    return account
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"guarantee": Guarantee.NONE}, {"eviction_policy": EvictionPolicy.YJF_GLOBAL}],
+    ids=["per instance", "no SLA", "yjf_global"],
+)
+def test_without_a_change_it_is_as_it_was(changes: dict[str, Any]) -> None:
+    recorded = evaluated(**changes)
+    assert asked(recorded) == count_log(recorded)
+
+
+def test_a_changed_log_is_as_if_it_had_been_so() -> None:
+    """Every lifetime of these logs is known, so deciding one again under the other's policy gives the other."""
+    recorded, baseline = evaluated(), evaluated(guarantee=Guarantee.NONE)
+    assert asked(recorded, guarantee=Guarantee.NONE) == count_log(baseline)
+    assert asked(baseline, sla=0.1) == count_log(recorded)
+    assert count_log(recorded) != count_log(baseline)
+
+
+def test_several_questions_are_answered_as_each_by_itself() -> None:
+    recorded = evaluated()
+    questions = [Question(recorded, Changes(nodes=parse_nodes(nodes))) for nodes in ("2x4", "3x4", "4x4")]
+    accounts = ask(questions)
+    assert accounts == [ask([question])[0] for question in questions]
+    assert accounts[1] == count_log(recorded)
+    admitted = [account.tally.on_demand_admitted for account in accounts]
+    assert admitted == sorted(admitted)
+
+
+class Story:
+    """A cloud decided event by event, with the functions of the live scheduler."""
+
+    def __init__(self, policy: Policy = NO_SLA) -> None:
+        self.cloud, self.recorded = Cloud(), Kept()
+        self.so(CloudCreated(0, policy))
+
+    def so(self, *events: Event) -> None:
+        self.recorded += [self.cloud.apply(event) for event in events]
+
+    def furnish(self, *cores: int) -> None:
+        self.so(*(NodeAdded(0, f"n{number}", Resources(size)) for number, size in enumerate(cores)))
+        self.so(*(FlavorAdded(0, f"c{size}", Resources(size)) for size in (1, 2, 4)))
+
+    def start(self, at_s: int, name: str, market: Market, flavor: str, lifetime_s: int | None = None) -> Event:
+        lifetime_us = None if lifetime_s is None else lifetime_s * SECOND_US
+        request = StartRequest(name, market, flavor, lifetime_us)
+        events = decide_start(self.cloud, request, at_s * SECOND_US, None)
+        self.so(*events)
+        return events[-1]
+
+    def spot(self, at_s: int, name: str, flavor: str, lifetime_s: int) -> Event:
+        return self.start(at_s, name, Market.SPOT, flavor, lifetime_s)
+
+    def on_demand(self, at_s: int, name: str, flavor: str, lifetime_s: int | None = None) -> Event:
+        return self.start(at_s, name, Market.ON_DEMAND, flavor, lifetime_s)
+
+    def stop(self, at_s: int, name: str) -> None:
+        self.so(*decide_stop(self.cloud, name, at_s * SECOND_US))
+
+
+def shares(account: Account) -> tuple[int, int, int, int]:
+    tally = account.tally
+    return tally.on_demand_admitted, tally.spot_admitted, tally.spot_evicted, account.evicted_in_time
+
+
+def test_more_nodes_take_what_was_rejected_and_evict_none() -> None:
+    story = Story()
+    story.furnish(4)
+    story.spot(0, "s1", "c2", 100)
+    story.spot(0, "s2", "c4", 100)
+    story.on_demand(10, "d1", "c4")
+    story.on_demand(20, "d2", "c4", 30)
+    story.stop(60, "d1")
+    story.on_demand(70, "d3", "c4")
+    story.stop(200, "d3")
+    assert shares(count_log(story.recorded)) == (2, 1, 1, 1)
+    # Two nodes: s1 and s2 have one each; d1 evicts the younger s2; d2 (up to 50 s) evicts s1; d3 finds a node free.
+    assert shares(asked(story.recorded, nodes=parse_nodes("2x4"))) == (3, 2, 2, 2)
+    assert shares(asked(story.recorded, nodes=parse_nodes("4x4"))) == (3, 2, 0, 0)
+    # Smaller flavors: s1, s2 and d1 fill the node; d2 evicts s2, the younger one, and has ended when d3 comes.
+    assert shares(asked(story.recorded, flavors={"c4": "c1"})) == (3, 2, 1, 1)
+    # Three cores, a flavor that the log does not have, are no better than four here.
+    assert shares(asked(story.recorded, flavors={"c4": "3"})) == (2, 1, 1, 1)
+
+
+def test_an_evicted_instance_would_have_run_for_its_declared_lifetime() -> None:
+    """Without the eviction s1 runs until 100 s, and so the start at 90 s finds no room for d2 but by evicting it."""
+    story = Story()
+    story.furnish(2)
+    story.spot(0, "s1", "c2", 100)
+    story.on_demand(10, "d1", "c2")
+    story.stop(20, "d1")
+    story.spot(90, "s2", "c2", 5)
+    story.stop(95, "s2")
+    story.spot(99, "s3", "c2", 5)
+    story.on_demand(120, "d2", "c1")
+    assert shares(count_log(story.recorded)) == (2, 3, 2, 1)
+    changed = asked(story.recorded, flavors={"c1": "c2"}, nodes=parse_nodes("2x2"))
+    assert shares(changed) == (2, 3, 0, 0)
+    assert changed.running == 0
+
+
+def test_an_overrunning_instance_keeps_its_recorded_end() -> None:
+    story = Story()
+    story.furnish(2)
+    story.spot(0, "s1", "c2", 10)
+    story.on_demand(50, "d1", "c2")
+    story.stop(60, "d1")
+    assert shares(count_log(story.recorded)) == (1, 1, 1, 0)
+    assert shares(asked(story.recorded)) == (1, 1, 1, 0)
+
+
+def test_nodes_and_policies_change_when_they_did() -> None:
+    story = Story()
+    story.furnish(2, 2)
+    story.spot(0, "s1", "c2", 100)
+    story.spot(1, "s2", "c2", 100)
+    story.so(NodeDrained(2 * SECOND_US, "n1"))
+    story.so(*decide_node_removal(story.cloud, "n1", 3 * SECOND_US))
+    story.so(PolicyChanged(4 * SECOND_US, replace(NO_SLA, guarantee=Guarantee.PER_INSTANCE)))
+    story.stop(5, "s1")
+    story.spot(6, "s3", "c2", 10)
+    assert shares(count_log(story.recorded)) == (0, 2, 1, 1)
+    assert asked(story.recorded) == count_log(story.recorded)
+    assert shares(asked(story.recorded, guarantee=Guarantee.NONE)) == (0, 3, 1, 1)
+    assert shares(asked(story.recorded, nodes=parse_nodes("2x2"))) == (0, 2, 0, 0)
+    # As c1 both run on n0, and its removal evicts none; the SLA of the later policy has no history.
+    assert shares(asked(story.recorded, flavors={"c2": "c1"})) == (0, 2, 0, 0)
+
+
+def test_a_node_that_cannot_go_takes_no_more() -> None:
+    """As c2 the on-demand instance runs on n1 when that is removed; nothing is placed there from then on."""
+    story = Story()
+    story.furnish(1, 2)
+    story.on_demand(0, "d1", "c1")
+    story.so(*decide_node_removal(story.cloud, "n1", 3 * SECOND_US))
+    story.stop(4, "d1")
+    story.on_demand(5, "d2", "c1")
+    assert isinstance(story.recorded[-3].event, NodeRemoved)
+    assert shares(asked(story.recorded, flavors={"c1": "c2"})) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"flavors": {"c9": "c1"}}, "no flavor 'c9'"), ({"flavors": {"c1": "large"}}, "'large' is neither")],
+)
+def test_questions_that_make_no_sense(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        asked(evaluated(guarantee=Guarantee.NONE), **changes)
+
+
+def written(recorded: list[Recorded], path: Path, *, instances_only: bool = False) -> Path:
+    file = io.StringIO()
+    writer = LogWriter(file, instances_only=instances_only)
+    for item in recorded:
+        writer.write(item)
+    path.write_text(file.getvalue(), encoding="utf-8")
+    return path
+
+
+def bare(event: Event) -> Event:
+    return replace(event, victims=()) if isinstance(event, InstanceStarted) else event
+
+
+def test_a_log_written_as_csv_is_read_back(tmp_path: Path) -> None:
+    recorded = evaluated()
+    policy = replace(recorded[0].event.policy, eviction_probability=0.3)  # type: ignore[union-attr]
+    at_us = recorded[-1].event.at_us
+    recorded.append(Recorded(len(recorded) + 1, PolicyChanged(at_us, policy)))
+    rows = list(read_log(written(recorded, tmp_path / "log.csv")))
+    found = events_of(rows, recorded[0].event.policy)  # type: ignore[union-attr]
+    assert [item.seq for item in found] == [item.seq for item in recorded]
+    assert [item.event for item in found] == [bare(item.event) for item in recorded]
+
+
+def test_an_evaluations_log_needs_its_platform_and_gives_the_same(tmp_path: Path) -> None:
+    recorded = evaluated()
+    rows = list(read_log(written(recorded, tmp_path / "log.csv", instances_only=True)))
+    found = events_of(rows, Policy(sample_count=200))
+    with pytest.raises(InputError, match="--nodes"):
+        asked(found)
+    assert asked(found, nodes=parse_nodes("3x4")) == count_log(recorded)
+
+
+def test_a_csv_that_is_no_log_is_told(tmp_path: Path) -> None:
+    recorded = evaluated(guarantee=Guarantee.NONE)
+    text = written(recorded, tmp_path / "log.csv").read_text(encoding="utf-8")
+    (tmp_path / "log.csv").write_text(text.replace("instance_stopped", "instance_vanished"), encoding="utf-8")
+    with pytest.raises(InputError, match="instance_vanished"):
+        events_of(list(read_log(tmp_path / "log.csv")), Policy())
+
+
+def test_random_stories_are_the_same_when_decided_again() -> None:
+    for seed in range(20):
+        random, story, names, at_s = Random(seed), Story(), [], 0
+        story.furnish(*random.choices((2, 4), k=3))
+        for number in range(120):
+            at_s += random.randrange(3)
+            market = random.choice([Market.SPOT, Market.SPOT, Market.ON_DEMAND])
+            story.start(at_s, f"i{number}", market, random.choice(["c1", "c2", "c4"]), random.randrange(30))
+            names.append(f"i{number}")
+            if random.random() < 0.5:
+                story.stop(at_s, random.choice(names))
+        assert asked(story.recorded) == count_log(story.recorded)
