@@ -56,8 +56,8 @@ class Replay:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """After a journey the arrays may not be writable."""
         self.__dict__.update(state)
-        run = self.run._replace(base=Cluster(*map(_writable, self.run.base)))
-        self.run = Run(*(array if isinstance(array, Cluster) else _writable(array) for array in run))
+        base = Cluster._make([_writable(array) for array in self.run.base])
+        self.run = Run._make([base, *(_writable(array) for array in self.run[1:])])
 
     @property
     def done(self) -> int:
