@@ -25,5 +25,8 @@ class Settings(BaseSettings):
     batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
     table_wait_s: float = Field(120.0, ge=0, description="How long an external clock waits for the table of its epoch.")
     forecast_threads: int = Field(0, ge=0, description="Threads of a recomputation; 0 takes all cores.")
+    dask_scheduler: str | None = Field(
+        None, description="Dask cluster whose workers recompute, as `tcp://host:port`; without it threads do."
+    )
     snapshot_every: int = Field(10_000, ge=1, description="Events after which the worker takes a new snapshot.")
     log_level: str = Field("info", description="Level of the service's own log.")

@@ -6,10 +6,11 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 
 from app.services.forecasts import Forecasts
 from app.services.reading import Reading
@@ -104,15 +105,29 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             await scheduler.close()
 
 
+@contextmanager
+def forecast_executor(settings: Settings) -> Iterator[Executor]:
+    """What replays flavors side by side: a Dask cluster where one is named, or threads of this process.
+
+    The library of the cluster comes with the extra `dask`.
+    """
+    if settings.dask_scheduler is not None:
+        with import_module("distributed").Client(settings.dask_scheduler) as client:
+            yield client.get_executor()
+    else:
+        threads = settings.forecast_threads or os.cpu_count() or 1
+        with ThreadPoolExecutor(threads, thread_name_prefix="forecast") as executor:
+            yield executor
+
+
 @asynccontextmanager
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     """The services of a worker process."""
-    threads = settings.forecast_threads or os.cpu_count() or 1
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
         states = States(log, snapshots)
-        with ThreadPoolExecutor(threads, thread_name_prefix="forecast") as executor:
+        with forecast_executor(settings) as executor:
             yield WorkerParts(
                 Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
                 Snapshotting(clouds, states, snapshots, settings.snapshot_every),

@@ -30,13 +30,14 @@ from app.domain.requests import StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.engine.cloud import POLICY_CODE, Cloud
-from app.engine.cluster import NEVER_US, NO_NODE, Ints, first_fit, place
+from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, release
 from app.engine.compiled import compiled
 from app.forecast.compute import Forecaster
-from app.forecast.history import VIRTUAL, History, Operations, counting_only
+from app.forecast.differences import FORK_COUNT, MOST_WORLDS
+from app.forecast.history import NODE_ADDED, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.forecast.worlds import BASE, FORK_COUNT, GAP_COUNT, MOST_WORLDS, YOUNGEST, Run, enter, step, view
+from app.forecast.worlds import has_virtual, plan
 from app.services.workload import flavors, load_workload, node_name, operations
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
@@ -111,20 +112,20 @@ def report_forks(log: list[Recorded], until_us: int, executor: ThreadPoolExecuto
     steps = history.operations(until_us)
     times_us = np.sort(np.random.default_rng(0).integers(0, until_us, count))
     replays = {flavor: new_replay(history, flavor) for flavor in history.flavors}
-    used = counting_only(steps, history.used_resources())
-    compile_forks(new_replay(history, "c1"), used, until_us)
-    spent, lasted = timed(lambda: list(executor.map(lambda r: forks(r, used, times_us, until_us), replays.values())))
+    clusters = [with_room(history, flavor) for flavor in history.flavors]
+    used = steps.counting_only(history.used_resources())
+    forks(with_room(history, "c1"), used, np.array([until_us - 1]), until_us)  # compiles
+    spent, lasted = timed(lambda: list(executor.map(lambda c: forks(c, used, times_us, until_us), clusters)))
     scaled = spent * POLICY.sample_count / count
     print(f"a fork for every sample: {scaled:.1f} s ({spent:.2f} s for {count} of {POLICY.sample_count} a flavor)")
     print(f"ratio: {scaled / merged_s:.1f}")
     for (flavor, replay), expected in zip(replays.items(), lasted, strict=True):
-        worlds = new_replay(history, flavor)
-        worlds.advance(used, history.node_count, history.row_count)
-        samples = worlds.samples(until_us, times_us)
+        replay.advance(used, history.node_count, history.row_count)
+        samples = replay.samples(used.at_us, until_us, times_us)
         assert samples.lasted_us.tolist() == expected[expected >= 0].tolist(), f"{flavor}: the samples differ"
-        counters = worlds.run.counters
-        print(f"  {flavor}: {counters[GAP_COUNT]} gaps, {counters[FORK_COUNT]} forks, ", end="")
-        print(f"at most {counters[MOST_WORLDS]} worlds at a time; {replay.run.node_of.shape[1]} rows")
+        counters = replay.run.counters
+        print(f"  {flavor}: {len(used.at_us)} operations, {counters[FORK_COUNT]} forks, ", end="")
+        print(f"at most {counters[MOST_WORLDS]} worlds at a time; {replay.run.moved_row.shape[1]} differences at most")
 
 
 def new_replay(history: History, flavor: str) -> Replay:
@@ -133,67 +134,73 @@ def new_replay(history: History, flavor: str) -> Replay:
     return Replay(opening, 0, history.flavors[flavor][used], POLICY)
 
 
-def compile_forks(replay: Replay, steps: Operations, until_us: int) -> None:
-    forks(replay, steps, np.array([until_us - 1]), until_us)
+def with_room(history: History, flavor: str) -> Cluster:
+    """The beginning of the log; what its opening has of nodes and rows is enough for all of it."""
+    return new_replay(history, flavor).run.base
 
 
-def forks(replay: Replay, steps: Operations, times_us: Ints, until_us: int) -> Ints:
-    return fork_each(replay.run, steps, times_us, until_us, POLICY.horizon_us, POLICY_CODE[POLICY.eviction_policy])
+def forks(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int) -> Ints:
+    return fork_each(cluster, steps, times_us, until_us, POLICY.horizon_us, POLICY_CODE[POLICY.eviction_policy])
 
 
 @compiled
-def fork_each(run: Run, steps: Operations, times_us: Ints, until_us: int, horizon_us: int, policy: int) -> Ints:
+def fork_each(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int, horizon_us: int, policy: int) -> Ints:
     """How long the instance injected at each time lasted, -1 where it did not fit."""
-    index, lasted = 0, np.full(times_us.shape[0], -1)
+    cluster.born[VIRTUAL] = 0
+    index, lasted, gone = 0, np.full(times_us.shape[0], -1), np.empty_like(cluster.node_of)
     for sample in range(times_us.shape[0]):
         while index < steps.at_us.shape[0] and steps.at_us[index] <= times_us[sample]:
-            step_base(run, steps, index, policy)
+            lead(cluster, steps, index, policy, gone)
             index += 1
-        node = first_fit(view(run, BASE), run.demand[VIRTUAL])
+        node = first_fit(cluster, cluster.demand[VIRTUAL])
         if node != NO_NODE:
             censored_us = min(until_us, times_us[sample] + horizon_us)
-            copy = copied(run)
-            place(view(copy, BASE), VIRTUAL, node)
-            lasted[sample] = min(fate(copy, steps, index, censored_us, policy), censored_us) - times_us[sample]
+            copy = copied(cluster)
+            copy.born[VIRTUAL] = copy.born.max() + 1
+            place(copy, VIRTUAL, node)
+            lasted[sample] = min(fate(copy, steps, index, censored_us, policy, gone), censored_us) - times_us[sample]
     return lasted
 
 
 @compiled
-def copied(run: Run) -> Run:
-    """The base world alone, with rows of its own; its virtual instance is the youngest."""
-    worlds = run.worlds[:1].copy()
-    worlds[BASE].born = run.counters[YOUNGEST] + 1
-    return Run(
-        run.slot,
-        worlds,
-        run.free[:1].copy(),
-        run.node_of[:1].copy(),
-        run.is_open.copy(),
-        run.demand.copy(),
-        run.born.copy(),
-        run.deadline_us.copy(),
-        run.is_spot.copy(),
-        run.gaps,
-        run.counters.copy(),
-        run.gone.copy(),
+def copied(cluster: Cluster) -> Cluster:
+    return Cluster(
+        cluster.free.copy(),
+        cluster.is_open.copy(),
+        cluster.node_of.copy(),
+        cluster.demand.copy(),
+        cluster.born.copy(),
+        cluster.deadline_us.copy(),
+        cluster.is_spot.copy(),
     )
 
 
 @compiled
-def step_base(run: Run, steps: Operations, index: int, policy: int) -> int:
-    """Lead the first world through one operation; returns how many rows it lost."""
-    enter(run, steps, index)
-    _, count = step(view(run, BASE), steps.kind[index], steps.target[index], steps.at_us[index], policy, run.gone)
-    return count
+def lead(cluster: Cluster, steps: Operations, index: int, policy: int, gone: Ints) -> bool:
+    """Lead a cluster through one operation; returns whether its virtual instance was evicted."""
+    kind, target = steps.kind[index], steps.target[index]
+    if kind <= START_SPOT:
+        cluster.demand[target] = steps.sizes[steps.size[index]]
+        cluster.born[target] = steps.born[index]
+        cluster.deadline_us[target] = steps.deadline_us[index]
+        cluster.is_spot[target] = kind == START_SPOT
+    elif kind == NODE_ADDED:
+        cluster.is_open[target] = True
+        cluster.free[target] = steps.sizes[steps.size[index]]
+    node, count = plan(cluster, kind, target, steps.at_us[index], policy, gone)
+    for i in range(count):
+        release(cluster, gone[i])
+    if node != NO_NODE:
+        place(cluster, target, node)
+    return has_virtual(gone, count)
 
 
 @compiled
-def fate(run: Run, steps: Operations, index: int, censored_us: int, policy: int) -> int:
+def fate(cluster: Cluster, steps: Operations, index: int, censored_us: int, policy: int, gone: Ints) -> int:
     """When the virtual instance was evicted, or NEVER_US."""
     while index < steps.at_us.shape[0] and steps.at_us[index] <= censored_us:
-        for i in range(step_base(run, steps, index, policy)):
-            if run.gone[i] == VIRTUAL:
-                return steps.at_us[index]
+        if lead(cluster, steps, index, policy, gone):
+            return steps.at_us[index]
         index += 1
     return NEVER_US
 

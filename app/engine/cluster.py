@@ -65,10 +65,28 @@ def fits(room: Ints, demand: Ints) -> bool:
 @compiled
 def first_fit(cluster: Cluster, demand: Ints) -> int:
     """The first open node with room for the demand (R), or NO_NODE (spot-sla-conference, II.A)."""
-    for node in range(cluster.free.shape[0]):
+    return next_fit(cluster, demand, 0)
+
+
+@compiled
+def next_fit(cluster: Cluster, demand: Ints, begin: int) -> int:
+    """The first open node from `begin` on with room for the demand (R), or NO_NODE."""
+    for node in range(begin, cluster.free.shape[0]):
         if cluster.is_open[node] and fits(cluster.free[node], demand):
             return node
     return NO_NODE
+
+
+@compiled
+def slots_on(cluster: Cluster, demand: Ints, node: int) -> int:
+    """How many more instances of this demand (R) fit on a node; none on one that is not open."""
+    if not cluster.is_open[node]:
+        return 0
+    slots = UNCOUNTED
+    for r in range(demand.shape[0]):
+        if demand[r] > 0:
+            slots = min(slots, cluster.free[node, r] // demand[r])
+    return slots
 
 
 @compiled
@@ -76,13 +94,7 @@ def available_slots(cluster: Cluster, demand: Ints) -> int:
     """How many more instances of this demand (R) fit, summed over open nodes; slots do not span nodes."""
     total = 0
     for node in range(cluster.free.shape[0]):
-        if not cluster.is_open[node]:
-            continue
-        slots = UNCOUNTED
-        for r in range(demand.shape[0]):
-            if demand[r] > 0:
-                slots = min(slots, cluster.free[node, r] // demand[r])
-        total += slots
+        total += slots_on(cluster, demand, node)
     return total
 
 

@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _APP = Path(__file__).parent.parent
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+_UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
 def compiled(function: F) -> F:
     """Compile for arrays, without the interpreter lock, cached on disk. Keeps the function's type for the checker."""
-    return cast("F", numba.njit(cache=True, nogil=True)(function))
+    return cast("F", numba.njit(**_OPTIONS)(function))
+
+
+def bare(function: F) -> F:
+    """As `compiled`, for functions that allocate nothing: references to arrays are not counted, which costs the most.
+
+    A function that needs the counting does not compile so (numba's option is private).
+    """
+    return cast("F", numba.njit(**_OPTIONS, **_UNCOUNTED)(function))
+
+
+def inlined(function: F) -> F:
+    """As `bare`, and made part of every caller: for small functions that are called most, on many arrays."""
+    return cast("F", numba.njit(**_OPTIONS, **_UNCOUNTED, forceinline=True)(function))
 
 
 def _cache_directory(base: Path) -> Path:

@@ -18,6 +18,7 @@ from functools import singledispatchmethod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.events import (
     CloudCreated,
@@ -48,25 +49,40 @@ VIRTUAL = 0
 
 _R = len(Resources._fields)
 _NOTHING = (0,) * _R
+_TYPES = (np.int64, np.int8, np.int32, np.int64, np.int64, np.int32, np.int64, np.int32)
+"""Of the columns of Operations."""
+ShortInts = NDArray[np.int32]
 
 
 class Operations(NamedTuple):
-    """K operations in order, as columns.
+    """K operations in order, as columns; 45 bytes each.
 
     at_us; kind; target: the instance's row or the node's index; born: start order, even numbers, so that a virtual
     instance can stand between two starts; deadline_us: declared lifetime over; node: where the log placed the start,
-    or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; demand (K, R): the instance's
-    demand or the node's capacity.
+    or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: which of the sizes is the
+    instance's demand or the node's capacity. sizes (Z, R): the distinct ones.
     """
 
     at_us: Ints
-    kind: Ints
-    target: Ints
+    kind: NDArray[np.int8]
+    target: ShortInts
     born: Ints
     deadline_us: Ints
-    node: Ints
+    node: ShortInts
     ended_us: Ints
-    demand: Ints
+    size: ShortInts
+    sizes: Ints
+
+    def part(self, first: int, end: int | None = None) -> Operations:
+        """These operations alone, without copying them."""
+        return Operations._make([*(column[first:end] for column in self[:-1]), self.sizes])
+
+    def counting_only(self, resources: list[int]) -> Operations:
+        """The operations with these resource dimensions alone."""
+        return self._replace(sizes=np.ascontiguousarray(self.sizes[:, resources]))
+
+
+_ENDED_US = Operations._fields.index("ended_us")
 
 
 class _Request(NamedTuple):
@@ -88,7 +104,9 @@ class History:
         self.row_count = VIRTUAL + 1
         self._until_us = 0
         self._waiting: deque[Recorded] = deque()
-        self._operations = _columns([])
+        self._count = 0
+        self._columns = [np.empty(0, kind) for kind in _TYPES]
+        self._sizes: dict[tuple[int, ...], int] = {}
         self._fresh: list[tuple[int, ...]] = []
         self._ended: list[tuple[int, int]] = []
         self._nodes: dict[str, int] = {}
@@ -115,11 +133,11 @@ class History:
         self._end_due(until_us - 1)
         self._until_us = until_us
         self._flush()
-        return self._operations
+        return self._operations()
 
     def opening(self, at_us: int) -> Cluster:
         """The recorded state just before `at_us`: what ran then, on its recorded nodes."""
-        operations = self._operations
+        operations = self._operations()
         before = int(np.searchsorted(operations.at_us, at_us))
         cluster = empty_cluster(self.node_count, self.row_count, _R)
         for index in np.flatnonzero(operations.kind[:before] >= NODE_ADDED).tolist():
@@ -189,7 +207,7 @@ class History:
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
         spot = event.market is Market.SPOT
         row = self._take_row()
-        position = len(self._operations.at_us) + len(self._fresh)
+        position = self._count + len(self._fresh)
         deadline_us = event.at_us + (event.lifetime_us or 0) if spot else NEVER_US
         demand = self.flavors[event.flavor].tolist()
         self._add(event.at_us, START_SPOT if spot else START_ON_DEMAND, row, 2 * seq, deadline_us, node, demand)
@@ -226,40 +244,42 @@ class History:
         node: int = NO_NODE,
         demand: Iterable[int] = _NOTHING,
     ) -> None:
-        self._fresh.append((at_us, kind, target, born, deadline_us, node, NEVER_US, *demand))
+        size = self._sizes.setdefault(tuple(demand), len(self._sizes))
+        self._fresh.append((at_us, kind, target, born, deadline_us, node, NEVER_US, size))
 
     def _flush(self) -> None:
         """Append the fresh operations to the columns, then note which recorded instances ended."""
-        if self._fresh:
-            fresh = _columns(self._fresh)
-            pairs = zip(self._operations, fresh, strict=True)
-            self._operations = Operations(*(np.concatenate(pair) for pair in pairs))
+        count = self._count + len(self._fresh)
+        if count > len(self._columns[0]):
+            self._columns = [_longer(column, count + count // 4) for column in self._columns]
+        for column, values in zip(self._columns, zip(*self._fresh, strict=True), strict=False):
+            column[self._count : count] = values
+        self._count = count
         for index, at_us in self._ended:
-            self._operations.ended_us[index] = at_us
+            self._columns[_ENDED_US][index] = at_us
         self._fresh, self._ended = [], []
 
+    def _operations(self) -> Operations:
+        sizes = np.array([*self._sizes], np.int64).reshape(-1, _R)
+        return Operations._make([*(column[: self._count] for column in self._columns), sizes])
 
-def counting_only(operations: Operations, resources: list[int]) -> Operations:
-    """The operations with these resource dimensions alone."""
-    return operations._replace(demand=np.ascontiguousarray(operations.demand[:, resources]))
 
-
-def _columns(rows: list[tuple[int, ...]]) -> Operations:
-    table = np.array(rows, np.int64).reshape(len(rows), len(Operations._fields) - 1 + _R)
-    numbers = [table[:, column].copy() for column in range(len(Operations._fields) - 1)]
-    return Operations._make([*numbers, table[:, -_R:].copy()])
+def _longer(column: np.ndarray, size: int) -> np.ndarray:
+    longer = np.empty(size, column.dtype)
+    longer[: len(column)] = column
+    return longer
 
 
 def _change_node(cluster: Cluster, operations: Operations, index: int) -> None:
     node, kind = operations.target[index], operations.kind[index]
     if kind == NODE_ADDED:
-        cluster.free[node] = operations.demand[index]
+        cluster.free[node] = operations.sizes[operations.size[index]]
     cluster.is_open[node] = kind in (NODE_ADDED, NODE_OPENED)
 
 
 def _enter_row(cluster: Cluster, operations: Operations, index: int) -> None:
     row = int(operations.target[index])
-    cluster.demand[row] = operations.demand[index]
+    cluster.demand[row] = operations.sizes[operations.size[index]]
     cluster.born[row] = operations.born[index]
     cluster.deadline_us[row] = operations.deadline_us[index]
     cluster.is_spot[row] = operations.kind[index] == START_SPOT

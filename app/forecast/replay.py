@@ -5,31 +5,29 @@ Injection and buckets follow spot-sla-conference, II.B, censoring follows design
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
-from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, available_slots
-from app.forecast.history import VIRTUAL, Operations
-from app.forecast.worlds import (
-    BASE,
+from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, slots_on
+from app.forecast.differences import (
     COUNTER_COUNT,
-    GAP,
-    GAP_COUNT,
     NONE,
     NOW,
+    OPERATION_COUNT,
+    SLOTS,
     WORLD,
-    WORLD_COUNT,
     YOUNGEST,
-    Records,
+    YOUNGEST_SPOT,
     Run,
-    advance,
-    view,
 )
+from app.forecast.history import VIRTUAL, Operations, ShortInts
+from app.forecast.worlds import advance, next_older
 
 _FIRST_WORLDS = 16
+_FIRST_DIFFERENCES = 8
 
 
 class Samples(NamedTuple):
@@ -52,99 +50,107 @@ class Replay:
         opening.demand[VIRTUAL] = demand
         opening.is_spot[VIRTUAL] = True
         opening.deadline_us[VIRTUAL] = NEVER_US
-        counters = np.zeros(COUNTER_COUNT, np.int64)
-        counters[NOW] = start_us
-        counters[WORLD_COUNT] = 1
-        counters[YOUNGEST] = opening.born.max()
         self._policy = policy
-        self.run = _first_run(opening, counters)
+        self.run = _first_run(opening, start_us)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """After a journey the arrays may not be writable."""
+        self.__dict__.update(state)
+        base = Cluster._make([_writable(array) for array in self.run.base])
+        self.run = Run._make([base, *(_writable(array) for array in self.run[1:])])
+
+    @property
+    def done(self) -> int:
+        """How many operations were run."""
+        return int(self.run.counters[OPERATION_COUNT])
 
     def advance(self, operations: Operations, node_count: int, row_count: int) -> None:
         """Run the next operations; they touch no node and no row beyond the given counts."""
         self._make_room(len(operations.at_us), node_count, row_count)
-        code, horizon_us = POLICY_CODE[self._policy.eviction_policy], self._policy.horizon_us
-        while len(operations.at_us):
-            done = advance(self.run, operations, code, horizon_us)
-            operations = Operations(*(column[done:] for column in operations))
-            if len(operations.at_us):
-                self._double_worlds()
+        code = POLICY_CODE[self._policy.eviction_policy]
+        self.run = Run(*advance(self.run, operations, code, self._policy.horizon_us))
 
-    def samples(self, until_us: int, times_us: Ints) -> Samples:
+    def samples(self, at_us: Ints, until_us: int, times_us: Ints) -> Samples:
         """What became of instances injected at `times_us`, all in [start, until_us), as seen at `until_us`.
 
-        Every operation before `until_us` was run, none later. Times at which the flavor did not fit give no sample.
+        `at_us` (K): of all operations that were run; none before `until_us` is missing and none is later. Times at
+        which the flavor did not fit give no sample.
         """
-        starts_us, slots, evicted_us = self._gaps()
-        gap = np.searchsorted(starts_us, times_us, side="right") - 1
+        slots, fate = self._gaps()
+        gap = np.searchsorted(at_us, times_us, side="right")
         fits = slots[gap] > 0
         gap, times_us = gap[fits], times_us[fits]
+        evicted_us = np.full(len(gap), NEVER_US)
+        evicted = fate[gap] >= 0
+        evicted_us[evicted] = at_us[fate[gap[evicted]]]
         censored_us = np.minimum(until_us, times_us + self._policy.horizon_us)
-        was_evicted = evicted_us[gap] <= censored_us
-        return Samples(slots[gap], np.where(was_evicted, evicted_us[gap], censored_us) - times_us, was_evicted)
+        was_evicted = evicted_us <= censored_us
+        return Samples(slots[gap], np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted)
 
-    def _gaps(self) -> tuple[Ints, Ints, Ints]:
-        """Starts, slots and eviction times of the gaps, the one that is still open included."""
-        run, count = self.run, self.run.counters[GAP_COUNT]
-        slots = available_slots(view(run, BASE), run.demand[VIRTUAL])
-        return (
-            np.append(run.gaps["start_us"][:count], run.counters[NOW]),
-            np.append(run.gaps["slots"][:count], slots),
-            np.append(run.gaps["evicted_us"][:count], NEVER_US),
-        )
+    def _gaps(self) -> tuple[Ints, ShortInts]:
+        """Slots and fates of the gaps, the one that is still open included."""
+        run, last = self.run, self.done
+        run.gap_slots[last], run.gap_fate[last] = run.counters[SLOTS], NONE
+        return run.gap_slots, run.gap_fate
 
     def _make_room(self, operation_count: int, node_count: int, row_count: int) -> None:
-        run = self.run
-        gap_count = int(run.counters[GAP_COUNT]) + operation_count
+        run, base = self.run, self.run.base
+        gap_count = self.done + operation_count + 1
         self.run = run._replace(
-            free=_padded(run.free, 1, node_count),
-            node_of=_padded(run.node_of, 1, row_count, NO_NODE),
-            is_open=_padded(run.is_open, 0, node_count),
-            demand=_padded(run.demand, 0, row_count),
-            born=_padded(run.born, 0, row_count),
-            deadline_us=_padded(run.deadline_us, 0, row_count),
-            is_spot=_padded(run.is_spot, 0, row_count),
-            gaps=run.gaps if gap_count <= len(run.gaps) else _longer(run.gaps, gap_count + gap_count // 2),
-            gone=_padded(run.gone, 0, row_count),
-        )
-
-    def _double_worlds(self) -> None:
-        run, count = self.run, len(self.run.slot)
-        self.run = run._replace(
-            slot=np.append(run.slot, np.arange(count, 2 * count)),
-            worlds=_longer(run.worlds, 2 * count),
-            free=_padded(run.free, 0, 2 * count),
-            node_of=_padded(run.node_of, 0, 2 * count),
+            base=Cluster(
+                free=_padded(base.free, node_count),
+                is_open=_padded(base.is_open, node_count),
+                node_of=_padded(base.node_of, row_count, NO_NODE),
+                demand=_padded(base.demand, row_count),
+                born=_padded(base.born, row_count),
+                deadline_us=_padded(base.deadline_us, row_count),
+                is_spot=_padded(base.is_spot, row_count),
+            ),
+            slots=_padded(run.slots, node_count),
+            strays=_padded(run.strays, row_count),
+            gap_slots=_padded(run.gap_slots, gap_count),
+            gap_fate=_padded(run.gap_fate, gap_count),
+            gone=_padded(run.gone, row_count),
+            lost=_padded(run.lost, row_count),
         )
 
 
-def _padded(array: np.ndarray, axis: int, size: int, fill: int = 0) -> np.ndarray:
-    """The array itself, or a longer copy along one axis."""
-    if size <= array.shape[axis]:
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else array.copy()
+
+
+def _padded(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
+    """The array itself, or a longer copy along its first axis."""
+    if size <= len(array):
         return array
-    more = [(0, size - length if dimension == axis else 0) for dimension, length in enumerate(array.shape)]
-    return np.pad(array, more, constant_values=fill)
+    longer = np.full((size, *array.shape[1:]), fill, array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
-def _longer(records: Records, size: int) -> Records:
-    return np.concatenate([records, np.zeros(size - len(records), records.dtype)])
-
-
-def _first_run(opening: Cluster, counters: Ints) -> Run:
-    """No gap and only the base world yet, but slots for the first alternatives."""
-    free, node_of = opening.free[np.newaxis], opening.node_of[np.newaxis]
-    worlds = np.zeros(_FIRST_WORLDS, WORLD)
-    worlds["older"] = NONE
+def _first_run(opening: Cluster, start_us: int) -> Run:
+    """No gap and only the base yet, but room for the first worlds."""
+    node_count, resource_count = opening.free.shape
+    opening = opening._replace(free=opening.free.copy(order="C"), demand=opening.demand.copy(order="C"))
+    row_count, shape = len(opening.node_of), (_FIRST_WORLDS, _FIRST_DIFFERENCES)
+    slots = [slots_on(opening, opening.demand[VIRTUAL], node) for node in range(node_count)]
+    counters = np.zeros(COUNTER_COUNT, np.int64)
+    counters[NOW], counters[SLOTS], counters[YOUNGEST] = start_us, sum(slots), opening.born.max()
+    opening.born[VIRTUAL] = NEVER_US
+    counters[YOUNGEST_SPOT] = next_older(opening)
     return Run(
-        slot=np.arange(_FIRST_WORLDS),
-        worlds=worlds,
-        free=_padded(free, 0, _FIRST_WORLDS),
-        node_of=_padded(node_of, 0, _FIRST_WORLDS),
-        is_open=opening.is_open,
-        demand=opening.demand,
-        born=opening.born,
-        deadline_us=opening.deadline_us,
-        is_spot=opening.is_spot,
-        gaps=np.zeros(0, GAP),
+        base=opening,
+        slots=np.array(slots, np.int64),
+        worlds=np.zeros(_FIRST_WORLDS, WORLD),
+        digests=np.zeros(_FIRST_WORLDS, np.int64),
+        moved_row=np.zeros(shape, np.int32),
+        moved_to=np.zeros(shape, np.int32),
+        room_node=np.zeros(shape, np.int32),
+        room=np.zeros((*shape, resource_count), np.int64),
+        strays=np.zeros(row_count, np.int64),
+        gap_slots=np.zeros(0, np.int64),
+        gap_fate=np.zeros(0, np.int32),
         counters=counters,
-        gone=np.empty(len(opening.node_of), np.int64),
+        gone=np.empty(row_count, np.int64),
+        lost=np.empty(row_count, np.int64),
     )

@@ -91,7 +91,7 @@ class Forecasts:
         if newest is not None and newest.epoch_us >= due_us:
             return newest.epoch
         epoch = 1 if newest is None else newest.epoch + 1
-        forecaster = await self._read(run.cloud_id, policy, seq)
+        forecaster = await self._read(run.cloud_id, policy, seq, due_us)
         table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
         data = await asyncio.to_thread(table.to_bytes)
         wall_s = perf_counter() - began
@@ -99,7 +99,7 @@ class Forecasts:
         logger.info("cloud %d: epoch %d as of %s", run.cloud_id, epoch, to_datetime(due_us).isoformat())
         return epoch
 
-    async def _read(self, cloud_id: int, policy: Policy, seq: int) -> Forecaster:
+    async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
         """The cloud's replay, brought up to `seq`; begun anew where the policy calls for another one."""
         settings = _replay_settings(policy)
         replay = self._replays.get(cloud_id)
@@ -107,7 +107,8 @@ class Forecasts:
             replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
-            await asyncio.to_thread(replay.forecaster.extend, tail)
+            replay.forecaster.extend(tail)
+            await asyncio.to_thread(replay.forecaster.fold, due_us)
             replay.seq = tail[-1].seq
         return replay.forecaster
 

@@ -58,6 +58,7 @@ KEPT_TO = {
     "starlette": {"api", "main"},
     "uvicorn": {"commands"},
     "apscheduler": {"worker"},
+    "distributed": {"wiring"},
     "httpx2": {"client"},
     "typer": {"cli", "commands"},
     "rich": {"cli", "commands"},

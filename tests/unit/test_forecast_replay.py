@@ -14,10 +14,10 @@ from oracles.replay import NaiveHistory
 from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Policy
 from app.forecast.compute import Forecaster
-from app.forecast.history import History, counting_only
+from app.forecast.differences import FORK_COUNT, MOST_WORLDS
+from app.forecast.history import History
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.forecast.worlds import FORK_COUNT, MOST_WORLDS
 
 POLICIES = list(EvictionPolicy)
 Sample = tuple[int, int, bool]
@@ -33,10 +33,9 @@ def compiled_samples(
     opening = history.opening(start_us)
     opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
     replay = Replay(opening, start_us, history.flavors[flavor][used], policy)
-    rest = counting_only(operations, used)
-    rest = type(rest)(*(column[operations.at_us >= start_us] for column in rest))
+    rest = operations.counting_only(used).part(int(np.searchsorted(operations.at_us, start_us)))
     replay.advance(rest, history.node_count, history.row_count)
-    found = replay.samples(until_us, np.array(times, np.int64))
+    found = replay.samples(rest.at_us, until_us, np.array(times, np.int64))
     return list(zip(*(column.tolist() for column in found), strict=True)), replay
 
 
