@@ -187,19 +187,9 @@ def test_a_log_that_breaks_a_rule(directory: Path, workload: list[str]) -> None:
 
 
 COMMANDS = [
-    "evaluate",
-    "drive",
-    "trace synth",
-    "audit",
-    "log export",
-    "quote",
-    "reliability",
-    "whatif",
-    "serve",
-    "worker",
-    "run",
+    "evaluate", "drive", "trace synth", "audit", "log export", "quote", "reliability", "whatif", "serve", "worker", "run",
     "db upgrade",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
