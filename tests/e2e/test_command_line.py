@@ -187,8 +187,8 @@ def test_a_log_that_breaks_a_rule(directory: Path, workload: list[str]) -> None:
 
 
 COMMANDS = [
-    "evaluate", "drive", "trace synth", "audit", "log export", "quote", "reliability", "whatif", "serve", "worker", "run",
-    "db upgrade",
+    "evaluate", "drive", "trace synth", "audit", "log export", "quote", "reliability", "whatif", "serve", "worker",
+    "run", "db upgrade",
 ]  # fmt: skip
 
 
