@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WORKLOAD = "--on-demand DS5-trace.txt --spot DS6-trace.txt"
-_EXAMPLES = f"""Examples: tenure evaluate --nodes 31x32 {_WORKLOAD} --sla 0.01 --log log.csv;
+_EXAMPLES = f"""Example: tenure evaluate --nodes 31x32 {_WORKLOAD} --sla 0.01 --log log.csv; or
 tenure evaluate --nodes 31x32,16x32 {_WORKLOAD} --sla none,0.1,0.01 --report report.html"""
 
 
@@ -83,9 +83,10 @@ def parse_sla(text: str) -> float | None:
     if text == "none":
         return None
     try:
-        return check_sla(float(text))
+        probability = float(text)
     except ValueError:
         raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
+    return check_sla(probability)
 
 
 def _slas(texts: list[str] | None, *, no_sla: bool) -> list[float | None]:

@@ -11,10 +11,10 @@ import typer
 
 from app.client.api import TenureClient
 from app.commands import options
-from app.commands.evaluation import each
+from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
-from app.commands.workloads import check_sla, eviction_policy, guarantee_named
+from app.commands.workloads import eviction_policy, guarantee_named
 from app.domain.events import Recorded
 from app.domain.values import Guarantee, Policy
 from app.services.inputs import InputError, parse_duration, parse_nodes, platform_text
@@ -27,7 +27,6 @@ T = TypeVar("T")
 _EXAMPLE = (
     f"Example: tenure whatif --url {options.LOCAL} --cloud north --sla 0.01,0.05 --nodes 12x32 --flavor small=large"
 )
-_NONE = "none"
 
 Cloud = Annotated[str | None, typer.Option(help="Name of the cloud.")]
 Log = Annotated[
@@ -132,17 +131,17 @@ def _changes(
 
     flavors = dict(each(flavor, _renaming))
     platforms, evictions = _or_as_it_was(each(nodes, parse_nodes)), _or_as_it_was(each(eviction, eviction_policy))
-    promises = _promises(each(guarantee, guarantee_named), each(sla, _sla))
+    promises = _promises(each(guarantee, guarantee_named), each(sla, parse_sla))
     return [
         Changes(platform, probability, promise, victims, flavors, settings)
         for platform, victims, (promise, probability) in product(platforms, evictions, promises)
     ]
 
 
-def _promises(guarantees: list[Guarantee], slas: list[float | str]) -> list[tuple[Guarantee | None, float | None]]:
+def _promises(guarantees: list[Guarantee], slas: list[float | None]) -> list[tuple[Guarantee | None, float | None]]:
     """The baseline, where it is asked for, once."""
-    own = _or_as_it_was([sla for sla in slas if isinstance(sla, float)])
-    baseline: list[tuple[Guarantee | None, float | None]] = [(Guarantee.NONE, None)] if _NONE in slas else []
+    own = _or_as_it_was([sla for sla in slas if sla is not None])
+    baseline: list[tuple[Guarantee | None, float | None]] = [(Guarantee.NONE, None)] if None in slas else []
     if baseline and own == [None] and not guarantees:
         return baseline
     return [*baseline, *product(_or_as_it_was(guarantees), own)]
@@ -150,15 +149,6 @@ def _promises(guarantees: list[Guarantee], slas: list[float | str]) -> list[tupl
 
 def _or_as_it_was(values: Sequence[T]) -> list[T | None]:
     return [*values] or [None]
-
-
-def _sla(text: str) -> float | str:
-    if text == _NONE:
-        return text
-    try:
-        return check_sla(float(text))
-    except ValueError:
-        raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
 
 
 def _renaming(text: str) -> tuple[str, str]:

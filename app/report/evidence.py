@@ -120,6 +120,7 @@ def _draw_epochs(axes: Axes, epochs: Sequence[Calibration]) -> None:
         label="of them evicted", zorder=3,
     )  # fmt: skip
     axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     count_axis(axes, "spot instances")
     _finish(axes)
 

@@ -186,7 +186,10 @@ def test_a_log_that_breaks_a_rule(directory: Path, workload: list[str]) -> None:
     assert tenure("audit", str(log)).returncode == 2
 
 
-COMMANDS = ["evaluate", "drive", "trace synth", "audit", "log export", "quote", "serve", "worker", "run", "db upgrade"]
+COMMANDS = [
+    "evaluate", "drive", "trace synth", "audit", "log export", "quote", "reliability", "whatif", "serve", "worker",
+    "run", "db upgrade",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
