@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from app.admission.budget import affords, read_budget
 from app.domain.errors import (
     FlavorNotFound,
     LifetimeMissing,
@@ -97,9 +99,10 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 def _read_quote(
     cloud: Cloud, request: StartRequest, at_us: int, slots: int, quotes: Quotes | None
 ) -> tuple[Basis, Rejection | None]:
-    """What the table says of the request, and why that is not enough; None where it is.
+    """What the table and the budget say of the request, and why that is not enough; None where it is.
 
-    The rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared one.
+    `per_instance` is the rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared
+    one. `pooled`: admit what the class's eviction budget affords.
     """
     policy, declared_us = cloud.policy, request.lifetime_us or 0
     if policy.guarantee is Guarantee.NONE:
@@ -112,8 +115,12 @@ def _read_quote(
     basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate)
     if at_us - quotes.epoch_us > policy.table_max_age_us:
         return basis, Rejection.QUOTES_STALE
-    if quoted_us is None:
+    if quoted_us is None or estimate is None:
         return basis, Rejection.NO_HISTORY
+    if policy.guarantee is Guarantee.POOLED:
+        budget = read_budget(cloud, request.flavor, declared_us, promised, estimate, at_us)
+        basis = replace(basis, budget=budget)
+        return basis, None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
     return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
 
 

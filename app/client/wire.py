@@ -26,6 +26,7 @@ from app.domain.requests import Operation, StartRequest
 from app.domain.times import SECOND_US, from_datetime, to_datetime
 from app.domain.values import (
     Basis,
+    Budget,
     Clock,
     EvictionPolicy,
     EvictionReason,
@@ -181,6 +182,7 @@ def _basis(quote: Json | None) -> Basis | None:
         quote["eviction_probability"],
         _optional_us(quote["lifetime_s"]),
         quote["estimated_eviction_probability"],
+        None if quote["budget"] is None else Budget(**quote["budget"]),
     )
 
 

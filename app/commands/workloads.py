@@ -167,9 +167,12 @@ def _positive(option: str, text: str) -> int:
 
 
 def _guarantee(text: str) -> Guarantee:
-    if text != "per-instance":
-        raise InputError(f"--guarantee {text!r} is unknown: write per-instance, or leave the SLA out with --no-sla")
-    return Guarantee.PER_INSTANCE
+    known = {"per-instance": Guarantee.PER_INSTANCE, "pooled": Guarantee.POOLED}
+    if text not in known:
+        raise InputError(
+            f"--guarantee {text!r} is unknown: write {' or '.join(known)}, or leave the SLA out with --no-sla"
+        )
+    return known[text]
 
 
 def eviction_policy(text: str) -> EvictionPolicy:
