@@ -43,6 +43,9 @@ class Quotes(Protocol):
     def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         """The eviction probability of a lifetime, 1.0 where it cannot be certified; None as above."""
 
+    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
+        """What the eviction probability of a lifetime is below, with this confidence; None where nothing is known."""
+
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
     """The events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
@@ -112,7 +115,8 @@ def _read_quote(
         return Basis(slots, probability=promised), Rejection.NO_HISTORY
     quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
     estimate = quotes.probability(request.flavor, slots, declared_us)
-    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate)
+    bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
     if at_us - quotes.epoch_us > policy.table_max_age_us:
         return basis, Rejection.QUOTES_STALE
     if quoted_us is None or estimate is None:

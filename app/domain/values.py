@@ -86,6 +86,7 @@ class Policy:
     horizon_us: int = 30 * DAY_US
     sample_count: int = 10_000
     seed: int = 0
+    confidence: float = 0.95
 
     def due_epoch_us(self, at_us: int) -> int:
         """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""
@@ -112,7 +113,8 @@ class Basis:
     """What a spot decision rested on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
-    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime.
+    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime,
+    `probability_bound` what it is below with the policy's confidence.
     All but `slots` are None where no table was read; `budget` is there under the pooled guarantee only.
     """
 
@@ -122,3 +124,4 @@ class Basis:
     quoted_lifetime_us: int | None = None
     estimated_probability: float | None = None
     budget: Budget | None = None
+    probability_bound: float | None = None

@@ -14,6 +14,7 @@ from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
 from app.services.logcsv import LogWriter
+from app.services.reliability import ReliabilityTable
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, node_name, operations
 
@@ -32,7 +33,7 @@ def evaluate(
         run.step(operation)
         if progress is not None:
             progress(done + 1, len(steps))
-    return Outcome(scenario, run.tally, run.tables.spent_s, perf_counter() - began)
+    return Outcome(scenario, run.tally, run.tables.spent_s, perf_counter() - began, run.reliability)
 
 
 class _Tables:
@@ -79,6 +80,7 @@ class _Run:
     def __init__(self, scenario: Scenario, executor: Executor, log: LogWriter | None) -> None:
         self.tally = Tally.of(scenario.workload)
         self.tables = _Tables(scenario.policy, executor)
+        self.reliability = ReliabilityTable()
         self._cloud = Cloud()
         self._log = log
         self._record(_opening(scenario))
@@ -100,6 +102,7 @@ class _Run:
         recorded = [self._cloud.apply(event) for event in events]
         self._cloud.commit()
         self.tables.extend(recorded)
+        self.reliability.extend(recorded)
         if self._log is not None:
             for item in recorded:
                 self._log.write(item)

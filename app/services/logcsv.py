@@ -61,6 +61,7 @@ COLUMNS = (
     "committed",
     "class_evicted",
     "earned",
+    "probability_bound",
 )
 
 Cells = dict[str, Any]
@@ -201,6 +202,7 @@ class LogWriter:
             "quoted_lifetime_s": _seconds(basis.quoted_lifetime_us),
             "estimated_probability": basis.estimated_probability,
             **_budget(basis.budget),
+            "probability_bound": basis.probability_bound,
         }
 
 

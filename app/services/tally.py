@@ -6,12 +6,13 @@ The evaluation and the client of a running service count with the same tally, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US, seconds_text
 from app.domain.values import Market, Policy, Resources
+from app.services.reliability import ReliabilityTable
 from app.services.workload import Workload, flavors
 
 
@@ -78,12 +79,17 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A driven scenario. `forecast_s` is the time spent in forecasting, None where another process did it."""
+    """A driven scenario.
+
+    `forecast_s` is the time spent in forecasting, `reliability` what the promises came to; None where another process
+    knows.
+    """
 
     scenario: Scenario
     tally: Tally
     forecast_s: float | None
     wall_s: float
+    reliability: ReliabilityTable | None = None
 
     def report(self) -> dict[str, Any]:
         """The outcome as one JSON object."""
@@ -99,10 +105,16 @@ class Outcome:
                 "completed_core_s": _number(tally.completed_core_us),
             },
             "epochs": len(tally.epochs),
+            "reliability": None if self.reliability is None else _reliability(self.reliability),
             "forecast_s": None if self.forecast_s is None else round(self.forecast_s, 3),
             "wall_s": round(self.wall_s, 3),
             "settings": settings(self.scenario),
         }
+
+
+def _reliability(table: ReliabilityTable) -> dict[str, Any]:
+    rows = [asdict(row) | {"interval": row.interval, "covered": row.covered} for row in table.rows()]
+    return {"coverage": table.coverage(), "rows": rows}
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
@@ -120,6 +132,7 @@ def settings(scenario: Scenario) -> dict[str, Any]:
         "horizon_s": _number(policy.horizon_us),
         "sample_count": policy.sample_count,
         "seed": policy.seed,
+        "confidence": policy.confidence,
     }
 
 

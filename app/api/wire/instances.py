@@ -110,6 +110,9 @@ class QuoteAnswer(Answer):
     estimated_eviction_probability: Annotated[
         float | None, Field(description="The eviction probability that the table gives the declared lifetime.")
     ]
+    eviction_probability_bound: Annotated[
+        float | None, Field(description="What that probability is below, with the policy's confidence.")
+    ]
     budget: Annotated[BudgetAnswer | None, Field(description="Under the pooled guarantee only.")]
 
 
@@ -257,6 +260,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability=basis.probability,
         lifetime_s=optional_seconds(basis.quoted_lifetime_us),
         estimated_eviction_probability=basis.estimated_probability,
+        eviction_probability_bound=basis.probability_bound,
         budget=None if basis.budget is None else BudgetAnswer(**asdict(basis.budget)),
     )
 
