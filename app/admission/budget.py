@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from app.domain.values import Budget
 from app.engine.cloud import ClassCounts, Cloud
-from app.engine.exposure import charge, unseen
+from app.engine.exposure import charge
 
 EXPOSED_SHARE = 0.8
 """How much of what was earned exposed instances may take. The rest is for those who become exposed later, when the
@@ -19,8 +19,7 @@ on-demand load goes higher than ever before."""
 def read_budget(cloud: Cloud, flavor: str, lifetime_us: int, probability: float, estimate: float, at_us: int) -> Budget:
     """The budget of a start's class, with the start's own charge and risk.
 
-    `estimate` is the table's eviction probability for the lifetime. The risk is never taken as less than the
-    probability that a time as long as the lifetime brings what the history has not shown yet.
+    `estimate` is the eviction probability of the lifetime, as the table and the length of the history have it.
     """
     seen_us = at_us - cloud.created_us
     admitted, evicted = cloud.classes.get(probability, ClassCounts())
@@ -30,7 +29,7 @@ def read_budget(cloud: Cloud, flavor: str, lifetime_us: int, probability: float,
         evicted=evicted,
         committed=committed,
         charge=charge(reached, lifetime_us, seen_us),
-        risk=max(estimate, unseen(lifetime_us, seen_us)),
+        risk=estimate,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from app.admission.budget import affords, read_budget
+from app.admission.quote import Quotes, estimated_probability, quoted_lifetime_us
 from app.domain.errors import (
     FlavorNotFound,
     LifetimeMissing,
@@ -24,27 +24,6 @@ from app.domain.events import (
 from app.domain.requests import StartRequest
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
-
-
-class Quotes(Protocol):
-    """What a decision reads from a published quantile table."""
-
-    @property
-    def epoch(self) -> int:
-        """The table's version."""
-
-    @property
-    def epoch_us(self) -> int:
-        """The end of the history that the table was computed from."""
-
-    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        """The lifetime guaranteed at an eviction probability; None where the table has nothing on the flavor."""
-
-    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        """The eviction probability of a lifetime, 1.0 where it cannot be certified; None as above."""
-
-    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
-        """What the eviction probability of a lifetime is below, with this confidence; None where nothing is known."""
 
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
@@ -113,8 +92,9 @@ def _read_quote(
     promised = policy.eviction_probability if request.eviction_probability is None else request.eviction_probability
     if at_us - cloud.created_us < policy.warm_up_us or quotes is None:
         return Basis(slots, probability=promised), Rejection.NO_HISTORY
-    quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
-    estimate = quotes.probability(request.flavor, slots, declared_us)
+    seen_us = at_us - cloud.created_us
+    quoted_us = quoted_lifetime_us(quotes, request.flavor, slots, promised, seen_us)
+    estimate = estimated_probability(quotes, request.flavor, slots, declared_us, seen_us)
     bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)
     basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
     if at_us - quotes.epoch_us > policy.table_max_age_us:

@@ -8,10 +8,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from app.admission.quote import estimated_probability, quoted_lifetime_us
 from app.api.wire.fields import Answer, Name, Query, SecondsInQuery, optional_seconds, seconds
 from app.api.wire.paging import Link
 from app.domain.times import to_datetime
 from app.domain.values import Policy
+from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.services.reading import Run, RunCause, RunStatus, TableSummary
@@ -146,18 +148,21 @@ def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuote
 
 
 def flavor_quote(
-    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, confidence: float
+    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, cloud: Cloud
 ) -> FlavorQuoteAnswer:
-    """What the table says of a flavor, in both directions."""
+    """What can be promised of a flavor as the cloud is now, in both directions."""
+    seen_us = cloud.at_us - cloud.created_us
     return FlavorQuoteAnswer(
         flavor=flavor,
         slots=slots,
         eviction_probability=probability,
-        lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
+        lifetime_s=optional_seconds(quoted_lifetime_us(table, flavor, slots, probability, seen_us)),
         asked_lifetime_s=optional_seconds(lifetime_us),
-        estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),
+        estimated_eviction_probability=(
+            None if lifetime_us is None else estimated_probability(table, flavor, slots, lifetime_us, seen_us)
+        ),
         eviction_probability_bound=(
-            None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
+            None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, cloud.policy.confidence)
         ),
         evidence=[
             EvidenceAnswer(slots=b.slots, sample_count=b.sample_count, evicted_count=b.evicted_count)
