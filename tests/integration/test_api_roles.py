@@ -21,6 +21,8 @@ LEAST = {
     "start_instance": "member",
     "stop_instance": "member",
     "run_batch": "member",
+    "explain_instance": "reader",
+    "list_decisions": "reader",
     "list_instances": "reader",
     "show_instance": "reader",
     "read_quotes": "reader",
