@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from app.api.install import DESCRIPTION, install
 from app.engine.cloud import warm_up
 from app.settings import Settings
+from app.ui.install import install_pages
 from app.wiring import open_services
 
 
@@ -26,4 +27,5 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
     install(app, max_body_bytes=settings.max_body_bytes)
+    install_pages(app)
     return app

@@ -20,6 +20,7 @@ from app.services.states import States
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
+from app.services.watching import Watching
 from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database, upgrade
@@ -27,6 +28,7 @@ from app.store.embedded import embedded_url
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
+from app.store.pulses import Pulses
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
@@ -40,6 +42,7 @@ class Services:
     scheduler: Scheduler
     reading: Reading
     tokens: TokenKeeper
+    watching: Watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         try:
             reading = Reading(database, clouds, log, tables, runs, _now)
-            yield Services(scheduler, reading, TokenKeeper(Tokens(database), clouds))
+            watching = Watching(clouds, Pulses(database))
+            yield Services(scheduler, reading, TokenKeeper(Tokens(database), clouds), watching)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

