@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import singledispatchmethod
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
@@ -28,7 +29,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Basis, Market, Policy, Resources
+from app.domain.values import Basis, Budget, Market, Policy, Resources
 from app.services.inputs import InputError
 
 PROMISED_COLUMNS = (
@@ -55,6 +56,12 @@ COLUMNS = (
     "estimated_probability",
     "eviction_policy",
     "guarantee",
+    "risk",
+    "charge",
+    "committed",
+    "class_evicted",
+    "earned",
+    "probability_bound",
 )
 
 Cells = dict[str, Any]
@@ -82,6 +89,7 @@ class LogRow(NamedTuple):
     guarantee: str | None
     flavor: str | None = None
     estimated_probability: float | None = None
+    budget: Budget | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -194,7 +202,16 @@ class LogWriter:
             "probability": basis.probability,
             "quoted_lifetime_s": _seconds(basis.quoted_lifetime_us),
             "estimated_probability": basis.estimated_probability,
+            **_budget(basis.budget),
+            "probability_bound": basis.probability_bound,
         }
+
+
+def _budget(budget: Budget | None) -> Cells:
+    if budget is None:
+        return {}
+    cells: Cells = asdict(budget)
+    return {"class_evicted": cells.pop("evicted"), **cells}
 
 
 def _demand(resources: Resources) -> Cells:
@@ -247,9 +264,15 @@ def _row(cells: Cells, place: str) -> LogRow:
             guarantee=cells.get("guarantee") or None,
             flavor=cells.get("flavor") or None,
             estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
+            budget=_read_budget(cells) if cells.get("earned") else None,
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def _read_budget(cells: Cells) -> Budget:
+    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
+    return Budget(evicted=int(cells["class_evicted"]), **numbers)
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -85,6 +85,17 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
+class BudgetAnswer(Answer):
+    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
+
+    earned: Annotated[float, Field(description="What they may lose once the instance is admitted.")]
+    evicted: Annotated[int, Field(description="What they have lost.")]
+    committed: Annotated[float, Field(description="What those that run are charged for what they may cost.")]
+    charge: Annotated[float, Field(description="What the instance itself is charged.")]
+    risk: Annotated[float, Field(description="How likely the instance is evicted at all.")]
+
+
+@dataclass(slots=True, kw_only=True)
 class QuoteAnswer(Answer):
     """What the decision on a spot start rested on."""
 
@@ -99,6 +110,10 @@ class QuoteAnswer(Answer):
     estimated_eviction_probability: Annotated[
         float | None, Field(description="The eviction probability that the table gives the declared lifetime.")
     ]
+    eviction_probability_bound: Annotated[
+        float | None, Field(description="What that probability is below, with the policy's confidence.")
+    ]
+    budget: Annotated[BudgetAnswer | None, Field(description="Under the pooled guarantee only.")]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,6 +260,8 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability=basis.probability,
         lifetime_s=optional_seconds(basis.quoted_lifetime_us),
         estimated_eviction_probability=basis.estimated_probability,
+        eviction_probability_bound=basis.probability_bound,
+        budget=None if basis.budget is None else BudgetAnswer(**asdict(basis.budget)),
     )
 
 
