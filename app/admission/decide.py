@@ -101,7 +101,7 @@ def _read_quote(
     if quoted_us is None or estimate is None:
         return basis, Rejection.NO_HISTORY
     if policy.guarantee is Guarantee.POOLED:
-        budget = read_budget(cloud, request.flavor, declared_us, promised, estimate, at_us)
+        budget = read_budget(cloud, request, promised, estimate, slots, quotes, at_us)
         basis = replace(basis, budget=budget)
         return basis, None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
     return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE

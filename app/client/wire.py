@@ -175,6 +175,13 @@ _EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
 }
 
 
+def _budget(budget: Json | None) -> Budget | None:
+    if budget is None:
+        return None
+    numbers = {name: budget[name] for name in ("earned", "evicted", "committed", "charge", "risk")}
+    return Budget(**numbers, affordable_us=_optional_us(budget["affordable_lifetime_s"]))
+
+
 def _basis(quote: Json | None) -> Basis | None:
     if quote is None:
         return None
@@ -184,7 +191,7 @@ def _basis(quote: Json | None) -> Basis | None:
         quote["eviction_probability"],
         _optional_us(quote["lifetime_s"]),
         quote["estimated_eviction_probability"],
-        None if quote["budget"] is None else Budget(**quote["budget"]),
+        _budget(quote["budget"]),
         quote["eviction_probability_bound"],
     )
 

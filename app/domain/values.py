@@ -98,7 +98,8 @@ class Budget:
     """The eviction budget of a class (all that are promised one eviction probability) as a decision found it.
 
     `earned`: what the class may lose once the instance is admitted; `evicted`: what it has lost; `committed`: the
-    charges of what runs; `charge`: the instance's own; `risk`: how likely the instance is evicted at all.
+    charges of what runs; `charge`: the instance's own; `risk`: how likely the instance is evicted at all;
+    `affordable_us`: where the start is not afforded, the longest lifetime that would be.
     """
 
     earned: float
@@ -106,6 +107,7 @@ class Budget:
     committed: float
     charge: float
     risk: float
+    affordable_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

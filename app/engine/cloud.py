@@ -37,6 +37,7 @@ from app.engine.cluster import (
     YJF,
     YJF_GLOBAL,
     Cluster,
+    Ints,
     available_slots,
     empty_cluster,
     first_fit,
@@ -156,9 +157,15 @@ class Cloud:
 
         The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
         """
+        return self._exposure(probability, now_us, self.flavors[flavor].demand)
+
+    def charges(self, probability: float, now_us: int) -> float:
+        """The charges of a class's running instances."""
+        return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+
+    def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
         room = np.array([size - peak for size, peak in zip(self._capacity(), self.on_demand_peak, strict=True)])
-        seen_us = now_us - self.created_us
-        return exposure(self.cluster, self._promises, probability, room, now_us, seen_us, self.flavors[flavor].demand)
+        return exposure(self.cluster, self._promises, probability, room, now_us, now_us - self.created_us, demand)
 
     def on_node(self, node: str) -> list[Running]:
         """What runs on the node, oldest first."""

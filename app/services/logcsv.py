@@ -61,6 +61,7 @@ COLUMNS = (
     "committed",
     "class_evicted",
     "earned",
+    "affordable_lifetime_s",
     "probability_bound",
 )
 
@@ -90,6 +91,7 @@ class LogRow(NamedTuple):
     flavor: str | None = None
     estimated_probability: float | None = None
     budget: Budget | None = None
+    probability_bound: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -211,7 +213,8 @@ def _budget(budget: Budget | None) -> Cells:
     if budget is None:
         return {}
     cells: Cells = asdict(budget)
-    return {"class_evicted": cells.pop("evicted"), **cells}
+    affordable_s = _seconds(cells.pop("affordable_us"))
+    return {"class_evicted": cells.pop("evicted"), "affordable_lifetime_s": affordable_s, **cells}
 
 
 def _demand(resources: Resources) -> Cells:
@@ -265,6 +268,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             flavor=cells.get("flavor") or None,
             estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
             budget=_read_budget(cells) if cells.get("earned") else None,
+            probability_bound=_parse(float, cells.get("probability_bound") or ""),
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
@@ -272,7 +276,8 @@ def _row(cells: Cells, place: str) -> LogRow:
 
 def _read_budget(cells: Cells) -> Budget:
     numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
-    return Budget(evicted=int(cells["class_evicted"]), **numbers)
+    affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
+    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

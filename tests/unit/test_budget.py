@@ -43,7 +43,7 @@ class Quotes:
         self.estimate = estimate
 
     def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        return 0
+        return 10**15 if self.estimate <= probability else 0
 
     def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         return self.estimate
@@ -90,8 +90,8 @@ def plain_budget(cloud: Cloud, request: StartRequest, probability: float, at_us:
 def test_a_random_history_is_accounted_as_by_hand(seed: int) -> None:
     """Every decision's budget and its verdict; a rollback leaves no trace, and a snapshot keeps all."""
     rng = random.Random(seed)
-    cloud, account = make_cloud(), Account()
     quotes = Quotes(rng.choice([0.0, 0.02, 0.5]))
+    cloud, account = make_cloud(), Account(quotes.estimate)
     for step in range(200):
         at_us = (step + 1) * HOUR_US // 4
         if cloud.running and rng.random() < 0.4:
@@ -111,6 +111,15 @@ def test_a_random_history_is_accounted_as_by_hand(seed: int) -> None:
     assert decode_cloud(encode_cloud(cloud)).digest() == cloud.digest()
 
 
+def read(cloud: Cloud, request: StartRequest, estimate: float, at_us: int) -> Budget:
+    probability, quotes = request.eviction_probability or 0.0, Quotes(estimate)
+    return read_budget(cloud, request, probability, estimate, cloud.available_slots(request.flavor), quotes, at_us)
+
+
+def start_of(lifetime_us: int, probability: float) -> StartRequest:
+    return StartRequest("s", SPOT, "c1", lifetime_us, probability)
+
+
 def apply_all(cloud: Cloud, events: Sequence[Event]) -> None:
     for event in events:
         cloud.apply(event)
@@ -119,8 +128,9 @@ def apply_all(cloud: Cloud, events: Sequence[Event]) -> None:
 class Account:
     """Counts of each class and the highest on-demand load, kept beside the cloud."""
 
-    def __init__(self) -> None:
-        self.peak = self.load = 0
+    def __init__(self, estimate: float) -> None:
+        self.peak = self.load = self.affordable = 0
+        self.estimate = estimate
         self.counts = {probability: [0, 0] for probability in CLASSES}
 
     def check(self, cloud: Cloud, request: StartRequest, decision: Event) -> None:
@@ -134,6 +144,18 @@ class Account:
         else:
             fits = cloud.first_fit(request.flavor) is not None
             assert decision.reason is (Rejection.BUDGET_EXHAUSTED if fits else Rejection.NO_CAPACITY)
+            self.check_affordable(cloud, request, budget)
+
+    def check_affordable(self, cloud: Cloud, request: StartRequest, budget: Budget) -> None:
+        """What is said to be affordable is, and a thousandth more is not."""
+        if budget.affordable_us is None:
+            return
+        for factor, expected in ((1.0, budget.affordable_us > 0), (1.001, False)):
+            lifetime_us = int(budget.affordable_us * factor) + (factor > 1) * 10
+            other = replace(request, lifetime_us=lifetime_us)
+            found = read(cloud, other, self.estimate, request.at_us or 0)
+            assert affords(found, request.eviction_probability or 0.0) is expected or lifetime_us == 0
+            self.affordable += 1
 
     def take(self, cloud: Cloud, events: Sequence[Event]) -> None:
         """Count events that the cloud has not folded yet."""
@@ -198,15 +220,15 @@ def test_no_open_node_has_no_room() -> None:
     cloud = make_cloud(1)
     cloud.apply(NodeDrained(0, "n0"))
     assert cloud.exposure("c1", 0.05, HOUR_US) == (0.0, np.inf)
-    assert read_budget(cloud, "c1", HOUR_US, 0.05, 0.0, HOUR_US).charge == 1.0
+    assert read(cloud, start_of(HOUR_US, 0.05), 0.0, HOUR_US).charge == 1.0
 
 
 def test_classes_have_budgets_of_their_own() -> None:
     cloud = make_cloud()
     spot(cloud, "a", 0, HOUR_US, 0.05)
     spot(cloud, "b", 0, HOUR_US, 0.2)
-    assert read_budget(cloud, "c1", 0, 0.05, 0.0, 0).earned == pytest.approx(0.1)
-    assert read_budget(cloud, "c1", 0, 0.01, 0.0, 0).committed == 0
+    assert read(cloud, start_of(0, 0.05), 0.0, 0).earned == pytest.approx(0.1)
+    assert read(cloud, start_of(0, 0.01), 0.0, 0).committed == 0
 
 
 BUDGET = Budget(earned=10.0, evicted=2, committed=3.0, charge=1.0, risk=0.9)

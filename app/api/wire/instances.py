@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -17,7 +17,7 @@ from app.api.wire.paging import Link, PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
-from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
 from app.services.reading import Instance, InstanceStatus
 
 BATCH_MAX = 1000
@@ -93,6 +93,9 @@ class BudgetAnswer(Answer):
     committed: Annotated[float, Field(description="What those that run are charged for what they may cost.")]
     charge: Annotated[float, Field(description="What the instance itself is charged.")]
     risk: Annotated[float, Field(description="How likely the instance is evicted at all.")]
+    affordable_lifetime_s: Annotated[
+        int | float | None, Field(description="Where it is rejected: the longest lifetime that would not be.")
+    ]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,13 +264,37 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         lifetime_s=optional_seconds(basis.quoted_lifetime_us),
         estimated_eviction_probability=basis.estimated_probability,
         eviction_probability_bound=basis.probability_bound,
-        budget=None if basis.budget is None else BudgetAnswer(**asdict(basis.budget)),
+        budget=_budget(basis.budget),
+    )
+
+
+def _budget(budget: Budget | None) -> BudgetAnswer | None:
+    if budget is None:
+        return None
+    return BudgetAnswer(
+        earned=budget.earned,
+        evicted=budget.evicted,
+        committed=budget.committed,
+        charge=budget.charge,
+        risk=budget.risk,
+        affordable_lifetime_s=optional_seconds(budget.affordable_us),
     )
 
 
 def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
-    """Lifetimes below the quoted one are accepted, so the longest is a microsecond shorter."""
+    """Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter.
+
+    Under `pooled` a class that is not in debt accepts whatever has no more risk than it promises.
+    """
     basis = decision.basis
+    if isinstance(decision, InstanceRejected) and decision.reason is Rejection.BUDGET_EXHAUSTED:
+        assert basis is not None
+        assert basis.budget is not None
+        risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
+        return AcceptableAnswer(
+            lifetime_s=optional_seconds(affordable_us) if affordable_us else None,
+            eviction_probability=risk if risk < 1 else None,
+        )
     if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
         return None
     quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
