@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from app.services.forecasts import Forecasts
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
@@ -26,6 +27,7 @@ from app.store.embedded import embedded_url
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
+from app.store.observations import Observations
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
@@ -38,17 +40,20 @@ class Services:
 
     scheduler: Scheduler
     reading: Reading
+    observing: Observing
     tokens: Tokens
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the worker calls."""
+    """What the worker calls, and what tells others how it is."""
 
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
     notices: AsyncIterator[Notice]
+    reading: Reading
+    tokens: Tokens
 
 
 def now_us() -> int:
@@ -98,7 +103,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
         try:
-            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+            yield Services(
+                scheduler,
+                Reading(database, clouds, log, tables, runs, _now),
+                Observing(scheduler, Observations(database), now_us),
+                Tokens(database),
+            )
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -133,6 +143,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                 Schedule(clouds, states, tables, runs, now_us),
                 listen(database),
+                Reading(database, clouds, log, tables, runs, _now),
+                Tokens(database),
             )
 
 
