@@ -9,7 +9,7 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from app.api.auth import Authenticator
+from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
@@ -36,7 +36,7 @@ def install_worker(app: FastAPI, *, max_body_bytes: int, open_metrics: bool) -> 
 
 def _install(app: FastAPI, operations: Iterable[Operation], max_body_bytes: int, *, open_metrics: bool) -> None:
     app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
-    app.state.authenticator = Authenticator(lambda: app.state.services.tokens)
+    app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
     install_handlers(app)
     for operation in operations:
         _add(app, replace(operation, role=None) if open_metrics and operation in METRICS else operation)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
+from app.services.tokens import TokenKeeper
 
 
 def scheduler(request: Request) -> Scheduler:
@@ -24,3 +25,8 @@ def reading(request: Request) -> Reading:
 def observing(request: Request) -> Observing:
     """What is so of all clouds right now."""
     return cast("Observing", request.app.state.services.observing)
+
+
+def tokens(request: Request) -> TokenKeeper:
+    """Access tokens."""
+    return cast("TokenKeeper", request.app.state.services.tokens)

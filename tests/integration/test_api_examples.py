@@ -21,6 +21,7 @@ STORY = [
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
     "read_reliability", "list_events", "list_decisions", "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",
+    "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
 

@@ -38,20 +38,9 @@ MAY_IMPORT = {
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
     "main": {"api", "wiring", "settings", "engine"},
-    "commands": {
-        "main",
-        "worker",
-        "report",
-        "wiring",
-        "settings",
-        "services",
-        "store",
-        "client",
-        "telemetry",
-        "engine",
-        "domain",
-    },
-    "cli": {"commands", "client", "services"},
+    "commands": BELOW_SERVICES - {"admission", "forecast"}
+    | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
+    "cli": {"commands", "client", "services", "domain"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
 
