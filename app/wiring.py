@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from app.services.forecasts import Forecasts
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
+from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
@@ -26,6 +28,7 @@ from app.store.embedded import embedded_url
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
+from app.store.observations import Observations
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
@@ -38,17 +41,20 @@ class Services:
 
     scheduler: Scheduler
     reading: Reading
-    tokens: Tokens
+    observing: Observing
+    tokens: TokenKeeper
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the worker calls."""
+    """What the worker calls, and what tells others how it is."""
 
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
     notices: AsyncIterator[Notice]
+    reading: Reading
+    tokens: TokenKeeper
 
 
 def now_us() -> int:
@@ -98,7 +104,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
         try:
-            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+            reading = Reading(database, clouds, log, tables, runs, _now)
+            observing = Observing(scheduler, Observations(database), now_us)
+            yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds))
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -133,6 +141,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                 Schedule(clouds, states, tables, runs, now_us),
                 listen(database),
+                Reading(database, clouds, log, tables, runs, _now),
+                TokenKeeper(Tokens(database), clouds),
             )
 
 
@@ -141,3 +151,10 @@ async def prepare(settings: Settings) -> str | None:
     async with open_database(settings) as database:
         secret = settings.admin_token
         return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
+
+
+@asynccontextmanager
+async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
+    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    async with open_database(settings) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database))

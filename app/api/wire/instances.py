@@ -17,7 +17,12 @@ from app.api.wire.paging import Link, PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
+<<<<<<< HEAD
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
+=======
+from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.services.explanations import acceptable_instead
+>>>>>>> main
 from app.services.reading import Instance, InstanceStatus
 
 BATCH_MAX = 1000
@@ -221,7 +226,7 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         victims=[VictimAnswer(id=v) for v in decision.victims] if isinstance(decision, InstanceStarted) else [],
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
         quote=quote_answer(decision.basis),
-        acceptable=_acceptable(decision),
+        acceptable=acceptable_answer(decision),
     )
 
 
@@ -281,6 +286,7 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
     )
 
 
+<<<<<<< HEAD
 def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
     """Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter.
 
@@ -296,9 +302,11 @@ def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
             eviction_probability=risk if risk < 1 else None,
         )
     if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+=======
+def acceptable_answer(decision: StartDecision) -> AcceptableAnswer | None:
+    """The wire form of what would have been accepted instead."""
+    found = acceptable_instead(decision)
+    if found is None:
+>>>>>>> main
         return None
-    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
-    return AcceptableAnswer(
-        lifetime_s=optional_seconds(quoted_us - 1) if quoted_us else None,
-        eviction_probability=estimate if estimate is not None and estimate < 1 else None,
-    )
+    return AcceptableAnswer(lifetime_s=optional_seconds(found.lifetime_us), eviction_probability=found.probability)
