@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 
+from app.api.wire.events import event_frame
+from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
+from app.services.growth import Growth
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
@@ -39,6 +42,7 @@ class Services:
     scheduler: Scheduler
     reading: Reading
     tokens: Tokens
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +98,25 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits = Limits(settings.queue_limit, settings.batch_limit)
-        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
+        limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
+        feed = Feed(log, growth, event_frame, stream_limits(settings))
+        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
+        reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+            async with growth.kept_up():
+                yield Services(scheduler, reading, Tokens(database), feed)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await scheduler.close()
+
+
+def stream_limits(settings: Settings) -> StreamLimits:
+    """The bounds on event streams that the settings ask for."""
+    return StreamLimits(
+        settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
+    )
 
 
 @contextmanager

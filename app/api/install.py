@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse
 
 from app.api.auth import Authenticator
 from app.api.errors import install_handlers
@@ -43,6 +45,7 @@ def _add(app: FastAPI, operation: Operation) -> None:
         description=operation.handler.__doc__,
         status_code=operation.status,
         response_model=operation.answer,
+        response_class=EventSourceResponse if operation.streams else JSONResponse,
         responses=error_responses(operation),
         openapi_extra=extra(operation),
     )

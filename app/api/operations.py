@@ -43,7 +43,8 @@ class Operation:
     """What one method of one path does.
 
     `role` is the least role that may do it, None where no token is needed. `errors` are those that it can answer
-    beyond what every operation of its kind can. The examples are documented, and a test plays them.
+    beyond what every operation of its kind can. The examples are documented, and a test plays them. `streams`: the
+    answer is a stream of server-sent events.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Operation:
     query: type[Query] | None = None
     errors: tuple[type[Exception], ...] = ()
     example: Mapping[str, Any] | None = None
+    streams: bool = False
     query_example: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -6,6 +6,7 @@ from typing import cast
 
 from starlette.requests import Request
 
+from app.services.feed import Feed
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 
@@ -18,3 +19,8 @@ def scheduler(request: Request) -> Scheduler:
 def reading(request: Request) -> Reading:
     """What is read from the store without the state."""
     return cast("Reading", request.app.state.services.reading)
+
+
+def feed(request: Request) -> Feed:
+    """Logs as they grow."""
+    return cast("Feed", request.app.state.services.feed)

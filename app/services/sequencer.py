@@ -22,6 +22,7 @@ from app.admission.decide import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.services.growth import Growth
 from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
@@ -52,13 +53,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
+    """What all sequencers of a process share.
+
+    `now_us` is the server's clock, in microseconds; `growth` is told of every commit.
+    """
 
     log: EventLog
     snapshots: Snapshots
     tables: Tables
     now_us: Callable[[], int]
     limits: Limits
+    growth: Growth
 
 
 class Writer(Protocol):
@@ -168,6 +173,7 @@ class Sequencer:
                 await self._catch_up()
             else:
                 self._cloud.commit()
+                self._parts.growth.tell(self.cloud_id, self._cloud.seq)
                 self._look_up_starts = False
                 return outcomes
         raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "client": {"domain"},
     "settings": set(),
     "services": BELOW_SERVICES,
-    "wiring": BELOW_SERVICES | {"services", "settings"},
+    "wiring": BELOW_SERVICES | {"api", "services", "settings"},
     "api": BELOW_SERVICES - {"store", "client"} | {"services"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "domain"},
