@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from app.api.auth import Role
-from app.api.handlers import clouds, events, forecasts, instances, nodes, reliability, service
+from app.api.handlers import clouds, decisions, events, forecasts, instances, nodes, reliability, service
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
+from app.api.wire import decisions as decision_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
 from app.api.wire import instances as instance_wire
@@ -91,6 +92,29 @@ OPERATIONS = (
         "Show an instance",
         answer=instance_wire.InstanceAnswer,
         errors=(errors.InstanceNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/instances/{{instance}}/explanation",
+        decisions.explain_instance,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "Explain an instance",
+        answer=decision_wire.ExplanationAnswer,
+        errors=(errors.InstanceNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/decisions",
+        decisions.list_decisions,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "List the newest decisions",
+        answer=decision_wire.DecisionsAnswer,
+        query=decision_wire.DecisionsQuery,
+        query_example={"outcome": "rejected", "limit": 20},
     ),
     Operation(
         "GET",

@@ -34,6 +34,7 @@ metadata = MetaData(
 
 _NOW = text("now()")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
+_POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 
 cloud = Table(
@@ -58,6 +59,11 @@ event = Table(
 )
 Index("event_one_start", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_STARTS)
 Index("event_one_end", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_ENDS)
+# What is looked for by its kind is rare: accepted starts and stops, the many, are in no index of their own.
+Index("event_rejected", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_rejected'"))
+Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_evicted'"))
+Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)
+Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(
     "snapshot",
