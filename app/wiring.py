@@ -21,6 +21,7 @@ from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
+from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
@@ -41,7 +42,7 @@ class Services:
 
     scheduler: Scheduler
     reading: Reading
-    tokens: Tokens
+    tokens: TokenKeeper
     feed: Feed
 
 
@@ -105,7 +106,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
             async with growth.kept_up():
-                yield Services(scheduler, reading, Tokens(database), feed)
+                yield Services(scheduler, reading, TokenKeeper(Tokens(database), clouds), feed)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -155,3 +156,10 @@ async def prepare(settings: Settings) -> str | None:
     async with open_database(settings) as database:
         secret = settings.admin_token
         return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
+
+
+@asynccontextmanager
+async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
+    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    async with open_database(settings) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database))

@@ -12,7 +12,7 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.errors import RequestError
-from app.domain.errors import Unavailable
+from app.domain.errors import TenureError
 from app.services.feed import Feed
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class EventStream(EventSourceResponse):
         cloud_id: int,
         after_seq: int,
         limit: int | None,
-        owner: bytes,
+        owner: int,
         may_go_on: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(self._frames(feed, cloud_id, after_seq, limit), headers=_HEADERS)
@@ -78,5 +78,5 @@ class EventStream(EventSourceResponse):
                         left -= len(shown)
                         if not left:
                             return
-            except (Unavailable, RequestError) as error:  # too late for a status: the reader comes back and is told
+            except (TenureError, RequestError) as error:  # too late for a status: the reader comes back and is told
                 logger.info("a stream of events ended: %s", error)

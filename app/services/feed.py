@@ -53,7 +53,7 @@ class Feed:
         self._render = render
         self._limits = limits
         self._recent: dict[int, _Recent] = {}
-        self._owners: Counter[bytes] = Counter()
+        self._owners: Counter[int] = Counter()
         self._closing = asyncio.Event()
 
     @property
@@ -62,7 +62,7 @@ class Feed:
         return self._owners.total()
 
     @contextmanager
-    def place(self, owner: bytes) -> Iterator[None]:
+    def place(self, owner: int) -> Iterator[None]:
         """Room for one stream, until the block ends; TooManyStreams where there is none."""
         if self.open_count >= self._limits.total:
             raise TooManyStreams(f"this process serves {self._limits.total} event streams at once; try again later")

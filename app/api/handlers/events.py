@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.auth import Role, authorise, token_of
+from app.api.auth import authorise, caller_of
 from app.api.errors import FieldInvalid
 from app.api.operations import read_query
 from app.api.respond import respond
@@ -15,6 +13,7 @@ from app.api.services import feed, reading, scheduler
 from app.api.streams import EventStream
 from app.api.wire.events import EventsAnswer, EventsQuery, StreamQuery, event_answer
 from app.api.wire.paging import next_link
+from app.domain.values import Role
 
 _SEQ_DIGITS = 18
 
@@ -36,14 +35,18 @@ async def stream_events(request: Request) -> Response:
     """
     query = read_query(request, StreamQuery)
     cloud_id = await scheduler(request).cloud_id(request.path_params["cloud"])
-    owner = sha256(token_of(request.scope) or b"").digest()
     after_seq = _last_event_id(request)
 
     async def may_go_on() -> None:
         await authorise(request, Role.READER)
 
     return EventStream(
-        feed(request), cloud_id, query.after_seq if after_seq is None else after_seq, query.limit, owner, may_go_on
+        feed(request),
+        cloud_id,
+        query.after_seq if after_seq is None else after_seq,
+        query.limit,
+        caller_of(request).id,
+        may_go_on,
     )
 
 
