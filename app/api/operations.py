@@ -98,6 +98,7 @@ class OperationRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
+        scope["state"]["operation"] = self.name
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 

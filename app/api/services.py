@@ -7,6 +7,7 @@ from typing import cast
 from starlette.requests import Request
 
 from app.services.feed import Feed
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.tokens import TokenKeeper
@@ -20,6 +21,11 @@ def scheduler(request: Request) -> Scheduler:
 def reading(request: Request) -> Reading:
     """What is read from the store without the state."""
     return cast("Reading", request.app.state.services.reading)
+
+
+def observing(request: Request) -> Observing:
+    """What is so of all clouds right now."""
+    return cast("Observing", request.app.state.services.observing)
 
 
 def tokens(request: Request) -> TokenKeeper:

@@ -52,6 +52,8 @@ LEAST = {
     "list_tokens": "admin",
     "show_token": "admin",
     "revoke_token": "admin",
+    "read_process_metrics": "reader",
+    "read_cloud_metrics": "reader",
 }
 """The least role of every operation that needs a token. A new operation must be entered here."""
 COUNTS_AS = {
