@@ -24,11 +24,8 @@ from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
-<<<<<<< HEAD
 from app.api.wire import sla as sla_wire
-=======
 from app.api.wire import tokens as token_wire
->>>>>>> main
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
 from app.domain.values import Role

@@ -17,12 +17,8 @@ from app.api.wire.paging import Link, PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
-<<<<<<< HEAD
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
-=======
-from app.domain.values import Basis, EvictionReason, Market, Rejection
 from app.services.explanations import acceptable_instead
->>>>>>> main
 from app.services.reading import Instance, InstanceStatus
 
 BATCH_MAX = 1000
@@ -286,27 +282,9 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
     )
 
 
-<<<<<<< HEAD
-def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
-    """Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter.
-
-    Under `pooled` a class that is not in debt accepts whatever has no more risk than it promises.
-    """
-    basis = decision.basis
-    if isinstance(decision, InstanceRejected) and decision.reason is Rejection.BUDGET_EXHAUSTED:
-        assert basis is not None
-        assert basis.budget is not None
-        risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
-        return AcceptableAnswer(
-            lifetime_s=optional_seconds(affordable_us) if affordable_us else None,
-            eviction_probability=risk if risk < 1 else None,
-        )
-    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
-=======
 def acceptable_answer(decision: StartDecision) -> AcceptableAnswer | None:
     """The wire form of what would have been accepted instead."""
     found = acceptable_instead(decision)
     if found is None:
->>>>>>> main
         return None
     return AcceptableAnswer(lifetime_s=optional_seconds(found.lifetime_us), eviction_probability=found.probability)
