@@ -100,9 +100,9 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
 def _budgeted(basis: Basis, budget: Budget) -> str:
     """The pooled guarantee's part of a decision."""
     return (
-        f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who have "
-        f"this promise allowed {budget.earned:.2f} evictions; {budget.evicted} had happened, {budget.committed:.2f} were "
-        f"set aside for what runs, and this start would have taken {budget.charge:.2f}."
+        f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
+        f"have this promise allowed {budget.earned:.2f} evictions; {budget.evicted} had happened, "
+        f"{budget.committed:.2f} were set aside for what runs, and this start would have taken {budget.charge:.2f}."
     )
 
 
