@@ -5,8 +5,8 @@
     |             TokenNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid
-    +-- Unavailable: LogUnavailable, LogContended, Overloaded
+    |            MarkerInvalid, TimeRangeInvalid
+    +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -110,6 +110,10 @@ class MarkerInvalid(Invalid):
     """The paging marker names nothing in this list."""
 
 
+class TimeRangeInvalid(Invalid):
+    """The end of the time asked for is not after its begin."""
+
+
 class Unavailable(TenureError):
     """The service cannot answer now; the same request may be sent again."""
 
@@ -124,3 +128,7 @@ class LogContended(Unavailable):
 
 class Overloaded(Unavailable):
     """Too many requests wait for this cloud's log."""
+
+
+class TooManyStreams(Unavailable):
+    """As many event streams are open as this process, or this token, may have."""

@@ -29,7 +29,7 @@ from app.store.log import EventLog
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
 
 WIDTHS_S = (60, 600, 3600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600, 314_496_000)
-"""A minute, ten, an hour, six, a day, a week, four, 52, 520: any stretch of time is a bounded number of some of them."""
+"""A minute, ten, an hour, six, a day, 1, 4, 52 and 520 weeks: any time is a bounded number of some of them."""
 NODE_WIDTHS_S = WIDTHS_S[1:]
 KEPT = 10_000
 """How many buckets of a width are kept of a cloud: a week of minutes, a year of hours, and so on."""
@@ -49,17 +49,19 @@ class Rollup:
 
     async def catch_up(self) -> int:
         """Fold what all logs hold beyond their histories; how many events that were."""
-        return sum([await self.catch_up_cloud(cloud_id) for cloud_id in (await self._clouds.list()).values()])
+        behind = await self._rows.behind()
+        if not behind:
+            return 0
+        visible = set((await self._clouds.list()).values())
+        return sum([await self.catch_up_cloud(cloud_id) for cloud_id in sorted(behind & visible)])
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
         """Fold what one log holds beyond its history, unless another worker is at it."""
-        progress = await self._rows.progress(cloud_id)
         count = 0
-        while await self._log.last_seq(cloud_id) > (progress.seq if progress else 0) + count:
-            folded = await self._fold_next(cloud_id)
-            if not folded:
-                break
+        while folded := await self._fold_next(cloud_id):
             count += folded
+            if folded < _READ_EVENTS:
+                break
         return count
 
     async def _fold_next(self, cloud_id: int) -> int:

@@ -99,6 +99,10 @@ _BEGIN = """
 INSERT INTO utilisation_progress (cloud_id, seq, at_us, begin_us) VALUES (%(cloud_id)s, 0, 0, 0)
 ON CONFLICT (cloud_id) DO NOTHING
 """
+_BEHIND = """
+SELECT cloud.id FROM cloud LEFT JOIN utilisation_progress AS kept ON kept.cloud_id = cloud.id
+WHERE coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id)
+"""
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
 """
@@ -135,6 +139,10 @@ class UtilisationRows:
             {"cloud_id": cloud_id},
         )
         return Progress(*rows[0]) if rows else None
+
+    async def behind(self) -> set[int]:
+        """The clouds whose logs hold more than their histories."""
+        return {row.id for row in await self._database.execute(_BEHIND)}
 
     async def rows(
         self, cloud_id: int, nodes: Sequence[str], width_s: int, first: int, last: int
@@ -177,7 +185,9 @@ class Turn:
         named = [(*key, *astuple(row)) for key, row in rows.items()]
         await self._session.execute(_ADD, self._columns((*_KEYS, *_COLUMNS), named))
         standing = [(node, *astuple(level)) for node, level in levels.items()]
-        await self._session.execute(_SET_LEVELS, self._columns(("node", "on_demand", "spot", "total", "last_us"), standing))
+        await self._session.execute(
+            _SET_LEVELS, self._columns(("node", "on_demand", "spot", "total", "last_us"), standing)
+        )
         await self._session.execute(
             "UPDATE utilisation_progress SET seq = %(seq)s, at_us = %(at_us)s, begin_us = %(begin_us)s "
             "WHERE cloud_id = %(cloud_id)s",
@@ -192,9 +202,7 @@ class Turn:
 
     def _columns(self, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
         columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-        return {"cloud_id": self._cloud_id} | {
-            name: list(column) for name, column in zip(names, columns, strict=True)
-        }
+        return {"cloud_id": self._cloud_id} | {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
 def _read(row: Sequence[Any]) -> tuple[Key, Row]:

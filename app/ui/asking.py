@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
+from app.services.utilisation import UtilisationHistory
 from app.services.watching import Watching
 
 
@@ -19,6 +20,11 @@ def scheduler(request: Request) -> Scheduler:
 def reading(request: Request) -> Reading:
     """Everything that is read from the store."""
     return cast("Reading", request.app.state.services.reading)
+
+
+def history(request: Request) -> UtilisationHistory:
+    """What was in use over time."""
+    return cast("UtilisationHistory", request.app.state.services.history)
 
 
 def watching(request: Request) -> Watching:

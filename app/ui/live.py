@@ -5,66 +5,81 @@ A page that hears of a change asks for itself again and takes over what differs,
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from time import monotonic
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from app.domain.errors import Unavailable
 from app.ui.asking import watching
 from app.ui.guard import NotSignedIn, still_signed_in
 
-_EVERY_S = 1.0
+_APART_S = 0.9
+"""The least time between two changes that a page hears of."""
+_LOOK_S = 2.0
+"""Tables, runs and the history grow without the log: they are looked at this often."""
 _HEARTBEAT_S = 15.0
-_LONGEST_S = 60.0
-"""A stream ends after this long and the browser begins the next: so none outlives its token or its server for long."""
+_LONGEST_S = 300.0
+"""A stream ends after this long, and the browser begins the next."""
 
-Look = Callable[[], Awaitable[object]]
+Look = Callable[[], Awaitable[dict[str, Any]]]
+Wait = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def follow_cloud(request: Request) -> Response:
     """Say whenever the cloud's log, tables, runs or history of utilisation have grown."""
     cloud = request.path_params["cloud"]
 
-    async def look() -> object:
+    async def look() -> dict[str, Any]:
         return asdict(await watching(request).pulse(cloud))
 
-    return await _stream(request, look)
+    async def wait(seen: dict[str, Any]) -> None:
+        await watching(request).wait(cloud, seen["seq"], _LOOK_S)
+
+    return _stream(request, look, wait, await look())
 
 
 async def follow_all(request: Request) -> Response:
     """Say whenever any cloud's log has grown, or a cloud was added."""
     caller = request.scope["state"]["caller"]
 
-    async def look() -> object:
+    async def look() -> dict[str, Any]:
         return {name: asdict(pulse) for name, pulse in (await watching(request).pulses(caller.cloud)).items()}
 
-    return await _stream(request, look)
+    async def wait(_: dict[str, Any]) -> None:
+        await watching(request).rest(_APART_S)
+
+    return _stream(request, look, wait, await look())
 
 
-async def _stream(request: Request, look: Look) -> Response:
-    first = await look()
-    return StreamingResponse(_changes(request, look, first), media_type="text/event-stream")
+def _stream(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> Response:
+    watching(request).check_room()
+    return StreamingResponse(_changes(request, look, wait, seen), media_type="text/event-stream")
 
 
-async def _changes(request: Request, look: Look, seen: object) -> AsyncIterator[str]:
-    """The state at first, then each new one, until the longest time is over or the token is."""
-    yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
-    end, told = monotonic() + _LONGEST_S, monotonic()
-    while monotonic() < end and not await request.is_disconnected():
-        await asyncio.sleep(_EVERY_S)
-        try:
-            await still_signed_in(request)
-        except NotSignedIn:
-            yield "event: signed-out\ndata: {}\n\n"
-            return
-        found = await look()
-        if found != seen:
-            seen, told = found, monotonic()
-            yield f"event: changed\ndata: {json.dumps(found)}\n\n"
-        elif monotonic() - told > _HEARTBEAT_S:
-            told = monotonic()
-            yield ": heartbeat\n\n"
+async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> AsyncIterator[str]:
+    """The state at first, then each new one, until the longest time is over, or the token is, or the process."""
+    with watching(request).place():
+        yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
+        end, told = monotonic() + _LONGEST_S, monotonic()
+        while monotonic() < end and not watching(request).closing.is_set():
+            await wait(seen)
+            try:
+                await still_signed_in(request)
+                found = await look()
+            except NotSignedIn:
+                yield "event: signed-out\ndata: {}\n\n"
+                return
+            except Unavailable:
+                return
+            if found != seen:
+                seen, told = found, monotonic()
+                yield f"event: changed\ndata: {json.dumps(found)}\n\n"
+                await watching(request).rest(_APART_S)
+            elif monotonic() - told > _HEARTBEAT_S:
+                told = monotonic()
+                yield ": heartbeat\n\n"

@@ -30,7 +30,9 @@ async def sign_in(request: Request) -> Response:
     try:
         check(await authenticator.caller(token.encode()), None)
     except Unauthenticated:
-        return _form(request, target, "This token is not valid. It may have a typing error, have expired or be revoked.")
+        return _form(
+            request, target, "This token is not valid. It may have a typing error, have expired or be revoked."
+        )
     except Forbidden as error:
         return _form(request, target, f"{str(error).capitalize()}.")
     answer = RedirectResponse(target, 303)
@@ -78,5 +80,5 @@ def _target(wanted: str | None) -> str:
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether the browser speaks TLS, to us or to a proxy that says so; a lie here can only make the cookie stricter."""
+    """Whether the browser speaks TLS, to us or to a proxy that says so; a lie can only make the cookie stricter."""
     return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "") == "https"

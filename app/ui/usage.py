@@ -66,6 +66,4 @@ def _usage(cloud: Cloud, running: Iterable[Running], total: int) -> Usage:
     for instance in running:
         cores[instance.market] += cloud.flavors[instance.flavor].resources.cores
         counts[instance.market] += 1
-    return Usage(
-        cores[Market.ON_DEMAND], cores[Market.SPOT], total, counts[Market.ON_DEMAND], counts[Market.SPOT]
-    )
+    return Usage(cores[Market.ON_DEMAND], cores[Market.SPOT], total, counts[Market.ON_DEMAND], counts[Market.SPOT])

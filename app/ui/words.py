@@ -6,15 +6,19 @@ from datetime import UTC, datetime
 
 from app.domain.times import SECOND_US, length_text, to_datetime
 
+NOTHING = "\N{EN DASH}"
+"""Stands where there is no value."""
+
+
 def duration(us: int | None) -> str:
     """A length of time, in the unit that suits it."""
-    return "–" if us is None else length_text(us)
+    return NOTHING if us is None else length_text(us)
 
 
 def percent(share: float | None) -> str:
     """A share as per cent with three digits that matter: `0.25 %`."""
     if share is None:
-        return "–"
+        return NOTHING
     value = 100 * share
     if value == 0 or abs(value) >= 99.95:
         return f"{value:.0f} %"
@@ -26,7 +30,7 @@ def percent(share: float | None) -> str:
 def count(number: float | None) -> str:
     """A number with its thousands apart; of a fraction one digit."""
     if number is None:
-        return "–"
+        return NOTHING
     return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
 
 
@@ -37,7 +41,7 @@ def plural(number: int, one: str, many: str | None = None) -> str:
 
 def when(at: int | datetime | None) -> str:
     """A moment in UTC, to the second."""
-    return "–" if at is None else f"{_datetime(at):%Y-%m-%d %H:%M:%S}"
+    return NOTHING if at is None else f"{_datetime(at):%Y-%m-%d %H:%M:%S}"
 
 
 def iso(at: int | datetime) -> str:
