@@ -42,6 +42,15 @@ class Service:
 
         asyncio.run(work())
 
+    def roll_up(self) -> None:
+        """Do what a worker would: bring every history of utilisation up to its log."""
+
+        async def work() -> None:
+            async with open_worker(self.settings) as worker:
+                await worker.rollup.catch_up()
+
+        asyncio.run(work())
+
     def wait_for_epoch(self, cloud: str, epoch: int) -> None:
         """Until the service has heard of the table."""
         deadline = time.monotonic() + 10

@@ -42,10 +42,11 @@ _PRUNED_EVERY = 100
 class Rollup:
     """See the module's docstring; LogUnavailable as the store does."""
 
-    def __init__(self, clouds: Clouds, log: EventLog, rows: UtilisationRows) -> None:
+    def __init__(self, clouds: Clouds, log: EventLog, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._clouds = clouds
         self._log = log
         self._rows = rows
+        self._read_events = read_events
 
     async def catch_up(self) -> int:
         """Fold what all logs hold beyond their histories; how many events that were."""
@@ -60,7 +61,7 @@ class Rollup:
         count = 0
         while folded := await self._fold_next(cloud_id):
             count += folded
-            if folded < _READ_EVENTS:
+            if folded < self._read_events:
                 break
         return count
 
@@ -68,7 +69,7 @@ class Rollup:
         async with self._rows.turn(cloud_id) as turn:
             if turn is None:
                 return 0
-            tail = await self._log.tail(cloud_id, turn.progress.seq, _READ_EVENTS)
+            tail = await self._log.tail(cloud_id, turn.progress.seq, self._read_events)
             if not tail:
                 return 0
             fold = await self._open_fold(cloud_id, turn, tail)
