@@ -49,7 +49,10 @@ class Service:
             async with open_worker(self.settings) as worker:
                 await worker.rollup.catch_up()
 
-        asyncio.run(work())
+        # In a thread of its own: a browser that is driven here has this one's event loop.
+        thread = threading.Thread(target=lambda: asyncio.run(work()))
+        thread.start()
+        thread.join()
 
     def wait_for_epoch(self, cloud: str, epoch: int) -> None:
         """Until the service has heard of the table."""

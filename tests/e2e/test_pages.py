@@ -47,7 +47,9 @@ def start(client: httpx2.Client, name: str, market: str, flavor: str) -> dict[st
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(service: Service) -> Iterator[Browser]:
+    """After the service, which cannot be started once the browser's event loop runs here."""
+    assert service.url
     with chromium() as browser:
         yield browser
 
