@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from app.api.install import DESCRIPTION, install
+from app.api.install import DESCRIPTION, Rates, install
 from app.engine.cloud import warm_up
 from app.settings import Settings
 from app.wiring import open_services
@@ -25,5 +25,6 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, max_body_bytes=settings.max_body_bytes)
+    rates = Rates(settings.token_requests_per_s, settings.address_requests_per_min)
+    install(app, max_body_bytes=settings.max_body_bytes, rates=rates)
     return app

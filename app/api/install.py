@@ -11,18 +11,20 @@ from app.api.errors import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
 from app.api.operations import Operation, OperationRoute
+from app.api.rates import Rates
 from app.api.routes import OPERATIONS
 
-__all__ = ["DESCRIPTION", "install"]
+__all__ = ["DESCRIPTION", "Rates", "install"]
 
 
-def install(app: FastAPI, *, max_body_bytes: int) -> None:
+def install(app: FastAPI, *, max_body_bytes: int, rates: Rates) -> None:
     """Routes, errors, tokens, versions and documentation.
 
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at `app.state.services`.
     """
     app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
+    app.state.rates = rates
     install_handlers(app)
     for operation in OPERATIONS:
         _add(app, operation)
