@@ -89,7 +89,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._was_stalled = False
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words go to its log
         """Answer what is no HTTP in the form of every error."""
         self._refuse(RequestMalformed("this is not HTTP/1.1 as this service reads it"))
 
@@ -105,8 +105,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._watch = self.loop.call_later(self._bounds.timeout_s, self._look)
 
     def _refuse(self, error: Exception) -> None:
-        """Close the connection; with the error, unless an answer is under way or nothing was asked."""
-        is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if not is_answering and not self.transport.is_closing():
+        """Close the connection; with the error, unless an answer to this request is under way or given."""
+        is_answered = self._has_head and self.cycle.response_started
+        if not is_answered and not self.transport.is_closing():
             self.transport.write(raw_answer(error))
         self.transport.close()

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -58,6 +59,7 @@ NAMED = [
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/decisions"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running/explanation"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events/stream"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/tables"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/quotes"),
     Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/tables"),
@@ -178,6 +180,9 @@ ABSURD = [
     Bad(INVALID, "GET", f"{CLOUD}/nodes?marker="),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
     Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?limit=0"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream", headers={"Last-Event-ID": "two"}),
     Bad(INVALID, "GET", f"{CLOUD}/reliability?after_seq=x"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=0"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=9223372036854775808"),
@@ -371,6 +376,11 @@ def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> No
     assert world.last_seq("system") == before
 
 
+def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
+    with running_service(database_url, stream_limit=0) as small:
+        check(small.client.get(f"{CLOUD}/events/stream"), errors.TooManyStreams)
+
+
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(
     world: Service, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -400,12 +410,19 @@ def leaves(root: type[Exception]) -> set[type[Exception]]:
 def test_every_error_of_the_table_is_provoked_here() -> None:
     """By a bad request, or by name in a test of its own."""
     provoked = {bad.error for bad in BAD}
-    source = inspect.getsource(inspect.getmodule(check))
+    source = inspect.getsource(inspect.getmodule(check)) + Path(__file__).with_name("test_api_limits.py").read_text()
     for error in set(PROBLEMS) - provoked:
         assert f"errors.{error.__name__})" in source
 
 
 def test_every_error_of_the_table_is_documented() -> None:
-    """But for those of paths and methods that there are not."""
+    """But for those of paths and methods that there are not, and of what never became a request."""
     documented = {error for operation in OPERATIONS for error in errors_of(operation)}
-    assert set(PROBLEMS) - documented == {api_errors.PathUnknown, api_errors.MethodUnknown}
+    assert set(PROBLEMS) - documented == {
+        api_errors.PathUnknown,
+        api_errors.MethodUnknown,
+        api_errors.RequestMalformed,
+        api_errors.RequestTooSlow,
+        api_errors.HeadTooLarge,
+        api_errors.ConnectionsExhausted,
+    }
