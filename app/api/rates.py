@@ -1,7 +1,7 @@
 """How often may somebody call: requests of a token, and of an address those without a valid token.
 
 Counted in this process, by the library `limits`. A token's requests are taken from it a hundredth of the limit at a
-time: asking it for each would cost a start or stop some three per cent (decision 30).
+time: asking it for each would cost a start or stop some three per cent (docs/decisions/0027-rate-limits.md).
 """
 
 from __future__ import annotations
