@@ -18,7 +18,7 @@ from app.store.database import Database
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _SAVE = """
 INSERT INTO snapshot (cloud_id, seq, version, digest, data)
 VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
