@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from app.services.forecasts import Forecasts
+from app.services.importing import Imports
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
@@ -134,6 +135,13 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 Schedule(clouds, states, tables, runs, now_us),
                 listen(database),
             )
+
+
+@asynccontextmanager
+async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
+    """What `tenure import` calls: it works on the database, whether or not a service runs."""
+    async with open_database(settings) as database:
+        yield Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

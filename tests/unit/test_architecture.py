@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "worker": {"wiring", "settings", "services", "store", "domain"},
     "main": {"api", "wiring", "settings", "engine"},
     "commands": {"main", "worker", "report", "wiring", "settings", "services", "store", "client", "engine", "domain"},
-    "cli": {"commands", "client", "services"},
+    "cli": {"commands", "client", "services", "domain"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
 
@@ -66,6 +66,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"store"},
+    "sqlite3": {"store"},
     "matplotlib": {"report"},
 }
 """Libraries that only these rooms name."""
