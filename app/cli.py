@@ -8,8 +8,8 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import evaluation, history, logs, processes, quotes, reliability, whatif, workloads
-from app.domain.errors import LogUnavailable
+from app.commands import evaluation, history, logs, processes, quotes, reliability, tokens, whatif, workloads
+from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
 from app.services.refusals import ImportRefused
 
@@ -18,8 +18,10 @@ _EXIT_CODES: dict[type[Exception], int] = {
     ServiceRefused: 1,
     ImportRefused: 1,
     ServiceUnreachable: 3,
-    LogUnavailable: 3,
+    Unavailable: 3,
+    TenureError: 1,
 }
+"""The first that fits."""
 
 app = typer.Typer(
     help="A scheduler service that sells a cloud's spare capacity with a promise.",
@@ -34,6 +36,7 @@ logs.register(app)
 quotes.register(app)
 reliability.register(app)
 whatif.register(app)
+tokens.register(app)
 processes.register(app)
 
 

@@ -11,13 +11,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """Every setting has a default that works; see docs/operations.md."""
 
-    model_config = SettingsConfigDict(env_prefix="TENURE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TENURE_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
 
     database_url: str | None = Field(None, description="PostgreSQL to use; without it the service runs its own.")
     data_dir: Path = Field(Path(".tenure"), description="Where the service's own PostgreSQL keeps its data.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on.")
-    admin_token: SecretStr | None = Field(None, description="The admin token; without it one is made at first start.")
+    admin_token: SecretStr | None = Field(
+        None,
+        min_length=12,
+        description="The admin token, at least 12 characters; without it one is made at first start.",
+    )
     max_body_bytes: int = Field(1 << 20, ge=1024, description="Largest request body taken.")
     database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
     database_pool_size: int = Field(10, ge=2, description="Database connections of one process.")

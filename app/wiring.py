@@ -19,6 +19,7 @@ from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
+from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
@@ -39,7 +40,7 @@ class Services:
 
     scheduler: Scheduler
     reading: Reading
-    tokens: Tokens
+    tokens: TokenKeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
         try:
-            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+            reading = Reading(database, clouds, log, tables, runs, _now)
+            yield Services(scheduler, reading, TokenKeeper(Tokens(database), clouds))
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -149,3 +151,10 @@ async def prepare(settings: Settings) -> str | None:
     async with open_database(settings) as database:
         secret = settings.admin_token
         return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
+
+
+@asynccontextmanager
+async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
+    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    async with open_database(settings) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database))

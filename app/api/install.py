@@ -6,7 +6,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from app.api.auth import Authenticator
+from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
@@ -22,7 +22,7 @@ def install(app: FastAPI, *, max_body_bytes: int) -> None:
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at `app.state.services`.
     """
     app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
-    app.state.authenticator = Authenticator(lambda: app.state.services.tokens)
+    app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
     install_handlers(app)
     for operation in OPERATIONS:
         _add(app, operation)

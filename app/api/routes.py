@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from app.api.auth import Role
-from app.api.handlers import clouds, events, forecasts, instances, nodes, reliability, service
+from app.api import errors as api_errors
+from app.api.handlers import clouds, decisions, events, forecasts, instances, nodes, reliability, service, tokens
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
+from app.api.wire import decisions as decision_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
 from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
+from app.api.wire import tokens as token_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
+from app.domain.values import Role
 
 _CLOUD = "/v1/clouds/{cloud}"
 _TIME = (errors.TimeUnexpected, errors.TimeBackwards)
@@ -94,6 +97,29 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
+        f"{_CLOUD}/instances/{{instance}}/explanation",
+        decisions.explain_instance,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "Explain an instance",
+        answer=decision_wire.ExplanationAnswer,
+        errors=(errors.InstanceNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/decisions",
+        decisions.list_decisions,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "List the newest decisions",
+        answer=decision_wire.DecisionsAnswer,
+        query=decision_wire.DecisionsQuery,
+        query_example={"outcome": "rejected", "limit": 20},
+    ),
+    Operation(
+        "GET",
         f"{_CLOUD}/quotes",
         forecasts.read_quotes,
         Tag.QUOTES,
@@ -142,6 +168,7 @@ OPERATIONS = (
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
+        for_scoped=True,
     ),
     Operation(
         "GET",
@@ -355,6 +382,51 @@ OPERATIONS = (
         query_example={"after_seq": 0},
     ),
     Operation(
+        "POST",
+        "/v1/tokens",
+        tokens.create_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        201,
+        "Create a token",
+        answer=token_wire.NewTokenAnswer,
+        body=token_wire.TokenBody,
+        errors=(errors.CloudNotFound, errors.TokenExists),
+        example={"name": "pages", "role": "reader", "cloud": "north", "expires_in_s": 7776000},
+    ),
+    Operation(
+        "GET",
+        "/v1/tokens",
+        tokens.list_tokens,
+        Tag.TOKENS,
+        Role.ADMIN,
+        200,
+        "List tokens",
+        answer=token_wire.TokensAnswer,
+        query=NumberedPageQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/tokens/{token}",
+        tokens.show_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        200,
+        "Show a token",
+        answer=token_wire.TokenAnswer,
+        errors=(errors.TokenNotFound,),
+    ),
+    Operation(
+        "DELETE",
+        "/v1/tokens/{token}",
+        tokens.revoke_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        204,
+        "Revoke a token",
+        errors=(errors.TokenNotFound,),
+    ),
+    Operation(
         "GET",
         "/",
         service.discover,
@@ -374,5 +446,6 @@ OPERATIONS = (
         200,
         "Check readiness",
         answer=service_wire.ReadinessAnswer,
+        errors=(api_errors.Unauthenticated,),
     ),
 )

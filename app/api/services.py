@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
+from app.services.tokens import TokenKeeper
 
 
 def scheduler(request: Request) -> Scheduler:
@@ -18,3 +19,8 @@ def scheduler(request: Request) -> Scheduler:
 def reading(request: Request) -> Reading:
     """What is read from the store without the state."""
     return cast("Reading", request.app.state.services.reading)
+
+
+def tokens(request: Request) -> TokenKeeper:
+    """Access tokens."""
+    return cast("TokenKeeper", request.app.state.services.tokens)

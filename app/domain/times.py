@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 SECOND_US = 1_000_000
+_MINUTE_US = 60 * SECOND_US
 HOUR_US = 3600 * SECOND_US
 DAY_US = 24 * HOUR_US
 MAX_TIME_US = 253_402_300_799 * SECOND_US
@@ -44,3 +45,20 @@ def parse_seconds(text: str) -> int:
         return int(value.to_integral_value())
     except (InvalidOperation, ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} is not a number of seconds") from error
+
+
+def length_text(us: int) -> str:
+    """A length of time for people, in the unit that suits it: 5400000000 -> '1.5 h'."""
+    for unit, size, shortest in (
+        ("d", DAY_US, 2 * DAY_US),
+        ("h", HOUR_US, HOUR_US),
+        ("min", _MINUTE_US, 2 * _MINUTE_US),
+    ):
+        if us >= shortest:
+            return f"{us / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{us / SECOND_US:.1f}".removesuffix(".0") + " s"
+
+
+def time_text(at_us: int) -> str:
+    """A time for people: whole seconds, UTC."""
+    return f"{to_datetime(at_us):%Y-%m-%d %H:%M:%S} UTC"

@@ -6,21 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Generic, TypeVar
 
 from app.domain.errors import CloudNotFound, InstanceNotFound, MarkerInvalid, RunNotFound, TableNotFound
-from app.domain.events import (
-    InstanceEvicted,
-    InstanceRejected,
-    InstanceStarted,
-    InstanceStopped,
-    Recorded,
-    StartDecision,
-)
+from app.domain.events import InstanceStarted, Recorded
 from app.domain.times import from_datetime
 from app.domain.values import Market
 from app.forecast.table import QuantileTable
+from app.services.explaining import Explaining
+from app.services.explanations import Decided, Explanation, Outcome
+from app.services.instances import Instance, InstanceStatus, decision_in, end_in
 from app.services.reliability import Stretch, read_reliability
 from app.services.tables import decode_table
 from app.store.clouds import Clouds
@@ -30,8 +25,11 @@ from app.store.runs import Run, RunCause, Runs, RunStatus
 from app.store.tables import Tables, TableSummary
 
 __all__ = [
+    "Decided",
+    "Explanation",
     "Instance",
     "InstanceStatus",
+    "Outcome",
     "Page",
     "Readiness",
     "Reading",
@@ -48,39 +46,12 @@ _SCANNED_MAX = 10_000
 _SCANNED_AT_ONCE = 500
 
 
-class InstanceStatus(StrEnum):
-    """What became of an instance."""
-
-    RUNNING = "running"
-    STOPPED = "stopped"
-    EVICTED = "evicted"
-    REJECTED = "rejected"
-
-
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     """Some items of a list, and the marker that the next page follows; None on the last."""
 
     items: Sequence[T]
     marker: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """The decision on a start, its place in the log, and how the instance ended, if it did."""
-
-    decision: StartDecision
-    seq: int
-    end: InstanceStopped | InstanceEvicted | None
-
-    @property
-    def status(self) -> InstanceStatus:
-        """What became of it."""
-        if isinstance(self.decision, InstanceRejected):
-            return InstanceStatus.REJECTED
-        if isinstance(self.end, InstanceEvicted):
-            return InstanceStatus.EVICTED
-        return InstanceStatus.RUNNING if self.end is None else InstanceStatus.STOPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +85,7 @@ class Reading:
         self._tables = tables
         self._runs = runs
         self._now = now
+        self._explaining = Explaining(log, tables)
 
     async def events(self, cloud: str, after_seq: int, limit: int) -> Page[Recorded]:
         """The log's next events after a seq."""
@@ -151,7 +123,28 @@ class Reading:
             if len(starts) < read_at_once:
                 return Page(found, None)
             after_seq = starts[-1].seq
-        return Page(found, _decision(starts[-1]).instance_id)
+        return Page(found, decision_in(starts[-1]).instance_id)
+
+    async def explanation(self, cloud: str, instance_id: str) -> Explanation:
+        """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""
+        instance = await self.instance(cloud, instance_id)
+        return await self._explaining.explain(await self._id(cloud), instance, self._now())
+
+    async def decisions(
+        self,
+        cloud: str,
+        before_seq: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
+        market: Market | None = None,
+    ) -> Page[Decided]:
+        """What was decided on instances before a seq (None: up to now), newest first, with reasons.
+
+        Where an outcome or a market is asked for, the page may end before it is full; its marker, the next
+        `before_seq`, then says how far it looked.
+        """
+        found, more = await self._explaining.decisions(await self._id(cloud), before_seq, limit, outcome, market)
+        return Page(found, None if more is None else str(more))
 
     async def reliability(self, cloud: str, after_seq: int | None, now_us: int | None) -> Stretch:
         """How the promises given in a stretch of the log were kept by `now_us`, or by now; see `read_reliability`."""
@@ -219,19 +212,7 @@ class Reading:
         return starts[marker].seq
 
     async def _with_ends(self, cloud_id: int, starts: Sequence[Recorded]) -> list[Instance]:
-        decisions = [(_decision(recorded), recorded.seq) for recorded in starts]
+        decisions = [(decision_in(recorded), recorded.seq) for recorded in starts]
         running = [decision.instance_id for decision, _ in decisions if isinstance(decision, InstanceStarted)]
         ends = await self._log.ends(cloud_id, running) if running else {}
-        return [Instance(decision, seq, _end(ends.get(decision.instance_id))) for decision, seq in decisions]
-
-
-def _decision(recorded: Recorded) -> StartDecision:
-    assert isinstance(recorded.event, InstanceStarted | InstanceRejected)
-    return recorded.event
-
-
-def _end(recorded: Recorded | None) -> InstanceStopped | InstanceEvicted | None:
-    if recorded is None:
-        return None
-    assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)
-    return recorded.event
+        return [Instance(decision, seq, end_in(ends.get(decision.instance_id))) for decision, seq in decisions]

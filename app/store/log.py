@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from app.domain.events import Recorded
-from app.domain.values import Market
-from app.store.codec import VERSION, decode, encode, kind_of
+from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
+from app.domain.values import Market, Policy, Resources
+from app.store.codec import EVENT_KINDS, VERSION, decode, encode, kind_of
 from app.store.database import ConstraintBroken, Database, Session, Tuples
 from app.store.lockids import log_lock
 
 STARTS = ("instance_started", "instance_rejected")
 ENDS = ("instance_stopped", "instance_evicted")
+POLICIES = ("cloud_created", "policy_changed")
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 
@@ -39,6 +40,15 @@ AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMI
 _ADMITTED_SPOT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
 AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
+"""
+_AT = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq = ANY(%(seqs)b::bigint[])"
+_NEWEST = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq >= %(from_seq)s AND seq < %(before_seq)s"
+_NEWEST_FIRST = "ORDER BY seq DESC LIMIT %(limit)s"
+_POLICY_AT = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq <= %(seq)s AND kind IN {POLICIES} ORDER BY seq DESC LIMIT 1
+"""
+_FLAVORS = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND kind = 'flavor_added' AND data->>'flavor' = ANY(%(names)s::text[])
 """
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
 
@@ -99,6 +109,35 @@ class EventLog:
         """The spot starts that were accepted by the events after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
         return _recorded(await self._database.execute_directly(_ADMITTED_SPOT, parameters))
+
+    async def newest(
+        self, cloud_id: int, kinds: Sequence[str], before_seq: int | None, from_seq: int, limit: int
+    ) -> list[Recorded]:
+        """The newest events of these kinds before a seq (None: of all) down to another, newest first."""
+        named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in EVENT_KINDS) + ")"
+        before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
+        parameters = {"cloud_id": cloud_id, "from_seq": from_seq, "before_seq": before, "limit": limit}
+        sql = f"{_NEWEST} AND kind IN {named} {_NEWEST_FIRST}"
+        return _recorded(await self._database.execute_directly(sql, parameters))
+
+    async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
+        """The events at these seqs; those beyond the log's end are left out."""
+        if not seqs:
+            return {}
+        rows = await self._database.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        return {item.seq: item for item in _recorded(rows)}
+
+    async def policy_at(self, cloud_id: int, seq: int) -> Policy:
+        """The policy in force at a seq."""
+        (found,) = _recorded(await self._database.execute_directly(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq}))
+        assert isinstance(found.event, CloudCreated | PolicyChanged)
+        return found.event.policy
+
+    async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
+        """What instances of these flavors ask for, by the flavor's name."""
+        rows = await self._database.execute_directly(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
+        added = [item.event for item in _recorded(rows)]
+        return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
 
     async def last_seq(self, cloud_id: int) -> int:
         """The newest event's seq; 0 for an empty log."""

@@ -35,6 +35,7 @@ metadata = MetaData(
 
 _NOW = text("now()")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
+_POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 
 cloud = Table(
@@ -60,6 +61,11 @@ event = Table(
 )
 Index("event_one_start", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_STARTS)
 Index("event_one_end", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_ENDS)
+# What is looked for by its kind is rare: accepted starts and stops, the many, are in no index of their own.
+Index("event_rejected", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_rejected'"))
+Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_evicted'"))
+Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)
+Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(
     "snapshot",
@@ -120,4 +126,7 @@ token = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Column("expires_at", DateTime(timezone=True)),
     Column("revoked_at", DateTime(timezone=True)),
+    Column("cloud_id", Integer, ForeignKey("cloud.id")),
+    Column("last_used_at", DateTime(timezone=True)),
 )
+Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))

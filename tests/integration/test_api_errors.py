@@ -56,6 +56,8 @@ NAMED = [
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/decisions"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running/explanation"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/tables"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/quotes"),
     Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/tables"),
@@ -71,12 +73,17 @@ NAMED = [
     start(errors.FlavorNotFound, {**START, "flavor": "none"}),
     Bad(errors.InstanceNotFound, "GET", f"{CLOUD}/instances/none"),
     Bad(errors.InstanceNotFound, "DELETE", f"{CLOUD}/instances/none"),
+    Bad(errors.InstanceNotFound, "GET", f"{CLOUD}/instances/none/explanation"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/newest"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/7"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/x"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/quotes"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/7"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/99999999999999999999"),
+    Bad(errors.TokenNotFound, "GET", "/v1/tokens/999"),
+    Bad(errors.TokenNotFound, "GET", "/v1/tokens/x"),
+    Bad(errors.TokenNotFound, "DELETE", "/v1/tokens/99999999999"),
+    Bad(errors.CloudNotFound, "POST", "/v1/tokens", json={"name": "new", "role": "reader", "cloud": "none"}),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/instances?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
@@ -85,6 +92,7 @@ NAMED = [
 
 CONFLICTING = [
     Bad(errors.CloudExists, "POST", "/v1/clouds", json={"name": "system"}),
+    Bad(errors.TokenExists, "POST", "/v1/tokens", json={"name": "admin", "role": "reader"}),
     Bad(errors.NodeExists, "POST", f"{CLOUD}/nodes", json={"name": "node-0", "cores": 5}),
     Bad(errors.FlavorExists, "POST", f"{CLOUD}/flavors", json={"name": "c1", "cores": 2}),
     Bad(errors.NodeNotEmpty, "DELETE", f"{CLOUD}/nodes/node-0"),
@@ -148,6 +156,9 @@ ABSURD = [
     Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 1, "memory_mib": 2**63}),
     Bad(INVALID, "POST", f"{CLOUD}/flavors", json={"name": "a/b", "cores": 1}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": ".."}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "new", "role": "root"}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "", "role": "reader"}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "new", "role": "reader", "expires_in_s": 0}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"sample_count": 0}}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"recompute_every_s": 0}}),
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"guarantee": None}}),
@@ -168,6 +179,11 @@ ABSURD = [
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
     Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
     Bad(INVALID, "GET", f"{CLOUD}/reliability?after_seq=x"),
+    Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=0"),
+    Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=9223372036854775808"),
+    Bad(INVALID, "GET", f"{CLOUD}/decisions?outcome=running"),
+    Bad(INVALID, "GET", f"{CLOUD}/decisions?market=free"),
+    Bad(INVALID, "GET", f"{CLOUD}/decisions?limit=1001"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=2"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?eviction_probability=nan"),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=-1"),
@@ -179,6 +195,7 @@ MALFORMED = [
     start(UNKNOWN, {**START, "cores": 4}),
     Bad(UNKNOWN, "POST", "/v1/clouds", json={"name": "n", "policy": {"sla": 0.1}}),
     Bad(UNKNOWN, "GET", f"{CLOUD}?full=1"),
+    Bad(UNKNOWN, "GET", f"{CLOUD}/instances/running/explanation?lang=en"),
     Bad(UNKNOWN, "GET", f"{CLOUD}/instances?state=running"),
     Bad(UNKNOWN, "POST", f"{CLOUD}/instances?at={NOON}", json=START),
     start(MISSING, {"id": "new"}),
@@ -291,6 +308,12 @@ def test_a_token_of_a_lesser_role_may_not_do_everything(world: Service, database
     assert world.client.get(CLOUD, headers=headers).status_code == 200
     check(world.client.post(f"{CLOUD}/instances", json=START, headers=headers), api_errors.Forbidden)
     check(world.client.patch(CLOUD, json={"policy": {}}, headers=headers), api_errors.Forbidden)
+
+
+def test_a_token_of_one_cloud_may_not_do_what_concerns_all(world: Service) -> None:
+    body = {"name": "scoped", "role": "admin", "cloud": "system"}
+    headers = {"X-Auth-Token": world.client.post("/v1/tokens", json=body).json()["token"]}
+    check(world.client.post("/v1/clouds", json={"name": "more"}, headers=headers), api_errors.ScopeInsufficient)
 
 
 def test_a_lost_database_is_an_error_and_not_the_end(world: Service, database_url: str, embedded_server: str) -> None:

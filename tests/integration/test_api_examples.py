@@ -17,9 +17,10 @@ from app.api.routes import OPERATIONS
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
-    "show_instance", "list_instances", "run_batch", "stop_instance", "request_table", "list_runs", "show_run",
-    "list_tables", "show_newest_table", "show_table", "read_quotes", "read_reliability", "list_events", "drain_node",
-    "open_node", "remove_node",
+    "show_instance", "explain_instance", "list_instances", "run_batch", "stop_instance", "request_table",
+    "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
+    "read_reliability", "list_events", "list_decisions", "drain_node", "open_node", "remove_node",
+    "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
 

@@ -18,6 +18,7 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.services.explanations import acceptable_instead
 from app.services.reading import Instance, InstanceStatus
 
 BATCH_MAX = 1000
@@ -203,7 +204,7 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         victims=[VictimAnswer(id=v) for v in decision.victims] if isinstance(decision, InstanceStarted) else [],
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
         quote=quote_answer(decision.basis),
-        acceptable=_acceptable(decision),
+        acceptable=acceptable_answer(decision),
     )
 
 
@@ -248,13 +249,9 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
     )
 
 
-def _acceptable(decision: StartDecision) -> AcceptableAnswer | None:
-    """Lifetimes below the quoted one are accepted, so the longest is a microsecond shorter."""
-    basis = decision.basis
-    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+def acceptable_answer(decision: StartDecision) -> AcceptableAnswer | None:
+    """The wire form of what would have been accepted instead."""
+    found = acceptable_instead(decision)
+    if found is None:
         return None
-    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
-    return AcceptableAnswer(
-        lifetime_s=optional_seconds(quoted_us - 1) if quoted_us else None,
-        eviction_probability=estimate if estimate is not None and estimate < 1 else None,
-    )
+    return AcceptableAnswer(lifetime_s=optional_seconds(found.lifetime_us), eviction_probability=found.probability)

@@ -1,0 +1,37 @@
+"""Decisions with their reasons."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.operations import read_query
+from app.api.respond import respond
+from app.api.services import reading
+from app.api.wire.decisions import (
+    DecisionsAnswer,
+    DecisionsQuery,
+    decision_answer,
+    explanation_answer,
+)
+from app.api.wire.paging import next_link
+
+
+async def explain_instance(request: Request) -> Response:
+    """Why an instance was accepted or rejected, what it was promised, and how it ended, in fields and in sentences.
+
+    Of an eviction: which on-demand start needed what room on which node, who else had to go and why, and whether the
+    promise counts as broken.
+    """
+    path = request.path_params
+    return respond(explanation_answer(await reading(request).explanation(path["cloud"], path["instance"])))
+
+
+async def list_decisions(request: Request) -> Response:
+    """The newest decisions first: starts that were accepted or rejected, stops and evictions, each with its reason."""
+    query = read_query(request, DecisionsQuery)
+    page = await reading(request).decisions(
+        request.path_params["cloud"], query.before_seq, query.limit, query.outcome, query.market
+    )
+    answers = [decision_answer(decided) for decided in page.items]
+    return respond(DecisionsAnswer(decisions=answers, links=next_link(request, page.marker, "before_seq")))

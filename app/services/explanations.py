@@ -1,0 +1,145 @@
+"""What is told of decisions, as values. `explaining` gathers them from the log, `sentences` puts them into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.admission.reliability import End as Fated
+from app.admission.reliability import fate_of
+from app.domain.events import InstanceRejected, InstanceStarted, NodeRemoved, StartDecision
+from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
+from app.services.instances import End, Instance
+
+
+class Outcome(StrEnum):
+    """What was decided."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    STOPPED = "stopped"
+    EVICTED = "evicted"
+
+
+class Promise(StrEnum):
+    """What became of the promise that a start was given; `none` where it was given none."""
+
+    NONE = "none"
+    OPEN = "open"
+    KEPT = "kept"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """What would have been accepted in place of a start that the SLA refused: either of both; None: no such value."""
+
+    lifetime_us: int | None
+    probability: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision of the log: of a start, or an end. `sentence` tells it in words.
+
+    `lifetime_us`, `node` and `basis` are the start's; `ran_us` is how long an instance ran that ended. `cause_seq` is
+    the event that an eviction made room for, `cause_id` the instance that this event started, if it did.
+    """
+
+    seq: int
+    at_us: int
+    outcome: Outcome
+    instance_id: str
+    market: Market
+    flavor: str
+    node: str | None
+    reason: Rejection | EvictionReason | None
+    lifetime_us: int | None
+    basis: Basis | None
+    victims: tuple[str, ...]
+    ran_us: int | None
+    cause_seq: int | None
+    cause_id: str | None
+    promise: Promise
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A spot instance that was evicted for some start; `age_us` is how long it had run by then."""
+
+    instance_id: str
+    flavor: str
+    resources: Resources
+    node: str
+    started_us: int
+    age_us: int
+    lifetime_us: int | None
+    promise: Promise
+
+    @property
+    def is_overrunning(self) -> bool:
+        """Whether it ran past its declared lifetime, and so counted as younger than all that did not."""
+        return self.lifetime_us is not None and self.age_us > self.lifetime_us
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Why an instance was evicted: the event that its room was for, what that needed, and who else had to go.
+
+    `rank` is the instance's place among all `victim_count` victims, 1 for the youngest; `victims` holds the first of
+    them, youngest first, and always the instance itself. `freed` is what all of those on the start's node held; it is
+    None where the victims are not all in `victims`. A removed node has neither start nor victims of its own.
+    """
+
+    at_us: int
+    reason: EvictionReason
+    cause_seq: int
+    start: InstanceStarted | None
+    removal: NodeRemoved | None
+    required: Resources | None
+    policy: EvictionPolicy
+    victims: tuple[Victim, ...]
+    victim_count: int
+    rank: int | None
+    freed: Resources | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an instance is what it is, as of `as_of_us`; `sentences` tell it in words.
+
+    `policy` was in force when its start was decided. `epoch_us` is the end of the history behind the table that the
+    decision read, None where it read none. `created_us` is when the cloud's log begins.
+    """
+
+    instance: Instance
+    required: Resources
+    policy: Policy
+    created_us: int
+    as_of_us: int
+    epoch_us: int | None
+    promise: Promise
+    acceptable: Acceptable | None
+    eviction: Eviction | None
+    sentences: tuple[str, ...] = ()
+
+
+def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
+    """What became by `now_us` of the promise of an instance that ended so; None where it still runs."""
+    fate = fate_of(start, end, now_us)
+    if fate.promised is None:
+        return Promise.NONE
+    return {Fated.OPEN: Promise.OPEN, Fated.KEPT: Promise.KEPT, Fated.EVICTED: Promise.BROKEN}[fate.end]
+
+
+def acceptable_instead(decision: StartDecision) -> Acceptable | None:
+    """What would have been accepted; None where the decision was no, or not the SLA's, refusal.
+
+    Lifetimes below the quoted one are accepted, so the longest is a microsecond shorter.
+    """
+    basis = decision.basis
+    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+        return None
+    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
+    return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)

@@ -1,0 +1,291 @@
+"""Why decisions are what they are: each kind of story, over HTTP, and what it costs to tell it on a long log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from api_service import Service
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.times import HOUR_US
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+)
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.log import EventLog
+from app.store.tables import Tables
+
+SPOT, OD = Market.SPOT, Market.ON_DEMAND
+POLICY = Policy(eviction_probability=0.05, clock=Clock.EXTERNAL)
+
+
+def spot(at_h: float, name: str, lifetime_h: float, *, probability: float | None = None, node: str = "n") -> Event:
+    basis = Basis(3, 7, 0.05 if probability is None else probability, 5 * HOUR_US, 0.0123)
+    return InstanceStarted(hours(at_h), name, SPOT, "c1", node, hours(lifetime_h), probability, basis)
+
+
+def refused(at_h: float, name: str, reason: Rejection, basis: Basis | None) -> Event:
+    return InstanceRejected(hours(at_h), name, SPOT, "c1", reason, hours(9), None, basis)
+
+
+def evicted(at_h: float, name: str, cause_seq: int) -> Event:
+    return InstanceEvicted(hours(at_h), name, EvictionReason.ON_DEMAND_START, cause_seq)
+
+
+def hours(number: float) -> int:
+    return round(number * HOUR_US)
+
+
+LOG: list[Event] = [
+    CloudCreated(0, POLICY),
+    NodeAdded(0, "n", Resources(4)),
+    NodeAdded(0, "m", Resources(1, 2048)),
+    FlavorAdded(0, "c1", Resources(1)),
+    FlavorAdded(0, "c3", Resources(3, 0, 5)),
+    refused(1, "early", Rejection.NO_HISTORY, Basis(4, probability=0.05)),
+    refused(30, "tableless", Rejection.NO_HISTORY, Basis(4, probability=0.05)),
+    refused(31, "unseen", Rejection.NO_HISTORY, Basis(4, 6, 0.05)),
+    refused(32, "stale", Rejection.QUOTES_STALE, Basis(4, 6, 0.05, HOUR_US, 0.5)),
+    refused(33, "long", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 5 * HOUR_US, 0.11)),
+    refused(33, "hopeless", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 0, 1.0)),
+    refused(33, "crowded", Rejection.NO_CAPACITY, Basis(0, 7, 0.05, HOUR_US, 0.2)),
+    InstanceRejected(hours(33), "huge", OD, "c3", Rejection.NO_CAPACITY),
+    spot(40, "over", 1),
+    spot(41, "old", 4, probability=0.2),
+    spot(42, "young", 4),
+    spot(42, "done", 4),
+    InstanceStopped(hours(43), "done"),
+    evicted(43.5, "over", 22),
+    evicted(43.5, "young", 22),
+    evicted(43.5, "old", 22),
+    InstanceStarted(hours(43.5), "peak", OD, "c3", "n", None, None, None, ("over", "young", "old")),
+    spot(44, "left", 4),
+    spot(44, "removed", 4, node="m"),
+    InstanceEvicted(hours(45), "removed", EvictionReason.NODE_REMOVED, 26),
+    NodeRemoved(hours(45), "m"),
+    PolicyChanged(hours(46), Policy(Guarantee.NONE, 0.05, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL)),
+    InstanceStarted(hours(46), "unpromised", SPOT, "c1", "n", HOUR_US, None, Basis(2)),
+    InstanceEvicted(hours(46.5), "unpromised", EvictionReason.ON_DEMAND_START, 30),
+    InstanceStarted(hours(46.5), "wide", OD, "c1", "m", None, None, None, ("unpromised",)),
+]
+
+
+async def write(url: str, name: str, events: list[Event]) -> int:
+    database = Database(url)
+    recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+    cloud_id = await Clouds(database).create(name, recorded[0])
+    await EventLog(database).append(cloud_id, recorded[1:])
+    await Tables(database).publish(cloud_id, epoch=7, epoch_us=hours(30), seq=5, data=b"", wall_s=0.0)
+    await database.close()
+    return cloud_id
+
+
+@pytest.fixture(scope="module")
+def story(service: Service, database_url: str) -> httpx2.Client:
+    anyio.run(write, database_url, "why", LOG)
+    return service.client
+
+
+def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
+    answer = client.get(f"/v1/clouds/why/instances/{name}/explanation")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("early", "the cloud was still warming up (for its first 24 h, until 1970-01-02 00:00:00 UTC)"),
+        ("tableless", "Rejected: no quantile table was published yet, so nothing could be promised."),
+        ("unseen", "the table of epoch 6 had seen nothing of this flavor, so nothing could be promised."),
+        ("stale", "Rejected: the newest quantile table of epoch 6 was older than the policy's 12 h, so nothing"),
+        (
+            "long",
+            "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "
+            "06:00:00 UTC) guaranteed a lifetime of 5 h at an eviction probability of 5 % (the SLA of the cloud), not "
+            "longer than was declared. Within the declared lifetime it put the probability of an eviction at 11 %. "
+            "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
+            "eviction probability of 11 % or a little more.",
+        ),
+        (
+            "hopeless",
+            "guaranteed no lifetime at an eviction probability of 5 % (the SLA of the cloud), not longer than",
+        ),
+        ("hopeless", "No lifetime would have been accepted."),
+        ("crowded", "Rejected: no open node had room for it, and a spot start evicts nobody."),
+        ("huge", "no open node would have had room for it, even with all of its spot instances evicted."),
+        ("old", "at an eviction probability of 20 % (asked for by the start itself), longer than was declared."),
+        ("done", "Stopped at 1970-01-02 19:00:00 UTC by its owner, after 1 h. The promise was kept"),
+        (
+            "young",
+            "Evicted at 1970-01-02 19:30:00 UTC to make room on n for the on-demand instance peak, which needed 3 "
+            "cores, 5 GiB of disk on one node (flavor c3); no open node had that free. 3 spot instances had to go, "
+            "taken youngest first: had any of them been spared, the start would not have fitted. The victims, youngest "
+            "first: over (1 core, 3.5 h of 1 h), young (1 core, 1.5 h of 4 h), old (1 core, 2.5 h of 4 h). It had "
+            "run for 1.5 h of its declared 4 h, so the promise counts as broken: it is one of those, at most 5 %, "
+            "that may be evicted within their lifetime.",
+        ),
+        ("over", "It was past its declared lifetime, and such instances go before all others. It had run for 3.5 h,"),
+        ("over", "longer than the 1 h it declared: the promise was kept."),
+        ("peak", "No open node had room for it, so 3 spot instances had to go: over, young, old."),
+        ("left", "Still running on n after 2.5 h. The promise, an eviction probability of at most 5 %, holds until"),
+        ("removed", "Evicted at 1970-01-02 21:00:00 UTC, because its node m was removed (event 26). It had run for"),
+        ("unpromised", "because it fitted; no SLA was in force, so nothing was promised."),
+        (
+            "unpromised",
+            "youngest spot instances of the whole cloud until a node has room; this was number 1 of 1. It ran",
+        ),
+        ("unpromised", "It ran on n, so its going did not help m."),
+    ],
+)
+def test_each_story_in_words(story: httpx2.Client, name: str, why: str) -> None:
+    assert why in " ".join(explained(story, name)["sentences"])
+
+
+def test_an_eviction_in_fields(story: httpx2.Client) -> None:
+    found = explained(story, "young")
+    assert found["promise"] == {
+        "status": "broken", "eviction_probability": 0.05, "until": "1970-01-02T22:00:00Z",
+    }  # fmt: skip
+    assert (found["as_of"], found["epoch_at"]) == ("1970-01-02T22:30:00Z", "1970-01-02T06:00:00Z")
+    assert (found["guarantee"], found["required"]["cores"]) == ("per_instance", 1)
+    eviction = found["eviction"]
+    assert (eviction["cause_seq"], eviction["cause_id"], eviction["node"], eviction["rank"]) == (22, "peak", "n", 2)
+    assert eviction["required"] == {"cores": 3, "memory_mib": 0, "disk_gib": 5}
+    assert eviction["freed"] == {"cores": 3, "memory_mib": 0, "disk_gib": 0}
+    assert eviction["eviction_policy"] == "yjf"
+    assert [(v["id"], v["ran_s"], v["overrunning"], v["promise"]) for v in eviction["victims"]] == [
+        ("over", 12_600, True, "kept"),
+        ("young", 5400, False, "broken"),
+        ("old", 9000, False, "broken"),
+    ]
+    assert found["instance"] == story.get("/v1/clouds/why/instances/young").json()
+
+
+def test_a_rejection_says_what_would_have_been_accepted(story: httpx2.Client) -> None:
+    found = explained(story, "long")
+    assert found["acceptable"] == {"lifetime_s": 17_999.999999, "eviction_probability": 0.11}
+    assert (found["promise"]["status"], found["eviction"]) == ("none", None)
+
+
+def test_the_newest_decisions_come_first_and_are_paged_backwards(story: httpx2.Client) -> None:
+    whole = story.get("/v1/clouds/why/decisions").json()
+    kinds = {"accepted": InstanceStarted, "rejected": InstanceRejected, "stopped": InstanceStopped}
+    expected = [seq for seq, event in enumerate(LOG, 1) if isinstance(event, (InstanceEvicted, *kinds.values()))]
+    assert [line["seq"] for line in whole["decisions"]] == expected[::-1]
+    assert whole["links"] == []
+    for line in whole["decisions"]:
+        assert type(LOG[line["seq"] - 1]) is kinds.get(line["outcome"], InstanceEvicted)
+    path, found = "/v1/clouds/why/decisions?limit=4", []
+    while path:
+        page = story.get(path).json()
+        assert len(page["decisions"]) <= 4
+        found += page["decisions"]
+        path = page["links"][0]["href"] if page["links"] else ""
+    assert found == whole["decisions"]
+
+
+@pytest.mark.parametrize("outcome", ["accepted", "rejected", "stopped", "evicted"])
+@pytest.mark.parametrize("market", [None, "spot", "on_demand"])
+def test_decisions_of_one_outcome_and_market(story: httpx2.Client, outcome: str, market: str | None) -> None:
+    whole = story.get("/v1/clouds/why/decisions").json()["decisions"]
+    query = {"outcome": outcome, "limit": 3} | ({"market": market} if market else {})
+    expected = [one for one in whole if one["outcome"] == outcome and market in (None, one["market"])]
+    page = story.get("/v1/clouds/why/decisions", params=query).json()
+    assert page["decisions"] == expected[:3]
+    if len(expected) > 3:
+        assert story.get(page["links"][0]["href"]).json()["decisions"] == expected[3:6]
+
+
+def test_each_decision_in_one_sentence(story: httpx2.Client) -> None:
+    whole = {line["seq"]: line["sentence"] for line in story.get("/v1/clouds/why/decisions").json()["decisions"]}
+    assert whole[10] == "Rejected: the SLA was out of reach for at most 9 h; quoted was 5 h at 5 %."
+    assert whole[16] == "Accepted on n for at most 4 h; quoted was 5 h at 5 %."
+    assert whole[18] == "Stopped after 1 h of 4 h declared."
+    assert whole[19] == "Evicted for peak, after 3.5 h of 1 h declared."
+    assert whole[20] == "Evicted for peak, after 1.5 h of 4 h declared; the promise is broken."
+    assert whole[22] == "Accepted on n, at the cost of 3 spot instances."
+    assert whole[25] == "Evicted because m was removed, after 1 h of 4 h declared; the promise is broken."
+
+
+def test_what_the_engine_decides_can_be_explained(service: Service) -> None:
+    """The same by real decisions: a start whose room costs the two youngest, and not the oldest."""
+    client, path = service.client, "/v1/clouds/real"
+    assert client.post("/v1/clouds", json={"name": "real", "policy": {"guarantee": "none"}}).status_code == 201
+    client.post(f"{path}/nodes", json={"name": "n", "cores": 3})
+    for cores in (1, 2):
+        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores})
+    for name in ("first", "second", "third"):
+        body = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 60}
+        assert client.post(f"{path}/instances", json=body).json()["status"] == "accepted"
+    client.post(f"{path}/instances", json={"id": "peak", "market": "on_demand", "flavor": "c2"})
+    found = client.get(f"{path}/instances/second/explanation").json()
+    assert [victim["id"] for victim in found["eviction"]["victims"]] == ["third", "second"]
+    assert (found["eviction"]["rank"], found["promise"]["status"]) == (2, "none")
+    assert client.get(f"{path}/instances/first/explanation").json()["eviction"] is None
+
+
+@pytest.mark.anyio
+async def test_a_long_log_costs_no_more(database_url: str) -> None:
+    """No lookup reads more of a log that is longer: each goes by an index, or over a bounded range of seqs."""
+    ordinary = [event for number in range(12_000) for event in (
+        InstanceStarted(hours(50), f"o{number}", OD, "c1", "n"), InstanceStopped(hours(50), f"o{number}"),
+    )]  # fmt: skip
+    cloud_id = await write(database_url, "long", [*LOG, *ordinary])
+    database = Database(database_url)
+    await database.execute("ANALYZE event")
+    rows = [await buffers(database, cloud_id, sql) for sql in LOOKUPS]
+    await database.close()
+    assert max(rows) <= 40, rows
+
+
+LOOKUPS = (
+    "kind IN ('instance_rejected') AND seq < 99999 ORDER BY seq DESC LIMIT 10",
+    "kind IN ('instance_evicted') AND seq < 99999 ORDER BY seq DESC LIMIT 10",
+    "kind IN ('cloud_created', 'policy_changed') AND seq <= 24000 ORDER BY seq DESC LIMIT 1",
+    "kind = 'flavor_added' AND data->>'flavor' = ANY('{c1,c3}')",
+    "seq = ANY('{1,20000}'::bigint[])",
+)
+
+
+async def buffers(database: Database, cloud_id: int, condition: str) -> int:
+    """Pages that PostgreSQL reads for the statement."""
+    sql = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT seq, data FROM event WHERE cloud_id = {cloud_id} AND "
+    ((plan,),) = await database.execute(sql + condition)
+    return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
+
+
+@pytest.mark.anyio
+async def test_a_page_of_what_is_rare_looks_back_so_far_and_no_further(database_url: str, service: Service) -> None:
+    path, seen, pages = "/v1/clouds/long/decisions?outcome=accepted&market=spot", [], 0
+    while path:
+        page = service.client.get(path).json()
+        pages += 1
+        seen += page["decisions"]
+        path = page["links"][0]["href"] if page["links"] else ""
+    assert [one["id"] for one in seen] == ["unpromised", "removed", "left", "done", "young", "old", "over"]
+    assert pages == 3
