@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from app.api import errors as api_errors
-from app.api.handlers import clouds, decisions, events, forecasts, instances, nodes, reliability, service, tokens
+from app.api.handlers import (
+    clouds,
+    decisions,
+    events,
+    forecasts,
+    instances,
+    metrics,
+    nodes,
+    reliability,
+    service,
+    tokens,
+)
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
 from app.api.wire import decisions as decision_wire
@@ -13,6 +24,7 @@ from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
+from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
@@ -25,6 +37,18 @@ _WRITE = (errors.LogContended, errors.Overloaded)
 
 _START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
+
+METRICS = (
+    Operation(
+        "GET", "/metrics", metrics.read_process_metrics, Tag.SERVICE, Role.READER, 200, "Read this process's metrics"
+    ),
+    Operation(
+        "GET", "/metrics/clouds", metrics.read_cloud_metrics, Tag.SERVICE, Role.READER, 200, "Read the clouds' metrics"
+    ),
+)
+_HEALTH = Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health")
+WORKERS = (_HEALTH, METRICS[0])
+"""What a worker answers."""
 
 OPERATIONS = (
     Operation(
@@ -142,6 +166,19 @@ OPERATIONS = (
         answer=event_wire.EventsAnswer,
         query=event_wire.EventsQuery,
         query_example={"after_seq": 0, "limit": 100},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/events/stream",
+        events.stream_events,
+        Tag.EVENTS,
+        Role.READER,
+        200,
+        "Follow the event log",
+        query=event_wire.StreamQuery,
+        errors=(errors.TooManyStreams,),
+        query_example={"after_seq": 0, "limit": 1},
+        streams=True,
     ),
     Operation(
         "POST",
@@ -428,6 +465,16 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
+        f"{_CLOUD}/sla",
+        reliability.read_sla,
+        Tag.QUOTES,
+        Role.READER,
+        200,
+        "See how each SLA class stands",
+        answer=sla_wire.SlaAnswer,
+    ),
+    Operation(
+        "GET",
         "/",
         service.discover,
         Tag.SERVICE,
@@ -436,7 +483,7 @@ OPERATIONS = (
         "Discover versions",
         answer=service_wire.VersionsAnswer,
     ),
-    Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health"),
+    _HEALTH,
     Operation(
         "GET",
         "/readiness",
@@ -448,4 +495,5 @@ OPERATIONS = (
         answer=service_wire.ReadinessAnswer,
         errors=(api_errors.Unauthenticated,),
     ),
+    *METRICS,
 )

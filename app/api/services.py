@@ -6,6 +6,8 @@ from typing import cast
 
 from starlette.requests import Request
 
+from app.services.feed import Feed
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.tokens import TokenKeeper
@@ -21,6 +23,16 @@ def reading(request: Request) -> Reading:
     return cast("Reading", request.app.state.services.reading)
 
 
+def observing(request: Request) -> Observing:
+    """What is so of all clouds right now."""
+    return cast("Observing", request.app.state.services.observing)
+
+
 def tokens(request: Request) -> TokenKeeper:
     """Access tokens."""
     return cast("TokenKeeper", request.app.state.services.tokens)
+
+
+def feed(request: Request) -> Feed:
+    """Logs as they grow."""
+    return cast("Feed", request.app.state.services.feed)
