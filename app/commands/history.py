@@ -28,54 +28,57 @@ _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
 
 
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Eucalyptus, SWF, CSV start_s,lifetime_s,cores, or a log as CSV; or .gz."),
+]
+CloudName = Annotated[str, typer.Argument(metavar="CLOUD", help="Name of the cloud, which the import makes.")]
+SpotFiles = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A file of spot instances.")]
+Nodes = Annotated[str | None, typer.Option(metavar="NxC", help="The platform; otherwise the file must tell it.")]
+Flavors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="exact|doubling|NAME=C,...",
+        show_default="doubling for SWF, exact otherwise",
+        help="A flavor for each size, for powers of two, or these.",
+    ),
+]
+ClockName = Annotated[str, typer.Option(metavar="system|external", help="The cloud's clock.")]
+Times = Annotated[
+    str | None,
+    typer.Option(
+        metavar="now|recorded",
+        show_default="now; recorded with an external clock",
+        help="Let the past end now, or when it did.",
+    ),
+]
+Gap = Annotated[str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")]
+StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("import", epilog=_EXAMPLE)(import_past)
 
 
 def import_past(
-    cloud: Annotated[str, typer.Argument(metavar="CLOUD", help="Name of the cloud, which the import makes.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="Eucalyptus, SWF, CSV start_s,lifetime_s,cores, or a log as CSV; or .gz."
-        ),
-    ],
+    cloud: CloudName,
+    files: Files,
     *,
-    spot: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A file of spot instances.")] = None,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="NxC", help="The platform; otherwise the file must tell it.")
-    ] = None,
-    flavors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="exact|doubling|NAME=C,...",
-            show_default="doubling for SWF, exact otherwise",
-            help="A flavor for each size, for powers of two, or these.",
-        ),
-    ] = None,
-    clock: Annotated[str, typer.Option(metavar="system|external", help="The cloud's clock.")] = "system",
-    times: Annotated[
-        str | None,
-        typer.Option(
-            metavar="now|recorded",
-            show_default="now; recorded with an external clock",
-            help="Let the past end now, or when it did.",
-        ),
-    ] = None,
-    longest_gap: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")
-    ] = None,
-    stop_at_end: Annotated[
-        bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")
-    ] = False,
+    spot: SpotFiles = None,
+    nodes: Nodes = None,
+    flavors: Flavors = None,
+    clock: ClockName = "system",
+    times: Times = None,
+    longest_gap: Gap = None,
+    stop_at_end: StopAtEnd = False,
     sla: options.Sla = None,
     no_sla: options.NoSla = False,
     eviction: options.Eviction = "yjf",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")] = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")
-    ] = False,
+    dry_run: DryRun = False,
+    restart: Restart = False,
     as_json: options.Json = False,
 ) -> None:
     """Give a new cloud a past to learn from, so that it quotes from its first minute.
@@ -87,11 +90,9 @@ def import_past(
     from app.services.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
     policy = _policy(sla, clock, eviction, no_sla=no_sla)
+    gap_us = parse_duration(longest_gap) if longest_gap else None
     wishes = Wishes(
-        parse_nodes(nodes) if nodes else None,
-        parse_sizes(flavors) if flavors else None,
-        parse_duration(longest_gap) if longest_gap else None,
-        stop_at_end,
+        parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None, gap_us, stop_at_end
     )
     asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
     report = _run(asked, dry_run=dry_run, restart=restart)
