@@ -8,7 +8,7 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import evaluation, history, logs, processes, quotes, reliability, tokens, whatif, workloads
+from app.commands import drills, evaluation, history, logs, processes, quotes, reliability, tokens, whatif, workloads
 from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
 from app.services.refusals import ImportRefused
@@ -34,6 +34,7 @@ history.register(app)
 workloads.register(app)
 logs.register(app)
 quotes.register(app)
+drills.register(app)
 reliability.register(app)
 whatif.register(app)
 tokens.register(app)

@@ -122,6 +122,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.InstanceConflict: Problem(409, "preemptible.instance.conflict", "The id was used with another body"),
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
+    errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
