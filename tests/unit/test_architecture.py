@@ -68,6 +68,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"store"},
+    "structlog": {"telemetry"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
 }
