@@ -14,6 +14,11 @@ from app.settings import Settings
 from app.wiring import WorkerParts, open_services
 
 
+def end_streams(app: FastAPI) -> None:
+    """End the answers that would never end by themselves, so that the process can stop."""
+    app.state.services.feed.close()
+
+
 def create_app(settings: Settings) -> FastAPI:
     """The application; it opens the database when it starts and leaves it when it stops."""
 

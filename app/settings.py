@@ -35,6 +35,10 @@ class Settings(BaseSettings):
     dask_scheduler: str | None = Field(
         None, description="Dask cluster whose workers recompute, as `tcp://host:port`; without it threads do."
     )
+    stream_limit: int = Field(200, ge=0, description="Event streams that one process serves at once.")
+    stream_limit_per_token: int = Field(20, ge=1, description="Event streams of one token in one process.")
+    stream_heartbeat_s: float = Field(15.0, gt=0, description="A stream without events says so this often.")
+    stream_max_s: float = Field(3600.0, gt=0, description="A stream ends after this time; its reader resumes.")
     snapshot_every: int = Field(10_000, ge=1, description="Events after which the worker takes a new snapshot.")
     metrics_access: Literal["token", "open"] = Field(
         "token", description="Who may read the metrics: `token`, who has a reader's token; `open`, anyone."

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 
+from app.api.wire.events import event_frame
+from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
+from app.services.growth import Growth
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
@@ -43,6 +46,7 @@ class Services:
     reading: Reading
     observing: Observing
     tokens: TokenKeeper
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +104,26 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits = Limits(settings.queue_limit, settings.batch_limit)
-        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
+        limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
+        feed = Feed(log, growth, event_frame, stream_limits(settings))
+        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
+        reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            reading = Reading(database, clouds, log, tables, runs, _now)
             observing = Observing(scheduler, Observations(database), now_us)
-            yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds))
+            async with growth.kept_up():
+                yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await scheduler.close()
+
+
+def stream_limits(settings: Settings) -> StreamLimits:
+    """The bounds on event streams that the settings ask for."""
+    return StreamLimits(
+        settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
+    )
 
 
 @contextmanager

@@ -134,6 +134,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
     Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
     ScopeInsufficient: Problem(403, "preemptible.scope.insufficient", "The token is for one cloud"),

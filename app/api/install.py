@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from fastapi import FastAPI
-from starlette.responses import JSONResponse, PlainTextResponse
+from fastapi.sse import EventSourceResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
@@ -55,10 +56,17 @@ def _add(app: FastAPI, operation: Operation) -> None:
         description=operation.handler.__doc__,
         status_code=operation.status,
         response_model=operation.answer,
-        response_class=PlainTextResponse if operation.answer is None else JSONResponse,
+        response_class=_form_of(operation),
         responses=error_responses(operation),
         openapi_extra=extra(operation),
     )
+
+
+def _form_of(operation: Operation) -> type[Response]:
+    """What the answer is written as."""
+    if operation.streams:
+        return EventSourceResponse
+    return PlainTextResponse if operation.answer is None else JSONResponse
 
 
 def _document(app: FastAPI) -> dict[str, object]:

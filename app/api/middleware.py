@@ -77,7 +77,7 @@ class Exchange:
         self._began = perf_counter()
         self._is_head = scope["method"] == "HEAD"
         self.scope = {**scope, "method": "GET"} if self._is_head else scope
-        self.scope.setdefault("state", {})["request_id"] = self.request_id
+        self.scope.setdefault("state", {}).update(request_id=self.request_id, is_head=self._is_head)
         self._receive = receive
         self._send = send
         self._room = max_body_bytes

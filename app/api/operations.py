@@ -47,7 +47,7 @@ class Operation:
     `role` is the least role that may do it, None where no token is needed. A token of one cloud may do what has that
     cloud in its path, and what is `for_scoped`: its handler shows such a caller its own cloud alone.
     `errors` are those that it can answer beyond what every operation of its kind can. The examples are documented, and
-    a test plays them.
+    a test plays them. `streams`: the answer is a stream of server-sent events.
     """
 
     method: str
@@ -62,6 +62,7 @@ class Operation:
     query: type[Query] | None = None
     errors: tuple[type[Exception], ...] = ()
     example: Mapping[str, Any] | None = None
+    streams: bool = False
     query_example: Mapping[str, Any] = field(default_factory=dict)
     for_scoped: bool = False
 

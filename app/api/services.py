@@ -6,6 +6,7 @@ from typing import cast
 
 from starlette.requests import Request
 
+from app.services.feed import Feed
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
@@ -30,3 +31,8 @@ def observing(request: Request) -> Observing:
 def tokens(request: Request) -> TokenKeeper:
     """Access tokens."""
     return cast("TokenKeeper", request.app.state.services.tokens)
+
+
+def feed(request: Request) -> Feed:
+    """Logs as they grow."""
+    return cast("Feed", request.app.state.services.feed)

@@ -10,14 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Self
 
 import uvicorn
 
-from app.main import create_app, create_worker_app
+from app.main import create_app, create_worker_app, end_streams
 from app.settings import Settings
 from app.telemetry.logs import start_logging
 from app.wiring import WorkerParts, database_url, prepare
@@ -51,16 +51,17 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         new_token = asyncio.run(prepare(here))
         listener = _listen(settings.host, settings.port)
         greeting = _greeting(settings, listener.getsockname()[1], new_token)
-        config = uvicorn.Config(create_app(here), **SERVER)
+        app = create_app(here)
         with _Worker(url) if with_worker else nullcontext():
-            _Server(config, greeting).run(sockets=[listener])
+            Server(uvicorn.Config(app, **SERVER), partial(end_streams, app), greeting).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """Says where it is when it is ready, not before."""
+class Server(uvicorn.Server):
+    """Says where it is when it is ready, not before; and lets no event stream keep it from stopping."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], greeting: str = "") -> None:
         super().__init__(config)
+        self._end_streams = end_streams
         self._greeting = greeting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -68,6 +69,11 @@ class _Server(uvicorn.Server):
         if self.started:
             sys.stdout.write(self._greeting)
             sys.stdout.flush()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would never end by itself, then wait for the rest."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
 
 def work(settings: Settings, *, leave_with_parent: bool) -> None:

@@ -6,7 +6,7 @@
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
-    +-- Unavailable: LogUnavailable, LogContended, Overloaded
+    +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -124,3 +124,7 @@ class LogContended(Unavailable):
 
 class Overloaded(Unavailable):
     """Too many requests wait for this cloud's log."""
+
+
+class TooManyStreams(Unavailable):
+    """As many event streams are open as this process, or this token, may have."""

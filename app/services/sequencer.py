@@ -19,10 +19,11 @@ from time import monotonic, perf_counter
 from typing import Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
-from app.admission.decide import Quotes
+from app.admission.quote import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.services.growth import Growth
 from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
@@ -54,13 +55,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
+    """What all sequencers of a process share.
+
+    `now_us` is the server's clock, in microseconds; `growth` is told of every commit.
+    """
 
     log: EventLog
     snapshots: Snapshots
     tables: Tables
     now_us: Callable[[], int]
     limits: Limits
+    growth: Growth
 
 
 class Writer(Protocol):
@@ -179,6 +184,7 @@ class Sequencer:
                 raise
             else:
                 self._cloud.commit()
+                self._parts.growth.tell(self.cloud_id, self._cloud.seq)
                 self._meter.committed(batch.recorded)
                 self._look_up_starts = False
                 return batch.outcomes

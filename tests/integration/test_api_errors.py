@@ -58,6 +58,7 @@ NAMED = [
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/decisions"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running/explanation"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events/stream"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/tables"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/quotes"),
     Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/tables"),
@@ -178,6 +179,9 @@ ABSURD = [
     Bad(INVALID, "GET", f"{CLOUD}/nodes?marker="),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
     Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?limit=0"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream", headers={"Last-Event-ID": "two"}),
     Bad(INVALID, "GET", f"{CLOUD}/reliability?after_seq=x"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=0"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=9223372036854775808"),
@@ -369,6 +373,11 @@ def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> No
     with running_service(database_url, queue_limit=10) as small:
         check(small.client.post(f"{CLOUD}/batch", json=body), errors.Overloaded)
     assert world.last_seq("system") == before
+
+
+def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
+    with running_service(database_url, stream_limit=0) as small:
+        check(small.client.get(f"{CLOUD}/events/stream"), errors.TooManyStreams)
 
 
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(

@@ -27,6 +27,7 @@ LEAST = {
     "show_instance": "reader",
     "read_quotes": "reader",
     "list_events": "reader",
+    "stream_events": "reader",
     "create_cloud": "admin",
     "list_clouds": "reader",
     "show_cloud": "reader",
@@ -47,6 +48,7 @@ LEAST = {
     "list_runs": "reader",
     "show_run": "reader",
     "read_reliability": "reader",
+    "read_sla": "reader",
     "create_token": "admin",
     "list_tokens": "admin",
     "show_token": "admin",
@@ -102,7 +104,7 @@ def ask(anyone: httpx2.Client, operation: Operation, token: str | None, cloud: s
     body = {} if operation.body is not None else None
     headers = {"X-Auth-Token": token} if token else {}
     with anyone.stream(operation.method, path, json=body, headers=headers) as answer:
-        if answer.headers.get("Content-Type") != "text/event-stream":
+        if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
             answer.read()
     return answer
 

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "telemetry": {"domain"},
     "settings": set(),
     "services": BELOW_SERVICES | {"telemetry"},
-    "wiring": BELOW_SERVICES | {"services", "settings", "telemetry"},
+    "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
     "api": BELOW_SERVICES - {"store", "client"} | {"services", "telemetry"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
