@@ -33,11 +33,14 @@ def logs(database: str, tmp_path_factory: pytest.TempPathFactory) -> list[list[d
     environment = {"TENURE_DATABASE_URL": database, "TENURE_LOG_FORMAT": "json", "TENURE_LOG_LEVEL": "debug"}
     server, worker = (Process(command, directory, environment) for command in ("serve", "worker"))
     worker.environment["TENURE_WORKER_PORT"] = str(worker.port)
-    for process in (server, worker):
-        process.start()
-    work(server)
-    complain(server, database)
-    assert [process.interrupt() for process in (worker, server)] == [0, 0]
+    try:
+        for process in (server, worker):
+            process.start()
+        work(server)
+        complain(server, database)
+    finally:
+        ended = [process.interrupt() for process in (worker, server)]
+    assert ended == [0, 0]
     return [lines_of(process.log) for process in (server, worker)]
 
 
@@ -51,7 +54,7 @@ def work(server: Process) -> None:
     ):
         assert httpx2.post(f"{server.url}{path}", json=body, headers=HEADERS).status_code in {201, 202}
     httpx2.get(f"{server.url}{CLOUD}", headers={"Authorization": f"Bearer {TOKEN}"})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120  # the first run of a new version compiles
     while not httpx2.get(f"{server.url}{CLOUD}/tables", headers=HEADERS).json()["tables"]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
