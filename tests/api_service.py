@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any
 
 import httpx2
-import uvicorn
 
-from app.commands.service import Server
+from app.commands.service import Server, server_config
 from app.main import create_app, end_streams
 from app.settings import Settings
 from app.telemetry.logs import REQUESTS
@@ -59,7 +58,7 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     settings = Settings(database_url=database_url, admin_token=TOKEN, database_timeout_s=3, table_wait_s=5, **changed)
     asyncio.run(prepare(settings))
     app = create_app(settings)
-    server = Server(uvicorn.Config(app, port=0, log_config=None, http="httptools"), partial(end_streams, app))
+    server = Server(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from app.main import create_app, create_worker_app, end_streams
+from app.main import connections, create_app, create_worker_app, end_streams
 from app.settings import Settings
 from app.telemetry.logs import start_logging
 from app.wiring import WorkerParts, database_url, prepare
@@ -28,16 +28,19 @@ _STOP_S = 30
 _RESTART_S = 1.0
 
 
-SERVER: dict[str, Any] = {
-    "loop": "uvloop",
-    "http": "httptools",
-    "lifespan": "on",
-    "access_log": False,
-    "log_config": None,
-    "proxy_headers": False,
-    "server_header": False,
-}
-"""How uvicorn runs the application; nothing of ours depends on who a proxy says the caller is."""
+def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+    """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
+    options: dict[str, Any] = {
+        "loop": "uvloop",
+        "http": connections(settings),
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "proxy_headers": False,
+        "server_header": False,
+    }
+    return uvicorn.Config(app, **options | changed)
 
 
 def serve(settings: Settings, *, with_worker: bool) -> None:
@@ -53,7 +56,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         greeting = _greeting(settings, listener.getsockname()[1], new_token)
         app = create_app(here)
         with _Worker(url) if with_worker else nullcontext():
-            Server(uvicorn.Config(app, **SERVER), partial(end_streams, app), greeting).run(sockets=[listener])
+            Server(server_config(app, settings), partial(end_streams, app), greeting).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):
@@ -89,7 +92,7 @@ def work(settings: Settings, *, leave_with_parent: bool) -> None:
 async def _answering(settings: Settings, port: int, parts: WorkerParts) -> AsyncIterator[None]:
     """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
     listener = _listen(settings.host, port)
-    server = _Beside(uvicorn.Config(create_worker_app(settings, parts), **SERVER | {"lifespan": "off"}))
+    server = _Beside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
