@@ -69,6 +69,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"store"},
+    "structlog": {"telemetry"},
     "sqlite3": {"store"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
