@@ -57,7 +57,7 @@ async def _run_pending(forecasts: Forecasts) -> None:
     try:
         await forecasts.run_pending()
     except LogUnavailable as error:  # the job that looks every few seconds will find what waits
-        logger.warning("pending runs were left for later: %s", error)
+        logger.warning("pending runs were left for later", extra={"error": str(error)})
 
 
 async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:
