@@ -118,6 +118,10 @@ class TenureClient:
 
         return self._until_answered(attempt)
 
+    def drill(self, cloud: str, instance_id: str | None) -> Json:
+        """Evict one spot instance on purpose, by default the youngest; who it was."""
+        return self._call("POST", f"/v1/clouds/{cloud}/drill", {"instance": instance_id} if instance_id else {})
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def events(self, cloud: str) -> Iterator[Recorded]:
