@@ -7,10 +7,18 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import evaluation, logs, processes, quotes, reliability, whatif, workloads
+from app.commands import evaluation, logs, processes, quotes, reliability, tokens, whatif, workloads
+from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
 
-_EXIT_CODES: dict[type[Exception], int] = {InputError: 2, ServiceRefused: 1, ServiceUnreachable: 3}
+_EXIT_CODES: dict[type[Exception], int] = {
+    InputError: 2,
+    ServiceRefused: 1,
+    ServiceUnreachable: 3,
+    Unavailable: 3,
+    TenureError: 1,
+}
+"""The first that fits."""
 
 app = typer.Typer(
     help="A scheduler service that sells a cloud's spare capacity with a promise.",
@@ -24,6 +32,7 @@ logs.register(app)
 quotes.register(app)
 reliability.register(app)
 whatif.register(app)
+tokens.register(app)
 processes.register(app)
 
 

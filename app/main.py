@@ -1,4 +1,4 @@
-"""The API process: routers and lifespan, nothing else."""
+"""The applications of an API process and of a worker: routers and lifespan, nothing else."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from app.api.install import DESCRIPTION, install
+from app.api.install import DESCRIPTION, install, install_worker
 from app.engine.cloud import warm_up
 from app.settings import Settings
-from app.wiring import open_services
+from app.wiring import WorkerParts, open_services
+
+
+def end_streams(app: FastAPI) -> None:
+    """End the answers that would never end by themselves, so that the process can stop."""
+    app.state.services.feed.close()
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -25,5 +30,13 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, max_body_bytes=settings.max_body_bytes)
+    install(app, max_body_bytes=settings.max_body_bytes, open_metrics=settings.metrics_access == "open")
+    return app
+
+
+def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
+    """What a worker tells of itself: its health and its metrics."""
+    app = FastAPI(**DESCRIPTION, openapi_url=None)
+    app.state.services = parts
+    install_worker(app, max_body_bytes=settings.max_body_bytes, open_metrics=settings.metrics_access == "open")
     return app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,13 +12,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """Every setting has a default that works; see docs/operations.md."""
 
-    model_config = SettingsConfigDict(env_prefix="TENURE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TENURE_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
 
     database_url: str | None = Field(None, description="PostgreSQL to use; without it the service runs its own.")
     data_dir: Path = Field(Path(".tenure"), description="Where the service's own PostgreSQL keeps its data.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on.")
-    admin_token: SecretStr | None = Field(None, description="The admin token; without it one is made at first start.")
+    admin_token: SecretStr | None = Field(
+        None,
+        min_length=12,
+        description="The admin token, at least 12 characters; without it one is made at first start.",
+    )
     max_body_bytes: int = Field(1 << 20, ge=1024, description="Largest request body taken.")
     database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
     database_pool_size: int = Field(10, ge=2, description="Database connections of one process.")
@@ -28,5 +35,15 @@ class Settings(BaseSettings):
     dask_scheduler: str | None = Field(
         None, description="Dask cluster whose workers recompute, as `tcp://host:port`; without it threads do."
     )
+    stream_limit: int = Field(200, ge=0, description="Event streams that one process serves at once.")
+    stream_limit_per_token: int = Field(20, ge=1, description="Event streams of one token in one process.")
+    stream_heartbeat_s: float = Field(15.0, gt=0, description="A stream without events says so this often.")
+    stream_max_s: float = Field(3600.0, gt=0, description="A stream ends after this time; its reader resumes.")
     snapshot_every: int = Field(10_000, ge=1, description="Events after which the worker takes a new snapshot.")
+    metrics_access: Literal["token", "open"] = Field(
+        "token", description="Who may read the metrics: `token`, who has a reader's token; `open`, anyone."
+    )
+    worker_port: int | None = Field(
+        None, ge=0, le=65535, description="Port on which a worker tells its health and metrics; without it on none."
+    )
     log_level: str = Field("info", description="Level of the service's own log.")

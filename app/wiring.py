@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 
+from app.api.wire.events import event_frame
+from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
+from app.services.growth import Growth
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
+from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
@@ -26,6 +31,7 @@ from app.store.embedded import embedded_url
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
+from app.store.observations import Observations
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
@@ -38,17 +44,21 @@ class Services:
 
     scheduler: Scheduler
     reading: Reading
-    tokens: Tokens
+    observing: Observing
+    tokens: TokenKeeper
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the worker calls."""
+    """What the worker calls, and what tells others how it is."""
 
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
     notices: AsyncIterator[Notice]
+    reading: Reading
+    tokens: TokenKeeper
 
 
 def now_us() -> int:
@@ -94,15 +104,26 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits = Limits(settings.queue_limit, settings.batch_limit)
-        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits), cache)
+        limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
+        feed = Feed(log, growth, event_frame, stream_limits(settings))
+        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
+        reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            yield Services(scheduler, Reading(database, clouds, log, tables, runs, _now), Tokens(database))
+            observing = Observing(scheduler, Observations(database), now_us)
+            async with growth.kept_up():
+                yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await scheduler.close()
+
+
+def stream_limits(settings: Settings) -> StreamLimits:
+    """The bounds on event streams that the settings ask for."""
+    return StreamLimits(
+        settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
+    )
 
 
 @contextmanager
@@ -133,6 +154,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                 Schedule(clouds, states, tables, runs, now_us),
                 listen(database),
+                Reading(database, clouds, log, tables, runs, _now),
+                TokenKeeper(Tokens(database), clouds),
             )
 
 
@@ -141,3 +164,10 @@ async def prepare(settings: Settings) -> str | None:
     async with open_database(settings) as database:
         secret = settings.admin_token
         return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
+
+
+@asynccontextmanager
+async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
+    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    async with open_database(settings) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database))

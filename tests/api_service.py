@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import httpx2
 import uvicorn
 
-from app.main import create_app
+from app.commands.service import Server
+from app.main import create_app, end_streams
 from app.settings import Settings
 from app.wiring import open_worker, prepare
 
@@ -26,6 +28,7 @@ class Service:
     url: str
     settings: Settings
     client: httpx2.Client
+    server: Server
 
     def last_seq(self, cloud: str) -> int:
         return self.client.get(f"/v1/clouds/{cloud}").json()["seq"]
@@ -52,7 +55,8 @@ class Service:
 def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     settings = Settings(database_url=database_url, admin_token=TOKEN, database_timeout_s=3, table_wait_s=5, **changed)
     asyncio.run(prepare(settings))
-    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None, http="httptools"))
+    app = create_app(settings)
+    server = Server(uvicorn.Config(app, port=0, log_config=None, http="httptools"), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -62,7 +66,7 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     url = f"http://127.0.0.1:{port}"
     try:
         with httpx2.Client(base_url=url, headers={"X-Auth-Token": TOKEN}, timeout=30) as client:
-            yield Service(url, settings, client)
+            yield Service(url, settings, client, server)
     finally:
         server.should_exit = True
         thread.join()

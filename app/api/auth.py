@@ -1,14 +1,16 @@
 """Who may do what: tokens and roles. The one place that knows how callers prove who they are.
 
-Roles are Keystone's reader, member and admin, each of which may do what the one before may; `service` for controllers
-does what a member does; `peer` is for other clouds. Only admin tokens are issued so far.
+Roles are Keystone's reader, member and admin, each of which may do what the one before may. `service` is for
+controllers: it does what a member does and confirms what it was told to do. `peer` is for other clouds. A token may be
+for one cloud only: then there is no other for it.
+
+Another way to know callers (Keystone, client certificates) is another `Authenticator`; nothing else changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
 from time import monotonic
 from typing import Protocol
@@ -16,21 +18,13 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.types import Scope
 
-from app.api.errors import Forbidden, Unauthenticated
+from app.api.errors import Forbidden, ScopeInsufficient, Unauthenticated
+from app.domain.errors import CloudNotFound
+from app.domain.values import Role
 
 CACHED_S = 5.0
 """How long a token that was revoked may still be taken by a process."""
 _CACHE_MAX = 10_000
-
-
-class Role(StrEnum):
-    """What a token is for."""
-
-    READER = "reader"
-    MEMBER = "member"
-    ADMIN = "admin"
-    SERVICE = "service"
-    PEER = "peer"
 
 
 _READS = frozenset({Role.READER})
@@ -45,16 +39,41 @@ GRANTS: dict[Role, frozenset[Role]] = {
 """The roles that each role counts as."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request. `id` and `name` are of the token; `cloud` is the only one that it is for, None: all."""
+
+    id: int
+    name: str
+    role: Role
+    cloud: str | None
+
+
+class Authenticator(Protocol):
+    """Finds out who sent a request."""
+
+    async def caller(self, token: bytes) -> Caller:
+        """Whose token it is; Unauthenticated where it is nobody's."""
+
+
 class KnownToken(Protocol):
     """What the store knows of a valid token."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
 
     @property
     def name(self) -> str:
         """Whose it is."""
 
     @property
-    def role(self) -> str:
+    def role(self) -> Role:
         """What it is for."""
+
+    @property
+    def cloud(self) -> str | None:
+        """The only cloud that it is for."""
 
 
 class Tokens(Protocol):
@@ -64,16 +83,8 @@ class Tokens(Protocol):
         """The valid token of this SHA-256, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who sent a request."""
-
-    name: str
-    role: Role
-
-
-class Authenticator:
-    """Finds the caller of a token, and remembers it for a few seconds."""
+class TokenAuthenticator:
+    """The `Authenticator` of this service's own tokens. It remembers callers for a few seconds, by the token's hash."""
 
     def __init__(self, tokens: Callable[[], Tokens]) -> None:
         self._tokens = tokens
@@ -94,20 +105,54 @@ class Authenticator:
             raise Unauthenticated("the token is not valid")
         if len(self._known) >= _CACHE_MAX:
             self._known.clear()
-        caller = Caller(found.name, Role(found.role))
+        caller = Caller(found.id, found.name, found.role, found.cloud)
         self._known[token_hash] = monotonic() + CACHED_S, caller
         return caller
 
 
-async def authorise(request: Request, role: Role) -> None:
-    """Unauthenticated without a valid token, Forbidden where its role does not count as `role`."""
-    token = token_of(request.scope)
-    if token is None:
+async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -> None:
+    """See to it that the caller may do what needs `role`; `caller_of` then tells who it is.
+
+    Unauthenticated without a valid token, Forbidden where its role does not count as `role`. To a token of one cloud
+    the other clouds are not there: CloudNotFound. What concerns no single cloud is not for it (ScopeInsufficient),
+    but for what shows it its own part alone (`for_scoped`).
+    """
+    caller = await recognise(request)
+    if caller is None:
         raise Unauthenticated("send a token as X-Auth-Token or as Authorization: Bearer")
-    authenticator: Authenticator = request.app.state.authenticator
-    caller = await authenticator.caller(token)
     if role not in GRANTS[caller.role]:
         raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role.value}")
+    if caller.cloud is not None:
+        _check_scope(caller.cloud, request.path_params.get("cloud"), for_scoped=for_scoped)
+
+
+async def recognise(request: Request) -> Caller | None:
+    """Who sent the request: None where it carries no token, Unauthenticated where that is nobody's."""
+    token = token_of(request.scope)
+    if token is None:
+        return None
+    authenticator: Authenticator = request.app.state.authenticator
+    caller = await authenticator.caller(token)
+    request.scope["state"]["caller"] = caller
+    return caller
+
+
+def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:
+    if cloud is None and not for_scoped:
+        raise ScopeInsufficient("the token is for one cloud, and this is not of one cloud")
+    if cloud not in (None, own):
+        raise CloudNotFound(f"there is no cloud {cloud!r}")
+
+
+def may(caller: Caller, role: Role, cloud: str | None = None) -> bool:
+    """Whether the caller may do what needs `role` in this cloud, or in none in particular."""
+    return role in GRANTS[caller.role] and caller.cloud in (None, cloud)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sent a request that `authorise` let through."""
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
 
 
 def token_of(scope: Scope) -> bytes | None:

@@ -43,6 +43,10 @@ class Forbidden(RequestError):
     """The token's role does not allow this."""
 
 
+class ScopeInsufficient(RequestError):
+    """The token is for one cloud, and this concerns more than one."""
+
+
 class PathUnknown(RequestError):
     """No resource has this path."""
 
@@ -111,11 +115,13 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.InstanceNotFound: Problem(404, "preemptible.instance.not_found", "No such instance"),
     errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such quantile table"),
     errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
+    errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
     errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
     errors.FlavorExists: Problem(409, "preemptible.flavor.exists", "The flavor exists with other resources"),
     errors.InstanceConflict: Problem(409, "preemptible.instance.conflict", "The id was used with another body"),
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
+    errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
@@ -128,8 +134,10 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
     Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
+    ScopeInsufficient: Problem(403, "preemptible.scope.insufficient", "The token is for one cloud"),
     PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
     MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
     BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is no JSON"),

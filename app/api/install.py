@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from fastapi import FastAPI
+from fastapi.sse import EventSourceResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from app.api.auth import Authenticator
+from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
 from app.api.operations import Operation, OperationRoute
-from app.api.routes import OPERATIONS
+from app.api.routes import METRICS, OPERATIONS, WORKERS
 
-__all__ = ["DESCRIPTION", "install"]
+__all__ = ["DESCRIPTION", "install", "install_worker"]
 
 
-def install(app: FastAPI, *, max_body_bytes: int) -> None:
+def install(app: FastAPI, *, max_body_bytes: int, open_metrics: bool) -> None:
     """Routes, errors, tokens, versions and documentation.
 
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at `app.state.services`.
     """
-    app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
-    app.state.authenticator = Authenticator(lambda: app.state.services.tokens)
-    install_handlers(app)
-    for operation in OPERATIONS:
-        _add(app, operation)
+    _install(app, OPERATIONS, max_body_bytes, open_metrics=open_metrics)
     install_docs(app)
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
+
+
+def install_worker(app: FastAPI, *, max_body_bytes: int, open_metrics: bool) -> None:
+    """As `install`, but only what a worker tells of itself."""
+    _install(app, WORKERS, max_body_bytes, open_metrics=open_metrics)
+
+
+def _install(app: FastAPI, operations: Iterable[Operation], max_body_bytes: int, *, open_metrics: bool) -> None:
+    app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
+    app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
+    install_handlers(app)
+    for operation in operations:
+        _add(app, replace(operation, role=None) if open_metrics and operation in METRICS else operation)
 
 
 def _add(app: FastAPI, operation: Operation) -> None:
@@ -43,9 +56,17 @@ def _add(app: FastAPI, operation: Operation) -> None:
         description=operation.handler.__doc__,
         status_code=operation.status,
         response_model=operation.answer,
+        response_class=_form_of(operation),
         responses=error_responses(operation),
         openapi_extra=extra(operation),
     )
+
+
+def _form_of(operation: Operation) -> type[Response]:
+    """What the answer is written as."""
+    if operation.streams:
+        return EventSourceResponse
+    return PlainTextResponse if operation.answer is None else JSONResponse
 
 
 def _document(app: FastAPI) -> dict[str, object]:

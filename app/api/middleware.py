@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from functools import lru_cache
+from time import perf_counter
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from app.api.errors import (
     VersionUnsupported,
     answer,
 )
+from app.telemetry.metrics import OTHER, RequestMeter
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ _VERSION_HEADER = b"openstack-api-version"
 _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
+_METER = RequestMeter()
 
 
 class Envelope:
@@ -66,9 +69,10 @@ class Exchange:
         self.request_id = f"req-{uuid4()}"
         self.given_id: str | None = None
         self.status = 0
+        self._began = perf_counter()
         self._is_head = scope["method"] == "HEAD"
         self.scope = {**scope, "method": "GET"} if self._is_head else scope
-        self.scope.setdefault("state", {})["request_id"] = self.request_id
+        self.scope.setdefault("state", {}).update(request_id=self.request_id, is_head=self._is_head)
         self._receive = receive
         self._send = send
         self._room = max_body_bytes
@@ -100,6 +104,8 @@ class Exchange:
         """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            operation = self.scope["state"].get("operation", OTHER)
+            _METER.answered(operation, self.status, perf_counter() - self._began)
             message["headers"] = [*message["headers"], *self._added]
         elif self._is_head:
             message["body"] = b""

@@ -46,6 +46,7 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Tag.INSTANCES, "description": "Virtual machines: started, stopped, evicted."},
         {"name": Tag.QUOTES, "description": "What the quantile tables say, and the runs that compute them."},
         {"name": Tag.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
+        {"name": Tag.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
         {"name": Tag.SERVICE, "description": "The service itself; no token is needed."},
     ],
     "docs_url": None,
@@ -66,6 +67,7 @@ PATH_EXAMPLES = {
     "instance": "i-1",
     "epoch": "1",
     "run": "1",
+    "token": "2",
 }
 _ASSETS = "/docs/assets"
 _TOKENS = {
@@ -98,6 +100,7 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
     if operation.role is not None:
         found += [api_errors.Unauthenticated, errors.LogUnavailable]
         found += [api_errors.Forbidden] if any(operation.role not in granted for granted in GRANTS.values()) else []
+        found += [api_errors.ScopeInsufficient] if not operation.is_for_scoped else []
     if "{cloud}" in operation.path:
         found.append(errors.CloudNotFound)
     if operation.query is not None or operation.body is not None:

@@ -17,9 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.auth import Role, authorise
+from app.api.auth import authorise
 from app.api.errors import ContentTypeUnsupported, FieldInvalid, RequestInvalid
 from app.api.wire.fields import Answer, Body, Query
+from app.domain.values import Role
 
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
@@ -35,6 +36,7 @@ class Tag(StrEnum):
     INSTANCES = "instances"
     QUOTES = "quotes"
     EVENTS = "events"
+    TOKENS = "tokens"
     SERVICE = "service"
 
 
@@ -42,8 +44,10 @@ class Tag(StrEnum):
 class Operation:
     """What one method of one path does.
 
-    `role` is the least role that may do it, None where no token is needed. `errors` are those that it can answer
-    beyond what every operation of its kind can. The examples are documented, and a test plays them.
+    `role` is the least role that may do it, None where no token is needed. A token of one cloud may do what has that
+    cloud in its path, and what is `for_scoped`: its handler shows such a caller its own cloud alone.
+    `errors` are those that it can answer beyond what every operation of its kind can. The examples are documented, and
+    a test plays them. `streams`: the answer is a stream of server-sent events.
     """
 
     method: str
@@ -58,20 +62,27 @@ class Operation:
     query: type[Query] | None = None
     errors: tuple[type[Exception], ...] = ()
     example: Mapping[str, Any] | None = None
+    streams: bool = False
     query_example: Mapping[str, Any] = field(default_factory=dict)
+    for_scoped: bool = False
 
     @property
     def name(self) -> str:
         """The operation's permanent id."""
         return self.handler.__name__
 
+    @property
+    def is_for_scoped(self) -> bool:
+        """Whether a token of one cloud may do it."""
+        return self.for_scoped or "{cloud}" in self.path
+
     def guarded(self) -> Handler:
         """The handler behind the checks that all operations share."""
-        handler, role, takes_query = self.handler, self.role, self.query is not None
+        handler, role, for_scoped, takes_query = self.handler, self.role, self.for_scoped, self.query is not None
 
         async def handle(request: Request) -> Response:
             if role is not None:
-                await authorise(request, role)
+                await authorise(request, role, for_scoped=for_scoped)
             if not takes_query and request.scope["query_string"]:
                 read_query(request, Query)
             return await handler(request)
@@ -87,6 +98,7 @@ class OperationRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
+        scope["state"]["operation"] = self.name
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from app.api.auth import Role
-from app.api.handlers import clouds, decisions, events, forecasts, instances, nodes, reliability, service
+from app.api import errors as api_errors
+from app.api.handlers import (
+    clouds,
+    decisions,
+    events,
+    forecasts,
+    instances,
+    metrics,
+    nodes,
+    reliability,
+    service,
+    tokens,
+)
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
 from app.api.wire import decisions as decision_wire
@@ -13,8 +24,10 @@ from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
+from app.api.wire import tokens as token_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
+from app.domain.values import Role
 
 _CLOUD = "/v1/clouds/{cloud}"
 _TIME = (errors.TimeUnexpected, errors.TimeBackwards)
@@ -23,6 +36,18 @@ _WRITE = (errors.LogContended, errors.Overloaded)
 
 _START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
+
+METRICS = (
+    Operation(
+        "GET", "/metrics", metrics.read_process_metrics, Tag.SERVICE, Role.READER, 200, "Read this process's metrics"
+    ),
+    Operation(
+        "GET", "/metrics/clouds", metrics.read_cloud_metrics, Tag.SERVICE, Role.READER, 200, "Read the clouds' metrics"
+    ),
+)
+_HEALTH = Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health")
+WORKERS = (_HEALTH, METRICS[0])
+"""What a worker answers."""
 
 OPERATIONS = (
     Operation(
@@ -142,6 +167,19 @@ OPERATIONS = (
         query_example={"after_seq": 0, "limit": 100},
     ),
     Operation(
+        "GET",
+        f"{_CLOUD}/events/stream",
+        events.stream_events,
+        Tag.EVENTS,
+        Role.READER,
+        200,
+        "Follow the event log",
+        query=event_wire.StreamQuery,
+        errors=(errors.TooManyStreams,),
+        query_example={"after_seq": 0, "limit": 1},
+        streams=True,
+    ),
+    Operation(
         "POST",
         "/v1/clouds",
         clouds.create_cloud,
@@ -166,6 +204,7 @@ OPERATIONS = (
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
+        for_scoped=True,
     ),
     Operation(
         "GET",
@@ -379,6 +418,51 @@ OPERATIONS = (
         query_example={"after_seq": 0},
     ),
     Operation(
+        "POST",
+        "/v1/tokens",
+        tokens.create_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        201,
+        "Create a token",
+        answer=token_wire.NewTokenAnswer,
+        body=token_wire.TokenBody,
+        errors=(errors.CloudNotFound, errors.TokenExists),
+        example={"name": "pages", "role": "reader", "cloud": "north", "expires_in_s": 7776000},
+    ),
+    Operation(
+        "GET",
+        "/v1/tokens",
+        tokens.list_tokens,
+        Tag.TOKENS,
+        Role.ADMIN,
+        200,
+        "List tokens",
+        answer=token_wire.TokensAnswer,
+        query=NumberedPageQuery,
+    ),
+    Operation(
+        "GET",
+        "/v1/tokens/{token}",
+        tokens.show_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        200,
+        "Show a token",
+        answer=token_wire.TokenAnswer,
+        errors=(errors.TokenNotFound,),
+    ),
+    Operation(
+        "DELETE",
+        "/v1/tokens/{token}",
+        tokens.revoke_token,
+        Tag.TOKENS,
+        Role.ADMIN,
+        204,
+        "Revoke a token",
+        errors=(errors.TokenNotFound,),
+    ),
+    Operation(
         "GET",
         "/",
         service.discover,
@@ -388,7 +472,7 @@ OPERATIONS = (
         "Discover versions",
         answer=service_wire.VersionsAnswer,
     ),
-    Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health"),
+    _HEALTH,
     Operation(
         "GET",
         "/readiness",
@@ -398,5 +482,7 @@ OPERATIONS = (
         200,
         "Check readiness",
         answer=service_wire.ReadinessAnswer,
+        errors=(api_errors.Unauthenticated,),
     ),
+    *METRICS,
 )

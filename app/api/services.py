@@ -6,8 +6,11 @@ from typing import cast
 
 from starlette.requests import Request
 
+from app.services.feed import Feed
+from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
+from app.services.tokens import TokenKeeper
 
 
 def scheduler(request: Request) -> Scheduler:
@@ -18,3 +21,18 @@ def scheduler(request: Request) -> Scheduler:
 def reading(request: Request) -> Reading:
     """What is read from the store without the state."""
     return cast("Reading", request.app.state.services.reading)
+
+
+def observing(request: Request) -> Observing:
+    """What is so of all clouds right now."""
+    return cast("Observing", request.app.state.services.observing)
+
+
+def tokens(request: Request) -> TokenKeeper:
+    """Access tokens."""
+    return cast("TokenKeeper", request.app.state.services.tokens)
+
+
+def feed(request: Request) -> Feed:
+    """Logs as they grow."""
+    return cast("Feed", request.app.state.services.feed)

@@ -10,15 +10,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Self
 
 import uvicorn
 
-from app.main import create_app
+from app.main import create_app, create_worker_app, end_streams
 from app.settings import Settings
-from app.wiring import database_url, prepare
+from app.wiring import WorkerParts, database_url, prepare
 
 logger = logging.getLogger(__name__)
 
@@ -47,18 +48,19 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
     with suppress(KeyboardInterrupt), database_url(settings) as url:
         here = settings.model_copy(update={"database_url": url})
         new_token = asyncio.run(prepare(here))
-        listener = _listen(settings)
+        listener = _listen(settings.host, settings.port)
         greeting = _greeting(settings, listener.getsockname()[1], new_token)
-        config = uvicorn.Config(create_app(here), **SERVER)
+        app = create_app(here)
         with _Worker(url) if with_worker else nullcontext():
-            _Server(config, greeting).run(sockets=[listener])
+            Server(uvicorn.Config(app, **SERVER), partial(end_streams, app), greeting).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """Says where it is when it is ready, not before."""
+class Server(uvicorn.Server):
+    """Says where it is when it is ready, not before; and lets no event stream keep it from stopping."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], greeting: str = "") -> None:
         super().__init__(config)
+        self._end_streams = end_streams
         self._greeting = greeting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -67,13 +69,40 @@ class _Server(uvicorn.Server):
             sys.stdout.write(self._greeting)
             sys.stdout.flush()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would never end by itself, then wait for the rest."""
+        self._end_streams()
+        await super().shutdown(sockets)
+
 
 def work(settings: Settings, *, leave_with_parent: bool) -> None:
     """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone."""
     from app.worker.main import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
 
     start_logging(settings)
-    asyncio.run(_until_told(run_worker(settings), leave_with_parent=leave_with_parent))
+    beside = None if settings.worker_port is None else partial(_answering, settings, settings.worker_port)
+    asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
+
+
+@asynccontextmanager
+async def _answering(settings: Settings, port: int, parts: WorkerParts) -> AsyncIterator[None]:
+    """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
+    listener = _listen(settings.host, port)
+    server = _Beside(uvicorn.Config(create_worker_app(settings, parts), **SERVER | {"lifespan": "off"}))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+class _Beside(uvicorn.Server):
+    """A server that leaves signals to whoever runs beside it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 def start_logging(settings: Settings) -> None:
@@ -93,16 +122,16 @@ async def _until_told(work: Coroutine[None, None, None], *, leave_with_parent: b
         await working
 
 
-def _listen(settings: Settings) -> socket.socket:
-    """The socket to serve on, bound before anything is promised. OSError where the address is taken."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket to serve on, bound before anything is promised. SystemExit where the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.port))
+        listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise SystemExit(f"tenure: cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+        raise SystemExit(f"tenure: cannot listen on {host}:{port}: {error.strerror}") from error
     listener.set_inheritable(True)
     return listener
 

@@ -1,11 +1,12 @@
 """Everything that can go wrong with a request, as one tree.
 
     TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
+    |             TokenNotFound
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
-    +-- Unavailable: LogUnavailable, LogContended, Overloaded
+    +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -45,6 +46,10 @@ class RunNotFound(NotFound):
     """No recomputation of that id in the cloud."""
 
 
+class TokenNotFound(NotFound):
+    """No token of that id, or no live one of that name."""
+
+
 class Conflict(TenureError):
     """The request contradicts what is already so."""
 
@@ -67,6 +72,10 @@ class InstanceConflict(Conflict):
 
 class NodeNotEmpty(Conflict):
     """On-demand instances run on the node, so it cannot be removed."""
+
+
+class TokenExists(Conflict):
+    """A token of that name is in use."""
 
 
 class Invalid(TenureError):
@@ -115,3 +124,7 @@ class LogContended(Unavailable):
 
 class Overloaded(Unavailable):
     """Too many requests wait for this cloud's log."""
+
+
+class TooManyStreams(Unavailable):
+    """As many event streams are open as this process, or this token, may have."""

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from app.domain.times import DAY_US, HOUR_US
 
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
+"""Names of clouds, nodes, flavors, instances and tokens: nothing that a path, a log line or a shell could misread."""
+
 
 class Market(StrEnum):
     """On-demand instances are never evicted; spot instances may be."""
@@ -59,6 +62,16 @@ class EvictionReason(StrEnum):
 
     ON_DEMAND_START = "on_demand_start"
     NODE_REMOVED = "node_removed"
+
+
+class Role(StrEnum):
+    """What a token is for. Which role may do what another may: `GRANTS` in app/api/auth.py."""
+
+    READER = "reader"
+    MEMBER = "member"
+    ADMIN = "admin"
+    SERVICE = "service"
+    PEER = "peer"
 
 
 class Resources(NamedTuple):

@@ -21,6 +21,7 @@ from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.runs import Run, Runs
 from app.store.tables import Tables
+from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +77,10 @@ class Forecasts:
                 logger.exception("cloud %d: run %d failed", run.cloud_id, run.id)
                 self._replays.pop(run.cloud_id, None)
                 await self._runs.fail(run.id, f"{type(error).__name__}: {error}")
+                RECOMPUTATIONS.labels("failed").inc()
             else:
                 await self._runs.finish(run.id, epoch)
+                RECOMPUTATIONS.labels("succeeded").inc()
             return True
 
     async def _recompute(self, run: Run) -> int:
@@ -96,6 +99,7 @@ class Forecasts:
         data = await asyncio.to_thread(table.to_bytes)
         wall_s = perf_counter() - began
         await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
+        RECOMPUTATION_S.observe(perf_counter() - began)
         logger.info("cloud %d: epoch %d as of %s", run.cloud_id, epoch, to_datetime(due_us).isoformat())
         return epoch
 

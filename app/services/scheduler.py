@@ -175,7 +175,7 @@ class Scheduler:
                 if cloud_id is None:
                     raise CloudNotFound(f"there is no cloud {name!r}")
                 await self._tables.load(cloud_id)
-                self._sequencers[name] = Sequencer(cloud_id, self._parts)
+                self._sequencers[name] = Sequencer(cloud_id, name, self._parts)
             return self._sequencers[name]
 
 

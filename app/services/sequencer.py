@@ -14,17 +14,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Protocol
 
-from app.admission.batch import Outcome, Step, decide_batch, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
 from app.admission.decide import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.services.growth import Growth
 from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
+from app.telemetry.metrics import APPEND_S, CloudMeter
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +54,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
+    """What all sequencers of a process share.
+
+    `now_us` is the server's clock, in microseconds; `growth` is told of every commit.
+    """
 
     log: EventLog
     snapshots: Snapshots
     tables: Tables
     now_us: Callable[[], int]
     limits: Limits
+    growth: Growth
 
 
 class Writer(Protocol):
@@ -78,7 +84,7 @@ class _Submission:
 class Sequencer:
     """Decides one cloud's requests; see the module's docstring."""
 
-    def __init__(self, cloud_id: int, parts: Parts) -> None:
+    def __init__(self, cloud_id: int, name: str, parts: Parts) -> None:
         self.cloud_id = cloud_id
         self._parts = parts
         self._cloud = Cloud()
@@ -87,6 +93,7 @@ class Sequencer:
         self._take_turns_until = 0.0
         self._waiting: deque[_Submission] = deque()
         self._waiting_count = 0
+        self._meter = CloudMeter(name, lambda: self._waiting_count)
         self._woken = asyncio.Event()
         self._deciding = asyncio.Lock()
         self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}")
@@ -113,6 +120,7 @@ class Sequencer:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         _fail(self._waiting, LogUnavailable("the service is stopping"))
+        self._meter.close()
 
     async def _run(self) -> None:
         while True:
@@ -157,19 +165,26 @@ class Sequencer:
         for _ in range(_TRIES):
             try:
                 async with self._turn() as writer:
-                    outcomes = await self._decide_and_append(steps, writer)
+                    batch = await self._decide_and_append(steps, writer)
             except SeqConflict:
+                self._meter.lost("conflict")
                 self._take_turns_until = monotonic() + _TAKE_TURNS_S
                 self._forget_undecided()
                 await self._catch_up()
             except InstanceTaken:
+                self._meter.lost("instance_taken")
                 self._look_up_starts = True
                 self._forget_undecided()
                 await self._catch_up()
+            except LogUnavailable:
+                self._meter.lost("unavailable")
+                raise
             else:
                 self._cloud.commit()
+                self._parts.growth.tell(self.cloud_id, self._cloud.seq)
+                self._meter.committed(batch.recorded)
                 self._look_up_starts = False
-                return outcomes
+                return batch.outcomes
         raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
 
     @asynccontextmanager
@@ -182,14 +197,16 @@ class Sequencer:
             self._cloud.apply_recorded(await turn.tail(self._cloud.seq))
             yield turn
 
-    async def _decide_and_append(self, steps: Sequence[Step], writer: Writer) -> list[Outcome]:
+    async def _decide_and_append(self, steps: Sequence[Step], writer: Writer) -> Batch:
         cloud, parts = self._cloud, self._parts
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await parts.log.starts(self.cloud_id, ids) if ids else {}
         batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
         if batch.recorded:
+            began = perf_counter()
             await writer.append(self.cloud_id, batch.recorded)
-        return batch.outcomes
+            APPEND_S.observe(perf_counter() - began)
+        return batch
 
     async def _wait_for_table(self, step: Step) -> None:
         due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))

@@ -10,6 +10,7 @@ from app.store.clouds import Clouds
 from app.store.runs import RunCause, Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
+from app.telemetry.metrics import SNAPSHOTS
 
 
 class Snapshotting:
@@ -28,6 +29,7 @@ class Snapshotting:
             cloud = await self._states.current(cloud_id)
             if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) >= self._every_events:
                 await self._snapshots.save(cloud_id, cloud)
+                SNAPSHOTS.inc()
                 taken += 1
         return taken
 

@@ -124,4 +124,7 @@ token = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Column("expires_at", DateTime(timezone=True)),
     Column("revoked_at", DateTime(timezone=True)),
+    Column("cloud_id", Integer, ForeignKey("cloud.id")),
+    Column("last_used_at", DateTime(timezone=True)),
 )
+Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))

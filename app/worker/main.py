@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -14,7 +17,8 @@ from app.services.forecasts import Forecasts
 from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
-from app.wiring import open_worker
+from app.telemetry.metrics import JOBS
+from app.wiring import WorkerParts, open_worker
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +28,19 @@ _PENDING_S = 5
 _SNAPSHOT_S = 60
 
 
-async def run_worker(settings: Settings) -> None:
-    """Work until cancelled."""
-    async with open_worker(settings) as parts:
+_OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
+
+Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
+
+
+async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
+    """Work until cancelled, with something `beside` that is open for as long."""
+    async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1})
         _every(scheduler, _RECONCILE_S, reconcile, scheduler, parts.schedule)
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         logger.info("worker ready")
         try:
@@ -70,4 +80,11 @@ async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:
 
 
 def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *arguments: object) -> None:
-    scheduler.add_job(function, "interval", arguments, seconds=seconds, next_run_time=datetime.now(UTC))
+    name = getattr(function, "__name__", "job")
+    scheduler.add_job(function, "interval", arguments, id=name, seconds=seconds, next_run_time=datetime.now(UTC))
+
+
+def _count(event: JobExecutionEvent) -> None:
+    """The jobs of the clouds' schedules count as one."""
+    job = "request_due" if event.job_id.startswith(_JOB) else event.job_id
+    JOBS.labels(job, _OUTCOMES[event.code]).inc()

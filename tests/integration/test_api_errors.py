@@ -58,6 +58,7 @@ NAMED = [
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/decisions"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/instances/running/explanation"),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/events/stream"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/tables"),
     Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/quotes"),
     Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/tables"),
@@ -80,6 +81,10 @@ NAMED = [
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/quotes"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/7"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/99999999999999999999"),
+    Bad(errors.TokenNotFound, "GET", "/v1/tokens/999"),
+    Bad(errors.TokenNotFound, "GET", "/v1/tokens/x"),
+    Bad(errors.TokenNotFound, "DELETE", "/v1/tokens/99999999999"),
+    Bad(errors.CloudNotFound, "POST", "/v1/tokens", json={"name": "new", "role": "reader", "cloud": "none"}),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/instances?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
@@ -88,6 +93,7 @@ NAMED = [
 
 CONFLICTING = [
     Bad(errors.CloudExists, "POST", "/v1/clouds", json={"name": "system"}),
+    Bad(errors.TokenExists, "POST", "/v1/tokens", json={"name": "admin", "role": "reader"}),
     Bad(errors.NodeExists, "POST", f"{CLOUD}/nodes", json={"name": "node-0", "cores": 5}),
     Bad(errors.FlavorExists, "POST", f"{CLOUD}/flavors", json={"name": "c1", "cores": 2}),
     Bad(errors.NodeNotEmpty, "DELETE", f"{CLOUD}/nodes/node-0"),
@@ -151,6 +157,9 @@ ABSURD = [
     Bad(INVALID, "POST", f"{CLOUD}/nodes", json={"name": "n", "cores": 1, "memory_mib": 2**63}),
     Bad(INVALID, "POST", f"{CLOUD}/flavors", json={"name": "a/b", "cores": 1}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": ".."}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "new", "role": "root"}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "", "role": "reader"}),
+    Bad(INVALID, "POST", "/v1/tokens", json={"name": "new", "role": "reader", "expires_in_s": 0}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"sample_count": 0}}),
     Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"recompute_every_s": 0}}),
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"guarantee": None}}),
@@ -170,6 +179,9 @@ ABSURD = [
     Bad(INVALID, "GET", f"{CLOUD}/nodes?marker="),
     Bad(INVALID, "GET", f"{CLOUD}/quotes?lifetime_s=1e3"),
     Bad(INVALID, "GET", f"{CLOUD}/events?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?after_seq=-1"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream?limit=0"),
+    Bad(INVALID, "GET", f"{CLOUD}/events/stream", headers={"Last-Event-ID": "two"}),
     Bad(INVALID, "GET", f"{CLOUD}/reliability?after_seq=x"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=0"),
     Bad(INVALID, "GET", f"{CLOUD}/decisions?before_seq=9223372036854775808"),
@@ -302,6 +314,12 @@ def test_a_token_of_a_lesser_role_may_not_do_everything(world: Service, database
     check(world.client.patch(CLOUD, json={"policy": {}}, headers=headers), api_errors.Forbidden)
 
 
+def test_a_token_of_one_cloud_may_not_do_what_concerns_all(world: Service) -> None:
+    body = {"name": "scoped", "role": "admin", "cloud": "system"}
+    headers = {"X-Auth-Token": world.client.post("/v1/tokens", json=body).json()["token"]}
+    check(world.client.post("/v1/clouds", json={"name": "more"}, headers=headers), api_errors.ScopeInsufficient)
+
+
 def test_a_lost_database_is_an_error_and_not_the_end(world: Service, database_url: str, embedded_server: str) -> None:
     client, before = world.client, world.last_seq("system")
     with lost(database_url, embedded_server):
@@ -355,6 +373,11 @@ def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> No
     with running_service(database_url, queue_limit=10) as small:
         check(small.client.post(f"{CLOUD}/batch", json=body), errors.Overloaded)
     assert world.last_seq("system") == before
+
+
+def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
+    with running_service(database_url, stream_limit=0) as small:
+        check(small.client.get(f"{CLOUD}/events/stream"), errors.TooManyStreams)
 
 
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(

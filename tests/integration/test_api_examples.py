@@ -19,7 +19,9 @@ STORY = [
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "show_instance", "explain_instance", "list_instances", "run_batch", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
-    "read_reliability", "list_events", "list_decisions", "drain_node", "open_node", "remove_node",
+    "read_reliability", "list_events", "stream_events", "list_decisions", "drain_node", "open_node", "remove_node",
+    "read_process_metrics", "read_cloud_metrics",
+    "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
 
@@ -68,10 +70,19 @@ def test_each_example_has_its_documented_answer(operation, answers, document) ->
     answer = answers[operation.name]
     assert answer.status_code == operation.status, answer.text
     documented = document["paths"][operation.path][operation.method.lower()]["responses"][str(operation.status)]
-    if operation.answer is None:
-        assert answer.content in {b"", b"OK"}
+    if operation.streams:
+        assert "data: {" in answer.text
+    elif operation.answer is None:
+        assert answer.content in {b"", b"OK"} or answer.text.startswith("# HELP ")
     else:
         check_form(answer.json(), documented, document)
+
+
+def test_a_stream_has_its_documented_answer(answers, document) -> None:
+    documented = document["paths"]["/v1/clouds/{cloud}/events/stream"]["get"]["responses"]["200"]
+    assert list(documented["content"]) == ["text/event-stream"]
+    assert answers["stream_events"].headers["Content-Type"].startswith("text/event-stream")
+    assert answers["stream_events"].text.count("id: 1\n") == 1
 
 
 def check_form(body: object, response: dict[str, Any], document: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.forecasts import Forecasts
+from app.services.growth import Growth
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States, load_state
@@ -47,7 +48,7 @@ class Process:
         self.log = EventLog(database)
         self.snapshots = Snapshots(database)
         self.tables = TableCache(Tables(database), Runs(database), wait_s)
-        parts = Parts(self.log, self.snapshots, self.tables, now_us, Limits(1000, 100))
+        parts = Parts(self.log, self.snapshots, self.tables, now_us, Limits(1000, 100), Growth(database, self.log))
         self.scheduler = Scheduler(Clouds(database), parts, self.tables)
 
     async def folded(self, name: str) -> Cloud:

@@ -30,15 +30,17 @@ MAY_IMPORT = {
     "forecast": {"engine", "domain"},
     "store": {"engine", "domain"},
     "client": {"domain"},
+    "telemetry": {"domain"},
     "settings": set(),
-    "services": BELOW_SERVICES,
-    "wiring": BELOW_SERVICES | {"services", "settings"},
-    "api": BELOW_SERVICES - {"store", "client"} | {"services"},
+    "services": BELOW_SERVICES | {"telemetry"},
+    "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
+    "api": BELOW_SERVICES - {"store", "client"} | {"services", "telemetry"},
     "report": {"services", "admission", "domain"},
-    "worker": {"wiring", "settings", "services", "store", "domain"},
+    "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
     "main": {"api", "wiring", "settings", "engine"},
-    "commands": {"main", "worker", "report", "wiring", "settings", "services", "store", "client", "engine", "domain"},
-    "cli": {"commands", "client", "services"},
+    "commands": BELOW_SERVICES - {"admission", "forecast"}
+    | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
+    "cli": {"commands", "client", "services", "domain"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
 
@@ -67,6 +69,7 @@ KEPT_TO = {
     "scipy": {"forecast"},
     "msgspec": {"store"},
     "matplotlib": {"report"},
+    "prometheus_client": {"telemetry"},
 }
 """Libraries that only these rooms name."""
 

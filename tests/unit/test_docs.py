@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
 from app.api.errors import PROBLEMS
 from app.api.routes import OPERATIONS
@@ -14,6 +16,8 @@ from app.commands import service
 from app.services.logcsv import COLUMNS
 from app.settings import Settings
 from app.store.codec import EVENT_KINDS
+from app.telemetry import metrics
+from app.telemetry.clouds import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]
@@ -44,6 +48,21 @@ def test_settings_table_is_complete() -> None:
         for name, field in Settings.model_fields.items()
     ]
     assert [line for line in page("operations.md").splitlines() if line.startswith("| `TENURE_")] == rows
+
+
+def test_metrics_table_is_complete() -> None:
+    """In the order of the code: first the process's, then the clouds'."""
+    own = [metric for metric in vars(metrics).values() if isinstance(metric, MetricWrapperBase)]
+    rows = [metric_row(metric._name, metric._type, metric._labelnames, metric._documentation) for metric in own]
+    for family in FAMILIES:
+        metric = family.of([])
+        rows.append(metric_row(metric.name, metric.type, ("cloud", *family.labels), family.what))
+    assert [line for line in page("operations.md").splitlines() if line.startswith("| `tenure_")] == rows
+
+
+def metric_row(name: str, kind: str, labels: Sequence[str], what: str) -> str:
+    shown = ", ".join(f"`{label}`" for label in labels)
+    return f"| `{name}{'_total' if kind == 'counter' else ''}` | {kind} | {shown} | {what} |"
 
 
 def test_error_table_is_complete() -> None:

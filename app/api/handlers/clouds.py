@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.auth import caller_of
 from app.api.operations import read_body, read_query
 from app.api.paging import page_after
 from app.api.respond import respond
@@ -22,9 +23,11 @@ async def create_cloud(request: Request) -> Response:
 
 
 async def list_clouds(request: Request) -> Response:
-    """All clouds, by name."""
+    """All clouds, by name; to a token of one cloud, that one."""
     query = read_query(request, PageQuery)
-    names, marker = page_after(await scheduler(request).names(), query.marker, query.limit, str)
+    own = caller_of(request).cloud
+    there = [name for name in await scheduler(request).names() if own in (None, name)]
+    names, marker = page_after(there, query.marker, query.limit, str)
     clouds = [CloudNameAnswer(name=name, links=[Link(rel="self", href=f"/v1/clouds/{name}")]) for name in names]
     return respond(CloudsAnswer(clouds=clouds, links=next_link(request, marker)))
 

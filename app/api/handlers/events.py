@@ -5,11 +5,17 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.auth import authorise, caller_of
+from app.api.errors import FieldInvalid
 from app.api.operations import read_query
 from app.api.respond import respond
-from app.api.services import reading
-from app.api.wire.events import EventsAnswer, EventsQuery, event_answer
+from app.api.services import feed, reading, scheduler
+from app.api.streams import EventStream
+from app.api.wire.events import EventsAnswer, EventsQuery, StreamQuery, event_answer
 from app.api.wire.paging import next_link
+from app.domain.values import Role
+
+_SEQ_DIGITS = 18
 
 
 async def list_events(request: Request) -> Response:
@@ -18,3 +24,36 @@ async def list_events(request: Request) -> Response:
     page = await reading(request).events(request.path_params["cloud"], query.after_seq, query.limit)
     events = [event_answer(recorded) for recorded in page.items]
     return respond(EventsAnswer(events=events, links=next_link(request, page.marker, "after_seq")))
+
+
+async def stream_events(request: Request) -> Response:
+    """The events after a seq as server-sent events, and each later one when it comes.
+
+    An event's id is its seq, its name its kind, its data the JSON of the paged list. A reader that sends the last id
+    that it kept as `Last-Event-ID` gets every event exactly once, in order, whatever ended the stream before: its own
+    death, the service's, or the time that one stream may last. Comments come when there is nothing to tell.
+    """
+    query = read_query(request, StreamQuery)
+    cloud_id = await scheduler(request).cloud_id(request.path_params["cloud"])
+    after_seq = _last_event_id(request)
+
+    async def may_go_on() -> None:
+        await authorise(request, Role.READER)
+
+    return EventStream(
+        feed(request),
+        cloud_id,
+        query.after_seq if after_seq is None else after_seq,
+        query.limit,
+        caller_of(request).id,
+        may_go_on,
+    )
+
+
+def _last_event_id(request: Request) -> int | None:
+    text = request.headers.get("last-event-id")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _SEQ_DIGITS:
+        raise FieldInvalid("Last-Event-ID: must be the id of an event, which is its seq")
+    return int(text)

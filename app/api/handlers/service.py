@@ -5,12 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from app.api.auth import may, recognise
 from app.api.errors import MAX_VERSION, MIN_VERSION, RETRY_AFTER_S
 from app.api.respond import respond
 from app.api.services import reading
 from app.api.wire.paging import Link
 from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 from app.domain.errors import Unavailable
+from app.domain.values import Role
 
 _VERSIONS = VersionsAnswer(
     versions=[
@@ -40,14 +42,17 @@ async def check_health(request: Request) -> Response:
 
 
 async def check_readiness(request: Request) -> Response:
-    """Whether the database answers, and how old each cloud's newest quantile table is."""
+    """Whether the database answers; and to a reader, how old each cloud's newest quantile table is."""
     try:
-        readiness = await reading(request).readiness()
+        caller = await recognise(request)
+        await reading(request).check_database()
+        found = [] if caller is None else await reading(request).readiness()
     except Unavailable as error:
         answer = ReadinessAnswer(ready=False, database=str(error), clouds=[])
         return respond(answer, 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
         CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
-        for one in readiness
+        for one in found
+        if caller is not None and may(caller, Role.READER, one.cloud)
     ]
     return respond(ReadinessAnswer(ready=True, database="OK", clouds=clouds))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from fastapi.sse import format_sse_event
+from pydantic import Field, TypeAdapter
 
 from app.api.wire.clouds import PolicyAnswer, policy_answer
 from app.api.wire.fields import Answer, Query, optional_seconds
@@ -21,6 +22,15 @@ from app.domain.values import EvictionReason, Market, Rejection
 class EventsQuery(Query):
     after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows.")] = 0
     limit: Limit = 100
+
+
+class StreamQuery(Query):
+    after_seq: Annotated[
+        int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows; Last-Event-ID counts for more.")
+    ] = 0
+    limit: Annotated[int, Field(ge=1, lt=1 << 31)] | None = Field(
+        None, description="End the stream after so many events; without it, it goes on."
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +138,9 @@ AnyEventAnswer = Annotated[
 ]
 
 
+_EVENT: TypeAdapter[AnyEventAnswer] = TypeAdapter(AnyEventAnswer)
+
+
 @dataclass(slots=True, kw_only=True)
 class EventsAnswer(Answer):
     events: Annotated[list[AnyEventAnswer], Field(description="In log order.")]
@@ -192,3 +205,14 @@ def _rejected(seq: int, at: datetime, event: events.InstanceRejected) -> Instanc
         reason=event.reason,
         quote=quote_answer(event.basis),
     )
+
+
+def event_json(recorded: events.Recorded) -> bytes:
+    """The event as JSON, just as it stands in a page of the log."""
+    return _EVENT.dump_json(event_answer(recorded))
+
+
+def event_frame(recorded: events.Recorded) -> bytes:
+    """The event as a server-sent event: its seq is the id, its kind the name."""
+    answer = event_answer(recorded)
+    return format_sse_event(data_str=_EVENT.dump_json(answer).decode(), event=answer.kind, id=str(answer.seq))

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic_core import PydanticCustomError
 
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds
+from app.domain.values import NAME_PATTERN
 
 LONGEST_S = 10 * 366 * DAY_US // SECOND_US
 """Ten years: no duration on the wire is longer."""
@@ -85,7 +86,7 @@ def _number_schema(lowest_s: int) -> dict[str, Any]:
     return {"type": "number", "minimum": lowest_s, "maximum": LONGEST_S, "examples": [3600]}
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$")]
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Cores = Annotated[int, Field(ge=1, le=65_536)]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX)]

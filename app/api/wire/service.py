@@ -40,4 +40,4 @@ class CloudReadinessAnswer(Answer):
 class ReadinessAnswer(Answer):
     ready: bool
     database: Annotated[str, Field(description="`OK`, or what is wrong with it.")]
-    clouds: list[CloudReadinessAnswer]
+    clouds: Annotated[list[CloudReadinessAnswer], Field(description="Those that the token may read; none without one.")]

@@ -1,0 +1,128 @@
+"""`token create`, `token list`, `token revoke`: on the database itself, so they work before anyone has a token."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from app.commands.options import Json
+from app.commands.output import STDOUT, print_json
+from app.commands.tables import numbers_table
+from app.domain.values import NAME_PATTERN, Role
+from app.services.inputs import InputError, parse_duration
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.services.tokens import Token, TokenKeeper
+
+T = TypeVar("T")
+
+_PAGE = 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    tokens = typer.Typer(help="Who may call the service: its access tokens.", no_args_is_help=True)
+    tokens.command(epilog="Example: tenure token create pages --role reader --cloud north --expires 90d")(create)
+    tokens.command("list", epilog="Example: tenure token list --json")(list_tokens)
+    tokens.command(epilog="Example: tenure token revoke pages")(revoke)
+    tokens.callback()(_tokens)
+    app.add_typer(tokens, name="token")
+
+
+def _tokens() -> None:
+    """Who may call the service: its access tokens. Works on the service's database, with the service's settings."""
+
+
+def create(
+    name: Annotated[str, typer.Argument(help="Whose it is; no other live token has this name.")],
+    *,
+    role: Annotated[Role, typer.Option(help="What it is for.")],
+    cloud: Annotated[str | None, typer.Option(help="The only cloud that it is for.", show_default="all")] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long it is valid: 24h, 90d.", show_default="until revoked")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it. It is shown this once."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InputError(f"{name!r} is not a name: letters, digits, dots, dashes and underscores")
+    expires_us = None if expires is None else parse_duration(expires)
+    if expires_us == 0:
+        raise InputError("--expires must be longer than nothing")
+    made = _with_keeper(lambda keeper: keeper.create(name, role, cloud, expires_us))
+    if as_json:
+        print_json({**_fields(made.token), "token": made.secret})
+    else:
+        typer.echo(made.secret)
+
+
+def list_tokens(*, as_json: Json = False) -> None:
+    """List tokens, newest first, those expired and revoked among them."""
+    found = _with_keeper(_all_tokens)
+    if as_json:
+        print_json({"tokens": [_fields(token) for token in found]})
+    else:
+        STDOUT.print(_table(found))
+
+
+def revoke(name: Annotated[str, typer.Argument(help="The name of a live token.")]) -> None:
+    """Take a token no more. A running process may remember it for a few seconds."""
+    _with_keeper(lambda keeper: keeper.revoke_named(name))
+
+
+async def _all_tokens(keeper: TokenKeeper) -> list[Token]:
+    page = await keeper.list(None, _PAGE)
+    found = [*page.items]
+    while page.marker is not None:
+        page = await keeper.list(int(page.marker), _PAGE)
+        found += page.items
+    return found
+
+
+def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]]) -> T:
+    from app.settings import Settings  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.wiring import open_tokens  # noqa: PLC0415
+
+    async def with_keeper() -> T:
+        async with open_tokens(Settings()) as keeper:
+            return await use(keeper)
+
+    return asyncio.run(with_keeper())
+
+
+def _fields(token: Token) -> dict[str, Any]:
+    """As the HTTP interface tells them."""
+    return {
+        "id": str(token.id),
+        "name": token.name,
+        "role": token.role,
+        "cloud": token.cloud,
+        "status": token.status,
+        "created_at": _time(token.created_at),
+        "expires_at": _time(token.expires_at),
+        "revoked_at": _time(token.revoked_at),
+        "last_used_at": _time(token.last_used_at),
+    }
+
+
+def _table(found: Sequence[Token]) -> Table:
+    table = numbers_table(("name", "role", "cloud", "status", "last used", "expires"), ())
+    for token in found:
+        dates = (_minute(token.last_used_at, "never"), _minute(token.expires_at, "-"))
+        table.add_row(token.name, token.role, token.cloud or "all", token.status, *dates)
+    return table
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
+
+
+def _minute(at: datetime | None, otherwise: str) -> str:
+    return otherwise if at is None else f"{at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,68 @@
+"""Access tokens: making, listing and revoking them, and finding the one that a caller shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.domain.errors import CloudNotFound, TokenNotFound
+from app.domain.values import Role
+from app.services.reading import Page
+from app.store.clouds import Clouds
+from app.store.tokens import Token, Tokens, TokenStatus, make_secret
+
+__all__ = ["NewToken", "Token", "TokenKeeper", "TokenStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made. Nothing but this value ever holds the secret; it is to be shown once."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+class TokenKeeper:
+    """See the module's docstring."""
+
+    def __init__(self, tokens: Tokens, clouds: Clouds) -> None:
+        self._tokens = tokens
+        self._clouds = clouds
+
+    async def create(self, name: str, role: Role, cloud: str | None, expires_us: int | None) -> NewToken:
+        """A new random token, for one cloud or for all, for so long or for good.
+
+        CloudNotFound for an unknown cloud, TokenExists where a live token has this name.
+        """
+        cloud_id = None
+        if cloud is not None:
+            cloud_id = await self._clouds.find(cloud)
+            if cloud_id is None:
+                raise CloudNotFound(f"there is no cloud {cloud!r}")
+        secret = make_secret()
+        return NewToken(await self._tokens.create(name, role, cloud_id, expires_us, secret), secret)
+
+    async def list(self, marker: int | None, limit: int) -> Page[Token]:
+        """Tokens, newest first, after the one with the id `marker`; those revoked and expired among them."""
+        found = await self._tokens.page(limit + 1, marker)
+        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
+
+    async def show(self, token_id: int) -> Token:
+        """The token of this id; TokenNotFound."""
+        token = await self._tokens.get(token_id)
+        if token is None:
+            raise TokenNotFound(f"there is no token {token_id}")
+        return token
+
+    async def revoke(self, token_id: int) -> None:
+        """Take the token no more; TokenNotFound. A process may remember it for a few seconds."""
+        if not await self._tokens.revoke(token_id):
+            raise TokenNotFound(f"there is no token {token_id}")
+
+    async def revoke_named(self, name: str) -> None:
+        """Take the live token of this name no more; TokenNotFound."""
+        if not await self._tokens.revoke_named(name):
+            raise TokenNotFound(f"there is no live token {name!r}")
+
+    async def find(self, token_hash: bytes) -> Token | None:
+        """The valid token of this SHA-256."""
+        return await self._tokens.find(token_hash)

@@ -1,0 +1,133 @@
+"""What is so of the clouds, in Prometheus' terms: read from their logs and the database when asked.
+
+Every process would tell the same, so this is scraped once for the whole service, not once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFacts:
+    """One cloud. Mappings are by market, node status, flavor or run status; None where there is nothing to tell.
+
+    Counts of instances are since the log began. `table_age_s` is by the cloud's own clock, from the end of the history
+    that its newest table was computed from: what a decision compares with `table_max_age_s`.
+    """
+
+    name: str
+    log_events: int
+    requested: Mapping[str, int]
+    admitted: Mapping[str, int]
+    evicted: int
+    running: Mapping[str, int]
+    nodes: Mapping[str, int]
+    capacity_cores: Mapping[str, int]
+    used_cores: Mapping[str, int]
+    slots: Mapping[str, int]
+    epoch: int | None
+    table_age_s: float | None
+    table_max_age_s: float
+    table_computing_s: float | None
+    runs: Mapping[str, int]
+    run_waiting_s: float
+    snapshot_lag_events: int
+
+
+Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric: its name after `tenure_cloud_`, its labels after `cloud`, and its values of a cloud by theirs."""
+
+    kind: Kind
+    name: str
+    what: str
+    labels: tuple[str, ...]
+    values: Callable[[CloudFacts], Mapping[tuple[str, ...], float | None]]
+
+    def of(self, clouds: Iterable[CloudFacts]) -> Metric:
+        """Its samples of these clouds; none where the value is None."""
+        metric = self.kind(f"tenure_cloud_{self.name}", self.what, labels=["cloud", *self.labels])
+        for cloud in clouds:
+            for labels, value in self.values(cloud).items():
+                if value is not None:
+                    metric.add_metric([cloud.name, *labels], value)
+        return metric
+
+
+def _one(kind: Kind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
+    return Family(kind, name, what, (), lambda cloud: {(): value(cloud)})
+
+
+def _by(label: str, kind: Kind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]) -> Family:
+    return Family(kind, name, what, (label,), lambda cloud: {(key,): value for key, value in values(cloud).items()})
+
+
+_COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+FAMILIES = (
+    _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
+    _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
+    _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
+    _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
+    _by("market", _GAUGE, "instances_running", "Instances that run now.", lambda c: c.running),
+    _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
+    _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
+    _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),
+    _by("flavor", _GAUGE, "available_slots", "How many more instances of the flavor fit now.", lambda c: c.slots),
+    _one(_GAUGE, "table_epoch", "Epoch of the newest quantile table; absent before the first.", lambda c: c.epoch),
+    _one(
+        _GAUGE,
+        "table_age_seconds",
+        "Age of the newest quantile table's history by the cloud's own clock; absent before the first.",
+        lambda c: c.table_age_s,
+    ),
+    _one(
+        _GAUGE,
+        "table_max_age_seconds",
+        "Age beyond which spot starts are rejected with `quotes_stale`.",
+        lambda c: c.table_max_age_s,
+    ),
+    _one(
+        _GAUGE,
+        "table_computing_seconds",
+        "Time that the newest quantile table took to compute.",
+        lambda c: c.table_computing_s,
+    ),
+    _by(
+        "status",
+        _GAUGE,
+        "runs",
+        "Recomputations: `pending`, `running`, and `failed` since the newest table was published.",
+        lambda c: c.runs,
+    ),
+    _one(
+        _GAUGE,
+        "run_waiting_seconds",
+        "How long the oldest pending recomputation has waited; 0 where none waits.",
+        lambda c: c.run_waiting_s,
+    ),
+    _one(
+        _GAUGE,
+        "snapshot_lag_events",
+        "Events in the log after the newest snapshot: what a starting process folds.",
+        lambda c: c.snapshot_lag_events,
+    ),
+)
+
+
+class CloudCollector(Collector):
+    """All families, of these clouds."""
+
+    def __init__(self, clouds: Iterable[CloudFacts]) -> None:
+        self._clouds = tuple(clouds)
+
+    def collect(self) -> Iterator[Metric]:
+        """One metric after the other."""
+        return (family.of(self._clouds) for family in FAMILIES)

@@ -1,0 +1,25 @@
+"""Tokens: their scope, their last use, one live token of a name."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+_STATEMENTS = (
+    """
+    ALTER TABLE token
+        ADD COLUMN cloud_id integer CONSTRAINT token_cloud_id_fkey REFERENCES cloud (id),
+        ADD COLUMN last_used_at timestamptz
+    """,
+    "CREATE UNIQUE INDEX token_one_name ON token (name) WHERE revoked_at IS NULL",
+)
+
+
+def upgrade() -> None:
+    """Add what is new."""
+    for statement in _STATEMENTS:
+        op.execute(statement)

@@ -1,0 +1,115 @@
+"""Several processes on one database, watched as an operator's Prometheus would: sums over processes are right."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+from processes import HEADERS, Process, free_port
+from prometheus_client.parser import text_string_to_metric_families
+
+CLOUD = "/v1/clouds/watched"
+MARKETS = ("on_demand", "spot")
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
+    """Two API processes and a worker."""
+    directory = tmp_path_factory.mktemp("watched")
+    started = [Process(command, directory) for command in ("serve", "serve", "worker")]
+    started[2].environment["TENURE_WORKER_PORT"] = str(started[2].port)
+    for process in started:
+        process.start()
+    yield started
+    assert [process.interrupt() for process in reversed(started)] == [0, 0, 0]
+
+
+def scrape(process: Process, path: str = "/metrics") -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    answer = httpx2.get(f"{process.url}{path}", headers={"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"})
+    assert answer.status_code == 200, answer.text
+    families = text_string_to_metric_families(answer.text)
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def total(processes: list[Process], name: str, **labels: str) -> float:
+    """The sum over the processes, and over the labels that are left open."""
+    return sum(
+        value
+        for process in processes
+        for (sample, found), value in scrape(process).items()
+        if sample == name and labels.items() <= dict(found).items()
+    )
+
+
+def busy_client(servers: list[Process], number: int) -> None:
+    """Starts and stops through both processes in turn."""
+    choice = random.Random(number)
+    for step in range(40):
+        instances = f"{servers[step % 2].url}{CLOUD}/instances"
+        market = choice.choice(["on_demand", "spot", "spot"])
+        body = {"id": f"i-{number}-{step}", "market": market, "flavor": "small", "lifetime_s": 60}
+        assert httpx2.post(instances, json=body, headers=HEADERS, timeout=60).status_code == 201
+        if step % 3 == 2:
+            gone = f"{instances}/i-{number}-{step - 2}"
+            assert httpx2.delete(gone, headers=HEADERS, timeout=60).status_code == 204
+
+
+def test_processes_add_up_to_the_cloud(processes: list[Process]) -> None:
+    servers = processes[:2]
+    first = servers[0].url
+    for path, body in (
+        ("/v1/clouds", {"name": "watched", "policy": {"guarantee": "none"}}),
+        (f"{CLOUD}/nodes", {"name": "node-1", "cores": 20}),
+        (f"{CLOUD}/flavors", {"name": "small", "cores": 1}),
+    ):
+        assert httpx2.post(f"{first}{path}", json=body, headers=HEADERS).status_code == 201
+    with ThreadPoolExecutor(6) as clients:
+        assert list(clients.map(lambda number: busy_client(servers, number), range(6))) == [None] * 6
+    counts = httpx2.get(f"{first}{CLOUD}", headers=HEADERS).json()["counts"]
+    assert counts["spot_evicted"] > 0
+    assert counts["on_demand_requested"] + counts["spot_requested"] == 6 * 40
+    decided = "tenure_decisions_total"
+    for market in MARKETS:
+        assert total(servers, decided, market=market) == counts[f"{market}_requested"]
+        assert total(servers, decided, market=market, outcome="accepted") == counts[f"{market}_admitted"]
+        assert min(total([server], decided, market=market) for server in servers) > 0
+    assert total(servers, "tenure_evictions_total", cloud="watched") == counts["spot_evicted"]
+    assert total(servers, "tenure_http_requests_total", operation="start_instance", status="201") == 6 * 40
+    assert total(servers, "tenure_log_appends_total", outcome="conflict") > 0
+
+
+def test_every_process_tells_the_same_of_the_clouds(processes: list[Process]) -> None:
+    told = [scrape(process, "/metrics/clouds") for process in processes[:2]]
+    assert told[0] == told[1]
+    assert told[0]["tenure_cloud_capacity_cores", (("cloud", "watched"), ("status", "open"))] == 20
+
+
+def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
+    server, worker = processes[0], processes[2]
+    assert httpx2.get(f"{worker.url}/metrics").status_code == 401
+    assert httpx2.get(f"{worker.url}/v1/clouds", headers=HEADERS).status_code == 404
+    assert httpx2.post(f"{server.url}{CLOUD}/tables", headers=HEADERS).status_code == 202
+    deadline = time.monotonic() + 30
+    while total([worker], "tenure_recomputations_total", outcome="succeeded") < 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert total([worker], "tenure_recomputation_duration_seconds_count") == 1
+    assert total([worker], "tenure_worker_jobs_total", job="run_pending", outcome="done") > 0
+    assert total([worker], "tenure_worker_jobs_total", outcome="failed") == 0
+    time.sleep(1.1)
+    assert scrape(server, "/metrics/clouds")["tenure_cloud_table_epoch", (("cloud", "watched"),)] == 1
+
+
+def test_a_worker_whose_port_is_taken_says_so(processes: list[Process], tmp_path: Path) -> None:
+    second = Process("worker", tmp_path, {"TENURE_WORKER_PORT": str(processes[2].port)})
+    second.environment["TENURE_DATA_DIR"] = processes[2].environment["TENURE_DATA_DIR"]
+    second.port = free_port()
+    second.url = f"http://127.0.0.1:{second.port}"
+    with pytest.raises(AssertionError, match=r"cannot listen on 127\.0\.0\.1"):
+        second.start()
+    assert second.process.poll() not in (None, 0)

@@ -1,0 +1,203 @@
+"""Server-sent events: every event once and in order, whoever writes; bounded, and ending when they should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx2
+import pytest
+from api_service import Service, running_service
+from servers import run_sql
+
+CLOUD = "/v1/clouds/streamed"
+STREAM = f"{CLOUD}/events/stream"
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Service]:
+    with running_service(database_url, stream_limit=4, stream_limit_per_token=3, stream_heartbeat_s=0.3) as service:
+        service.client.post("/v1/clouds", json={"name": "streamed", "policy": {"guarantee": "none"}})
+        service.client.post(f"{CLOUD}/nodes", json={"name": "node-0", "cores": 64})
+        service.client.post(f"{CLOUD}/flavors", json={"name": "c1", "cores": 1})
+        yield service
+
+
+class Reader:
+    """Reads one stream on the test's own thread."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self.lines = response.iter_lines()
+
+    def frame(self) -> dict[str, str]:
+        """The next frame, a comment as `:`."""
+        found: dict[str, str] = {}
+        for line in self.lines:
+            if not line:
+                return found
+            name, _, value = line.partition(": ")
+            found[name] = value
+        raise EOFError
+
+    def event(self) -> dict[str, str]:
+        """The next frame with an event."""
+        while "id" not in (frame := self.frame()):
+            pass
+        return frame
+
+    def drain(self) -> None:
+        """Until the stream ends."""
+        while True:
+            self.frame()
+
+    def seqs(self, count: int) -> list[int]:
+        return [int(self.event()["id"]) for _ in range(count)]
+
+
+@contextmanager
+def reading(service: Service, query: str = "", **headers: str) -> Iterator[Reader]:
+    with service.client.stream("GET", f"{STREAM}{query}", headers=headers) as response:
+        assert response.status_code == 200, response.read()
+        yield Reader(response)
+
+
+def ends(reader: Reader) -> None:
+    with pytest.raises(EOFError):
+        reader.drain()
+
+
+def start(service: Service, name: str) -> int:
+    body = {"id": name, "market": "on_demand", "flavor": "c1"}
+    answer = service.client.post(f"{CLOUD}/instances", json=body)
+    service.client.delete(f"{CLOUD}/instances/{name}")
+    return int(answer.json()["seq"])
+
+
+def test_events_are_those_of_the_paged_list(service: Service) -> None:
+    listed = service.client.get(f"{CLOUD}/events?limit=3").json()["events"]
+    with reading(service) as reader:
+        frames = [reader.event() for _ in range(3)]
+    assert [json.loads(frame["data"]) for frame in frames] == listed
+    assert [(int(frame["id"]), frame["event"]) for frame in frames] == [(e["seq"], e["kind"]) for e in listed]
+
+
+def test_new_events_come_at_once_and_silence_is_broken_by_comments(service: Service) -> None:
+    last = service.last_seq("streamed")
+    with reading(service, f"?after_seq={last}") as reader:
+        reader.frame()
+        assert reader.frame() == {"": "heartbeat"}
+        began = time.monotonic()
+        assert start(service, "live") == last + 1
+        assert reader.seqs(2) == [last + 1, last + 2]
+        assert time.monotonic() - began < 2
+
+
+def test_the_last_event_id_counts_for_more_than_after_seq(service: Service) -> None:
+    with reading(service, "?after_seq=0&limit=1", **{"Last-Event-ID": "2"}) as reader:
+        assert reader.seqs(1) == [3]
+        with pytest.raises(EOFError):
+            reader.event()
+
+
+@pytest.mark.parametrize("wrong", ["x", "-1", "1.0", "9" * 19, "²"])
+def test_an_id_that_is_no_seq_is_refused(service: Service, wrong: str) -> None:
+    answer = service.client.get(STREAM, headers={"Last-Event-ID": wrong.encode()})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "preemptible.field.invalid")
+
+
+def test_streams_are_bounded_by_token_and_by_process(service: Service, database_url: str) -> None:
+    sql = "INSERT INTO token (name, role, hash) VALUES ('second', 'reader', sha256('tnr_second'))"
+    run_sql(database_url, sql)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(reading(service))
+        answer = service.client.get(STREAM)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (429, "preemptible.streams.too_many")
+        assert "this token" in answer.json()["errors"][0]["detail"]
+        assert int(answer.headers["Retry-After"]) >= 1
+        stack.enter_context(reading(service, **{"X-Auth-Token": "tnr_second"}))
+        assert "this process" in service.client.get(STREAM, headers={"X-Auth-Token": "tnr_second"}).text
+    deadline = time.monotonic() + 5
+    while service.client.get(f"{STREAM}?limit=1").status_code == 429:
+        assert time.monotonic() < deadline, "a closed stream gives its place back"
+        time.sleep(0.05)
+
+
+def test_head_ends(service: Service) -> None:
+    answer = service.client.head(STREAM)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_another_process_s_commits_come_as_well(service: Service, database_url: str) -> None:
+    last = service.last_seq("streamed")
+    with running_service(database_url) as other, reading(service, f"?after_seq={last}") as reader:
+        began = time.monotonic()
+        start(other, "elsewhere")
+        assert reader.seqs(2) == [last + 1, last + 2]
+        assert time.monotonic() - began < 3, "by notice, not by the look every five seconds"
+
+
+def test_growth_that_nobody_announced_is_found_by_looking(service: Service, database_url: str) -> None:
+    last = service.last_seq("streamed")
+    with reading(service, f"?after_seq={last}") as reader:
+        unannounced = f"""
+        INSERT INTO event (cloud_id, seq, kind, version, data)
+        SELECT cloud_id, {last + 1}, kind, version, jsonb_set(data, '{{flavor}}', '"late"') || jsonb_build_object(
+            'at_us', (SELECT max(at_us) FROM event newest WHERE newest.cloud_id = event.cloud_id))
+        FROM event WHERE kind = 'flavor_added'
+        """
+        run_sql(database_url, unannounced)
+        assert reader.seqs(1) == [last + 1]
+
+
+def test_followers_at_every_depth_see_the_same_while_writers_write(service: Service) -> None:
+    first = service.last_seq("streamed")
+    count = 300
+
+    def write() -> None:
+        for number in range(count // 2):
+            start(service, f"depth-{first}-{number}")
+
+    def read(after_seq: int) -> list[int]:
+        with reading(service, f"?after_seq={after_seq}&limit={first + count - after_seq}") as reader:
+            return reader.seqs(first + count - after_seq)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    found = asyncio.run(_together([lambda after=after: read(after) for after in (0, 3, first)]))
+    writing.join()
+    assert found == [list(range(after + 1, first + count + 1)) for after in (0, 3, first)]
+
+
+async def _together(calls: list) -> list[list[int]]:
+    return await asyncio.gather(*(asyncio.to_thread(call) for call in calls))
+
+
+def test_a_stream_ends_after_its_time_and_when_the_service_stops(database_url: str) -> None:
+    with running_service(database_url, stream_max_s=1) as short, reading(short) as reader:
+        ends(reader)
+    with ExitStack() as stack:
+        stopping = stack.enter_context(running_service(database_url))
+        reader = stack.enter_context(reading(stopping, "?after_seq=3"))
+        reader.frame()
+        ended = threading.Thread(target=ends, args=(reader,))
+        ended.start()
+        stopping.server.should_exit = True
+        ended.join(10)
+        assert not ended.is_alive()
+
+
+def test_a_token_that_was_revoked_ends_its_streams(
+    service: Service, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.streams._CHECK_S", 0.0)
+    run_sql(database_url, "INSERT INTO token (name, role, hash) VALUES ('gone', 'reader', sha256('tnr_gone'))")
+    with reading(service, "?after_seq=1000000", **{"X-Auth-Token": "tnr_gone"}) as reader:
+        reader.frame()
+        run_sql(database_url, "UPDATE token SET revoked_at = now() WHERE name = 'gone'")
+        ends(reader)
