@@ -78,6 +78,6 @@ def export(
 ) -> None:
     """Write a running cloud's whole event log as CSV."""
     with TenureClient(url, token) as client:
-        client.last_seq(cloud)  # before the file is touched: there is a service, and it has the cloud
+        client.cloud(cloud)  # before the file is touched: there is a service, and it has the cloud
         with writing(out) as file, progress_bar("exporting") as progress:
             export_log(client, cloud, file or sys.stdout, progress=progress)
