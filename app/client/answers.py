@@ -1,6 +1,7 @@
 """The service's answers as typed values: the fields and units of the HTTP interface, seconds as floats, aware times.
 
-Fields that a newer service may add are left out of these; `docs/client.md` and the OpenAPI document explain them.
+What a newer service may add is left out: unknown fields are passed over, and reasons, kinds and the like are plain
+strings. `docs/client.md` and the OpenAPI document explain the fields.
 """
 
 from __future__ import annotations
@@ -16,16 +17,13 @@ from app.client.wire import Json, policy_of, recorded_of
 from app.domain.events import Recorded
 from app.domain.values import (
     EvictionPolicy,
-    EvictionReason,
     Guarantee,
     Market,
     NodeStatus,
     Policy,
-    Rejection,
     Resources,
     Role,
 )
-
 
 Seconds = int | float
 
@@ -77,6 +75,8 @@ class Counts(Answer):
 
 
 class Cloud(Answer):
+    """A cloud's policy, the end of its log, and what was asked of it."""
+
     name: str
     seq: int
     created_at: datetime
@@ -103,6 +103,8 @@ class CloudsPage(Page):
 
 
 class ResourcesHeld(Answer):
+    """A resource vector; 0 of what is not counted, or not asked for."""
+
     cores: int
     memory_mib: int
     disk_gib: int
@@ -147,6 +149,17 @@ class FlavorsPage(Page):
 # --- instances -------------------------------------------------------------------------------------------------------
 
 
+class Budget(Answer):
+    """The eviction budget of all that are promised one probability, as a decision found it."""
+
+    earned: float
+    evicted: int
+    committed: float
+    charge: float
+    risk: float
+    affordable_lifetime_s: Seconds | None
+
+
 class Quote(Answer):
     """What a decision rested on."""
 
@@ -155,6 +168,8 @@ class Quote(Answer):
     eviction_probability: float | None
     lifetime_s: Seconds | None
     estimated_eviction_probability: float | None
+    eviction_probability_bound: float | None
+    budget: Budget | None
 
 
 class Acceptable(Answer):
@@ -175,7 +190,7 @@ class Decision(Answer):
     eviction_probability: float | None
     node: str | None
     victims: list[Victim]
-    reason: Rejection | None
+    reason: str | None
     quote: Quote | None
     acceptable: Acceptable | None
 
@@ -222,7 +237,7 @@ class Instance(Answer):
     lifetime_s: Seconds | None
     eviction_probability: float | None
     node: str | None
-    reason: Rejection | EvictionReason | None
+    reason: str | None
     quote: Quote | None
     ended_at: datetime | None
     cause_seq: int | None
@@ -255,7 +270,7 @@ class VictimDetail(Answer):
 
 class Eviction(Answer):
     at: datetime
-    reason: EvictionReason
+    reason: str
     cause_seq: int
     cause_id: str | None
     flavor: str | None
@@ -292,7 +307,7 @@ class Decided(Answer):
     market: Market
     flavor: str
     node: str | None
-    reason: Rejection | EvictionReason | None
+    reason: str | None
     lifetime_s: Seconds | None
     quote: Quote | None
     victims: list[Victim]
@@ -323,6 +338,7 @@ class FlavorQuote(Answer):
     lifetime_s: Seconds | None
     asked_lifetime_s: Seconds | None
     estimated_eviction_probability: float | None
+    eviction_probability_bound: float | None
     evidence: list[Evidence]
 
 
@@ -393,6 +409,7 @@ class Calibration(Answer):
     happened: float | None
     low: float
     high: float
+    bound: float | None
 
 
 class EstimateCalibration(Calibration):
@@ -412,6 +429,36 @@ class Reliability(Page):
     classes: list[Calibration]
     estimates: list[EstimateCalibration]
     epochs: list[EpochCalibration]
+    coverage: float | None
+
+
+class ClassBudget(Answer):
+    earned: float
+    spent: int
+    committed: float
+    left: float
+
+
+class SlaClass(Answer):
+    promised: float
+    admitted: int
+    running: int
+    evicted: int
+    ratio: float | None
+    low: float
+    high: float
+    is_kept: bool
+    budget: ClassBudget
+
+
+class Sla(Answer):
+    """How each class, all that were promised one eviction probability, stands."""
+
+    guarantee: Guarantee
+    as_of: datetime
+    seq: int
+    confidence: float
+    classes: list[SlaClass]
 
 
 # --- events ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from tenacity import AsyncRetrying, Retrying
 from app.client import calls
 from app.client.answers import Event
 from app.client.calls import Call, Listing
-from app.client.errors import ServiceUnreachable
 from app.client.exchange import (
     Again,
     broken,
@@ -71,6 +70,7 @@ class Operations:
     runs = ListMethod(calls.runs)
     run = Method(calls.run)
     reliability = Method(calls.reliability)
+    sla = Method(calls.sla)
     events = ListMethod(calls.events)
     create_token = Method(calls.create_token)
     tokens = ListMethod(calls.tokens)
@@ -100,10 +100,7 @@ class TenureClient(Operations):
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._retrying = Retrying(**retry_rules(retry_s))
-        try:
-            self._http = httpx2.Client(**client_arguments(url, token, timeout_s), transport=transport)
-        except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
+        self._http = httpx2.Client(**client_arguments(url, token, timeout_s), transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -190,10 +187,7 @@ class AsyncTenureClient(Operations):
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._retrying = AsyncRetrying(**retry_rules(retry_s))
-        try:
-            self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s), transport=transport)
-        except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
+        self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s), transport=transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -79,6 +79,7 @@ class PolicyChange(TypedDict, total=False):
     horizon_s: float
     sample_count: int
     seed: int
+    confidence: float
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
@@ -295,6 +296,11 @@ def run(cloud: str, run: int) -> Call[answers.Run]:
 def reliability(cloud: str, *, after_seq: int | None = None) -> Call[answers.Reliability]:
     """Promised probabilities against what happened, in the stretch of the log after a seq or in the newest."""
     return Call("GET", f"{_cloud(cloud)}/reliability", answers.Reliability, _given({"after_seq": after_seq}))
+
+
+def sla(cloud: str) -> Call[answers.Sla]:
+    """How many of each SLA class were admitted and evicted since the cloud began, and what is left of its budget."""
+    return Call("GET", f"{_cloud(cloud)}/sla", answers.Sla)
 
 
 # --- events ----------------------------------------------------------------------------------------------------------

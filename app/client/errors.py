@@ -86,9 +86,7 @@ _BY_STATUS: dict[int, type[ServiceRefused]] = {
 }
 
 
-def refusal(
-    status: int, code: str, detail: str, request_id: str = "", details: tuple[str, ...] = ()
-) -> ServiceRefused:
+def refusal(status: int, code: str, detail: str, request_id: str = "", details: tuple[str, ...] = ()) -> ServiceRefused:
     """The error of its status."""
     kind = _BY_STATUS.get(status, ServiceFailed if status >= 500 else ServiceRefused)
     return kind(status, code, detail, request_id, details)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -60,7 +61,13 @@ def retry_rules(retry_s: float) -> dict[str, Any]:
 
 
 def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """What an HTTP client is made with."""
+    """What an HTTP client is made with. ServiceUnreachable where `url` is none of a web service."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ServiceUnreachable(f"{url!r} is not a URL: write it as http://host:port")
     headers = {"User-Agent": f"tenure/{__version__}", "OpenStack-API-Version": "preemptible 1.0"}
     if token:
         headers["X-Auth-Token"] = token

@@ -30,7 +30,7 @@ def reliability(
     as_json: options.Json = False,
 ) -> None:
     """Compare the eviction probabilities that a running cloud promised with what happened."""
-    with TenureClient(url, token) as client:
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
         answer = json_of(client.reliability(cloud, after_seq=after_seq))
     if as_json:
         print_json(answer)

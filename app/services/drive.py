@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
-from app.client.api import TenureClient
 from app.client.answers import Decision
-from app.client.errors import Conflict
+from app.client.api import TenureClient
+from app.client.errors import NotFound
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.services.inputs import InputError
@@ -39,10 +39,11 @@ def drive(
 def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
     """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
     try:
-        client.create_cloud(cloud, scenario.policy)
-    except Conflict as error:
-        if client.cloud(cloud).policy != scenario.policy:
-            raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud") from error
+        there = client.cloud(cloud)
+    except NotFound:
+        there = client.create_cloud(cloud, scenario.policy)
+    if there.policy != scenario.policy:
+        raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
     nodes = [(node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
     for name, capacity in nodes:
         client.add_node(cloud, name, capacity)

@@ -67,7 +67,8 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"store"},
+    "msgspec": {"client", "store"},
+    "tenacity": {"client"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
 }
