@@ -8,6 +8,7 @@ from dataclasses import replace
 from app.admission.budget import affords, read_budget
 from app.admission.quote import Quotes
 from app.domain.errors import (
+    DrillImpossible,
     FlavorNotFound,
     LifetimeMissing,
     NodeNotEmpty,
@@ -52,6 +53,20 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
     cause = cloud.seq + len(running) + 1
     victims = [i.instance_id for i in reversed(running)]
     return [*_evictions(victims, at_us, EvictionReason.NODE_REMOVED, cause), NodeRemoved(at_us, node)]
+
+
+def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
+    """Evict one spot instance on purpose: the named one, or the one that was started last.
+
+    DrillImpossible where the named one is no running spot instance, or where none runs.
+    """
+    named = [one for one in [cloud.running.get(instance_id or "")] if one]
+    among = [one for one in (named if instance_id else cloud.running.values()) if one.market is Market.SPOT]
+    if not among:
+        what = f"{instance_id!r} is not a running spot instance" if instance_id else "no spot instance is running"
+        raise DrillImpossible(f"{what}, so there is nothing to evict")
+    victim = max(among, key=lambda one: one.seq)
+    return _evictions([victim.instance_id], at_us, EvictionReason.DRILL, cloud.seq + 1)
 
 
 def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:

@@ -1,7 +1,8 @@
 """What was promised against what happened (design/glossary.md, *SLA*): how far the quotes can be trusted.
 
 An admitted spot instance counts as evicted when it was evicted within its declared lifetime: an overrunning one has no
-promise left. One that still runs within its lifetime says nothing yet and is left out of the ratio.
+promise left, and a drill breaks none. One that still runs within its lifetime says nothing yet and is left out of the
+ratio.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.values import EvictionReason
 
 CONFIDENCE = 0.95
 EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
@@ -103,7 +105,7 @@ class Reliability:
 def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int) -> Fate:
     """What became by `now_us` of an admitted spot instance that ended so; None where it still runs."""
     deadline_us = start.at_us + (start.lifetime_us or 0)
-    if isinstance(end, InstanceEvicted) and end.at_us <= deadline_us:
+    if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL and end.at_us <= deadline_us:
         outcome = End.EVICTED
     else:
         outcome = End.OPEN if end is None and now_us < deadline_us else End.KEPT

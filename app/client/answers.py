@@ -71,6 +71,7 @@ class Counts(Answer):
     spot_requested: int
     spot_admitted: int
     spot_evicted: int
+    spot_drilled: int
     running: int
 
 
@@ -225,6 +226,14 @@ class BatchResult(Answer):
 
 class BatchAnswer(Answer):
     results: list[BatchResult]
+
+
+class Drilled(Answer):
+    """Who was evicted in a drill."""
+
+    id: str
+    seq: int
+    at: datetime
 
 
 class Instance(Answer):

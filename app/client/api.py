@@ -58,6 +58,7 @@ class Operations:
     start = Method(calls.start)
     stop = Method(calls.stop)
     batch = Method(calls.batch)
+    drill = Method(calls.drill)
     instances = ListMethod(calls.instances)
     instance = Method(calls.instance)
     explain = Method(calls.explain)

@@ -204,6 +204,12 @@ def batch(cloud: str, operations: Sequence[Operation]) -> Call[answers.BatchAnsw
     )
 
 
+def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None) -> Call[answers.Drilled]:
+    """Evict one spot instance on purpose, by default the one started last."""
+    body = _given({"instance": instance, "at": at})
+    return Call("POST", f"{_cloud(cloud)}/drill", answers.Drilled, body=body, repeat=Repeat.ONCE)
+
+
 def instances(
     cloud: str,
     *,

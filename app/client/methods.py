@@ -1,7 +1,7 @@
 """Turning the one description of an operation into a method of both clients, each with its own type.
 
 On a client that waits, a method gives the answer, and a list is an iterator; on an asynchronous one it gives something
-to await, and an asynchronous iterator. Type checkers see both (decision 24).
+to await, and an asynchronous iterator. Type checkers see both (decision 31).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     TenureError
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
@@ -76,6 +76,10 @@ class NodeNotEmpty(Conflict):
 
 class TokenExists(Conflict):
     """A token of that name is in use."""
+
+
+class DrillImpossible(Conflict):
+    """There is no such running spot instance to evict in a drill."""
 
 
 class Invalid(TenureError):

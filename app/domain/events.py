@@ -95,7 +95,10 @@ class InstanceStopped:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEvicted:
-    """`cause_seq` is the seq of the on-demand start, or of the node's removal, that it made room for."""
+    """`cause_seq` is the seq of the on-demand start, or of the node's removal, that it made room for.
+
+    A drill makes room for nothing: its eviction is its own cause. To the SLA it is what a stop is.
+    """
 
     at_us: int
     instance_id: str

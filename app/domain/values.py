@@ -64,6 +64,7 @@ class EvictionReason(StrEnum):
 
     ON_DEMAND_START = "on_demand_start"
     NODE_REMOVED = "node_removed"
+    DRILL = "drill"
 
 
 class Role(StrEnum):

@@ -29,7 +29,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.values import EvictionPolicy, Market, NodeStatus, Policy, Resources
+from app.domain.values import EvictionPolicy, EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -93,13 +93,14 @@ class Running:
 
 
 class Counts(NamedTuple):
-    """What was asked and what became of it, since the log began."""
+    """What was asked and what became of it, since the log began. Drills are not among the evicted."""
 
     on_demand_requested: int = 0
     on_demand_admitted: int = 0
     spot_requested: int = 0
     spot_admitted: int = 0
     spot_evicted: int = 0
+    spot_drilled: int = 0
 
 
 class ClassCounts(NamedTuple):
@@ -291,6 +292,10 @@ class Cloud:
         self._end(event.instance_id)
 
     def _evict(self, event: InstanceEvicted) -> None:
+        if event.reason is EvictionReason.DRILL:
+            self.counts = self.counts._replace(spot_drilled=self.counts.spot_drilled + 1)
+            self._end(event.instance_id)
+            return
         self.counts = self.counts._replace(spot_evicted=self.counts.spot_evicted + 1)
         running = self.running[event.instance_id]
         if event.at_us <= running.deadline_us:
@@ -361,11 +366,11 @@ class Cloud:
         del self.flavors[name]
 
     def _count_start(self, market: Market, *, admitted: bool) -> None:
-        asked, started, spot_asked, spot_started, evicted = self.counts
+        asked, started, spot_asked, spot_started, *ended = self.counts
         if market is Market.SPOT:
-            self.counts = Counts(asked, started, spot_asked + 1, spot_started + admitted, evicted)
+            self.counts = Counts(asked, started, spot_asked + 1, spot_started + admitted, *ended)
         else:
-            self.counts = Counts(asked + 1, started + admitted, spot_asked, spot_started, evicted)
+            self.counts = Counts(asked + 1, started + admitted, spot_asked, spot_started, *ended)
 
     def _take_row(self) -> int:
         if not self._free_rows:

@@ -309,6 +309,8 @@ def _check_stopped(world: _World, row: LogRow) -> None:
 def _check_evictions(world: _World, lines: list[LogRow], at: int) -> int:
     """Evictions and the event that caused them, which follows at once and at the same time."""
     first = lines[at]
+    if first.reason == EvictionReason.DRILL:
+        return _check_drill(world, first)
     victims: list[LogRow] = []
     while at + len(victims) < len(lines):
         row = lines[at + len(victims)]
@@ -326,6 +328,14 @@ def _check_evictions(world: _World, lines: list[LogRow], at: int) -> int:
     else:
         _check_made_room(world, cause, victims)
     return len(victims) + 1
+
+
+def _check_drill(world: _World, row: LogRow) -> int:
+    """A drill evicts one spot instance, for nothing that follows: it is its own cause."""
+    _check_victim(world, row)
+    _require(row, Rule.EVICTION, row.cause_seq == row.seq, f"it is a drill, but names event {row.cause_seq} as cause")
+    _leave(world, row)
+    return 1
 
 
 def _check_victim(world: _World, row: LogRow) -> None:

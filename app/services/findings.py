@@ -21,7 +21,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import SECOND_US
-from app.domain.values import Market
+from app.domain.values import EvictionReason, Market
 from app.forecast.table import QuantileTable
 
 Floats = NDArray[np.float64]
@@ -153,7 +153,7 @@ class Watch:
         self._occupy(start, end.at_us, -1)
         if start.market is Market.SPOT:
             self._fates.append(fate_of(start, end, end.at_us))
-        if isinstance(end, InstanceEvicted):
+        if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
             self._evictions_us.append(end.at_us)
             self._settle(BudgetPoint(end.at_us, self._left.earned, self._left.evicted + 1))
 

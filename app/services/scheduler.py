@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_node_removal
+from app.admission.decide import decide_drill, decide_node_removal
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -110,6 +110,16 @@ class Scheduler:
 
         changed = await self._change(name, decide, at_us)
         return tuple(event.instance_id for event in changed.events if isinstance(event, InstanceEvicted))
+
+    async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
+        """Evict one spot instance on purpose, the named one or the youngest; DrillImpossible where there is none."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_drill(cloud, instance_id, now_us)
+
+        (evicted,) = (await self._change(name, decide, at_us)).events
+        assert isinstance(evicted, InstanceEvicted)
+        return evicted
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
         """Add a flavor; False if it is there with this very resource vector."""

@@ -143,6 +143,9 @@ def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:
 
 def _eviction(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
     at = time_text(eviction.at_us)
+    if eviction.reason is EvictionReason.DRILL:
+        yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
+        return
     if eviction.start is None:
         why = f"its node {decision.node} was removed" if eviction.removal is not None else f"{eviction.reason.value}"
         yield f"Evicted at {at}, because {why} (event {eviction.cause_seq})."
@@ -195,6 +198,8 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
                 f"It had run for {ran} of its declared {declared}, so the promise counts as "
                 f"broken: it is one of those, at most {share}, that may be evicted within their lifetime."
             )
+        case Promise.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
+            yield "The promise does not count as broken: a drill is to the SLA what a stop is."
         case Promise.KEPT if isinstance(end, InstanceEvicted):
             yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
         case Promise.KEPT:
@@ -257,6 +262,8 @@ def _of_declared(decided: Decided) -> str:
 def _for_whom(decided: Decided) -> str:
     if decided.reason is EvictionReason.NODE_REMOVED:
         return f" because {decided.node} was removed,"
+    if decided.reason is EvictionReason.DRILL:
+        return " in a drill"
     return f" for {decided.cause_id}," if decided.cause_id else ""
 
 

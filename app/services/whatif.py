@@ -31,7 +31,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.values import EvictionPolicy, Guarantee, NodeStatus, Policy, Resources
+from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.evaluate import Run
 from app.services.findings import Watch
@@ -248,6 +248,8 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
                 demands[flavor] = demand
             case InstanceStarted() | InstanceRejected() as decision:
                 _count(tally, decision)
+            case InstanceEvicted(instance_id=stopped, reason=EvictionReason.DRILL):
+                tally.stopped(stopped)
             case InstanceEvicted(instance_id=victim):
                 tally.evicted(victim)
             case InstanceStopped(instance_id=stopped):

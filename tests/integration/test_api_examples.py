@@ -17,7 +17,7 @@ from app.api.routes import OPERATIONS
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
-    "show_instance", "explain_instance", "list_instances", "run_batch", "stop_instance", "request_table",
+    "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
     "read_reliability", "read_sla", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
@@ -42,11 +42,23 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
     }
     found = {}
     for name in STORY:
+        if name == "run_drill":
+            run_spot(service.client, "i-drill")
         found[name] = ask(service.client, *operations[name])
         if name == "request_table":
             service.compute_tables()
             service.wait_for_epoch("north", 1)
     return found
+
+
+def run_spot(client: httpx2.Client, name: str) -> None:
+    """A running spot instance, which a cloud that is still learning would not admit."""
+    cloud, policy = "/v1/clouds/north", {"guarantee": "none"}
+    before = client.get(cloud).json()["policy"]["guarantee"]
+    client.patch(cloud, json={"policy": policy}).raise_for_status()
+    body = {"id": name, "market": "spot", "flavor": "small", "lifetime_s": 3600}
+    assert client.post(f"{cloud}/instances", json=body).json()["status"] == "accepted"
+    client.patch(cloud, json={"policy": {"guarantee": before}}).raise_for_status()
 
 
 def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]) -> httpx2.Response:

@@ -21,6 +21,7 @@ LEAST = {
     "start_instance": "member",
     "stop_instance": "member",
     "run_batch": "member",
+    "run_drill": "admin",
     "explain_instance": "reader",
     "list_decisions": "reader",
     "list_instances": "reader",

@@ -78,6 +78,7 @@ def test_on_demand_evicts_spot_and_the_answer_names_the_victims(client: httpx2.C
         "spot_requested": 5,
         "spot_admitted": 4,
         "spot_evicted": 2,
+        "spot_drilled": 0,
         "running": 3,
     }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from app.admission.decide import decide_node_removal, decide_start, decide_stop
-from app.domain.errors import NodeNotEmpty
+from app.admission.decide import decide_drill, decide_node_removal, decide_start, decide_stop
+from app.domain.errors import DrillImpossible, NodeNotEmpty
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
@@ -46,12 +47,18 @@ class RandomCloud:
         choice = self.random.random()
         if choice < 0.6:
             self.start()
-        elif choice < 0.94:
+        elif choice < 0.92:
             self.stop()
+        elif choice < 0.94:
+            self.drill()
         elif choice < 0.97:
             self.change_node()
         else:
             self.random.choice([self.add_node, self.add_flavor])()
+
+    def drill(self) -> None:
+        with suppress(DrillImpossible):
+            self.apply([*decide_drill(self.cloud, None, self.now_us)])
 
     def start(self) -> None:
         market = self.random.choice([Market.SPOT, Market.ON_DEMAND])

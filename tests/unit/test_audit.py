@@ -471,6 +471,7 @@ def test_the_random_logs_have_everything_in_them() -> None:
     assert {event.reason.value for event in events if isinstance(event, InstanceEvicted)} == {
         "on_demand_start",
         "node_removed",
+        "drill",
     }
     assert {event.market.value for event in events if isinstance(event, InstanceRejected)} == {"spot", "on_demand"}
     assert any(isinstance(event, InstanceStopped) for event in events)

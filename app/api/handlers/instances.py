@@ -13,6 +13,8 @@ from app.api.services import reading, scheduler
 from app.api.wire.instances import (
     BatchAnswer,
     BatchBody,
+    DrillAnswer,
+    DrillBody,
     FailedResult,
     InstancesAnswer,
     InstancesQuery,
@@ -26,6 +28,7 @@ from app.api.wire.nodes import AtQuery
 from app.api.wire.paging import next_link
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
+from app.domain.times import to_datetime
 
 
 async def start_instance(request: Request) -> Response:
@@ -58,6 +61,17 @@ async def run_batch(request: Request) -> Response:
     outcomes = await scheduler(request).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+
+
+async def run_drill(request: Request) -> Response:
+    """Evict one spot instance on purpose, to try out what follows from an eviction.
+
+    It goes the way of every eviction and is marked as a drill; to the SLA it is what a stop is, and the forecast does
+    not learn from it. Each request evicts another instance, unless it names one.
+    """
+    body = await read_body(request, DrillBody)
+    evicted = await scheduler(request).drill(request.path_params["cloud"], body.instance_id, body.at_us)
+    return respond(DrillAnswer(id=evicted.instance_id, seq=evicted.cause_seq, at=to_datetime(evicted.at_us)))
 
 
 async def list_instances(request: Request) -> Response:

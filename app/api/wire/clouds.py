@@ -107,7 +107,8 @@ class CountsAnswer(Answer):
     on_demand_admitted: int
     spot_requested: int
     spot_admitted: int
-    spot_evicted: int
+    spot_evicted: Annotated[int, Field(description="Drills are not among them.")]
+    spot_drilled: int
     running: int
 
 
@@ -166,6 +167,7 @@ def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:
             spot_requested=counts.spot_requested,
             spot_admitted=counts.spot_admitted,
             spot_evicted=counts.spot_evicted,
+            spot_drilled=counts.spot_drilled,
             running=len(cloud.running),
         ),
     )

@@ -119,7 +119,7 @@ class InstanceEvictedAnswer(EventAnswer):
     kind: Literal["instance_evicted"] = "instance_evicted"
     id: str
     reason: EvictionReason
-    cause_seq: Annotated[int, Field(description="The event that it made room for; it follows.")]
+    cause_seq: Annotated[int, Field(description="The event that it made room for, which follows; a drill's own.")]
 
 
 AnyEventAnswer = Annotated[

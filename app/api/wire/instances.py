@@ -78,6 +78,24 @@ class BatchBody(Body):
     )
 
 
+class DrillBody(Body):
+    """Whom to evict in a drill."""
+
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+
+@dataclass(slots=True, kw_only=True)
+class DrillAnswer(Answer):
+    """Who was evicted in a drill."""
+
+    id: str
+    seq: Annotated[int, Field(description="Where the eviction stands in the event log.")]
+    at: datetime
+
+
 class Verdict(StrEnum):
     """What a start was answered."""
 
