@@ -185,6 +185,17 @@ def test_work_left_to_do_names_its_issue() -> None:
     assert wrong == []
 
 
+def test_whoever_reads_clouds_knows_of_imports() -> None:
+    """A cloud that is being imported is nobody's to see (docs/decisions, *An import makes its cloud*)."""
+    reads = re.compile(r"\b(?:FROM|JOIN) cloud\b(?! ON cloud\.id = token)")
+    wrong = [
+        f"{place(path)}: {len(reads.findall(path.read_text()))} reads of table cloud"
+        for path in APP
+        if room(path) == "store" and len(reads.findall(path.read_text())) > path.read_text().count("importing")
+    ]
+    assert wrong == []
+
+
 def test_only_commands_print() -> None:
     wrong = [
         f"{place(path)}:{call.lineno}"
