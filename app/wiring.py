@@ -169,7 +169,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 listen(database),
                 Reading(database, clouds, log, tables, runs, _now),
                 TokenKeeper(Tokens(database), clouds),
-                Rollup(clouds, log, UtilisationRows(database)),
+                Rollup(log, UtilisationRows(database)),
             )
 
 

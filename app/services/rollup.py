@@ -24,7 +24,6 @@ from app.domain.events import (
 from app.domain.times import SECOND_US
 from app.domain.values import Market
 from app.services.instances import decision_in
-from app.store.clouds import Clouds
 from app.store.log import EventLog
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
 
@@ -42,19 +41,14 @@ _PRUNED_EVERY = 100
 class Rollup:
     """See the module's docstring; LogUnavailable as the store does."""
 
-    def __init__(self, clouds: Clouds, log: EventLog, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
-        self._clouds = clouds
+    def __init__(self, log: EventLog, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._log = log
         self._rows = rows
         self._read_events = read_events
 
     async def catch_up(self) -> int:
         """Fold what all logs hold beyond their histories; how many events that were."""
-        behind = await self._rows.behind()
-        if not behind:
-            return 0
-        visible = set((await self._clouds.list()).values())
-        return sum([await self.catch_up_cloud(cloud_id) for cloud_id in sorted(behind & visible)])
+        return sum([await self.catch_up_cloud(cloud_id) for cloud_id in await self._rows.behind()])
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
         """Fold what one log holds beyond its history, unless another worker is at it."""

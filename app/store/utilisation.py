@@ -101,7 +101,7 @@ ON CONFLICT (cloud_id) DO NOTHING
 """
 _BEHIND = """
 SELECT cloud.id FROM cloud LEFT JOIN utilisation_progress AS kept ON kept.cloud_id = cloud.id
-WHERE coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id)
+WHERE NOT cloud.importing AND coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id) ORDER BY cloud.id
 """
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
@@ -140,9 +140,9 @@ class UtilisationRows:
         )
         return Progress(*rows[0]) if rows else None
 
-    async def behind(self) -> set[int]:
+    async def behind(self) -> list[int]:
         """The clouds whose logs hold more than their histories."""
-        return {row.id for row in await self._database.execute(_BEHIND)}
+        return [row.id for row in await self._database.execute(_BEHIND)]
 
     async def rows(
         self, cloud_id: int, nodes: Sequence[str], width_s: int, first: int, last: int

@@ -122,7 +122,7 @@ async def fill(database: Database, name: str, recorded: list[Recorded]) -> int:
 
 
 def keeper(database: Database, read_events: int) -> Rollup:
-    return Rollup(Clouds(database), EventLog(database), UtilisationRows(database), read_events)
+    return Rollup(EventLog(database), UtilisationRows(database), read_events)
 
 
 def reader(database: Database, now_us: int = 0) -> UtilisationHistory:
