@@ -101,7 +101,8 @@ ON CONFLICT (cloud_id) DO NOTHING
 """
 _BEHIND = """
 SELECT cloud.id FROM cloud LEFT JOIN utilisation_progress AS kept ON kept.cloud_id = cloud.id
-WHERE NOT cloud.importing AND coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id) ORDER BY cloud.id
+WHERE NOT cloud.importing AND coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id)
+ORDER BY cloud.id
 """
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
