@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import cast
 
 from starlette.requests import Request
@@ -30,6 +31,11 @@ def history(request: Request) -> UtilisationHistory:
 def watching(request: Request) -> Watching:
     """Whether anything changed."""
     return cast("Watching", request.app.state.services.watching)
+
+
+def server_time() -> datetime:
+    """The server's clock."""
+    return datetime.now(UTC)
 
 
 def number(request: Request, name: str, most: int = 10**15) -> int | None:

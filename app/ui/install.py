@@ -13,7 +13,7 @@ from starlette.types import Scope
 from app.ui import signing
 from app.ui.guard import guarded, public
 from app.ui.live import follow_all, follow_cloud
-from app.ui.pages import cloud, clouds, decisions, missing
+from app.ui.pages import cloud, clouds, curves, decisions, epochs, missing, promise, quotes
 
 _STATIC = Path(__file__).parent / "static"
 _CLOUD = "/ui/clouds/{cloud}"
@@ -44,6 +44,10 @@ def _routes() -> list[BaseRoute]:
         Route("/ui/live", guarded(follow_all)),
         Route(_CLOUD, guarded(cloud.show)),
         Route(f"{_CLOUD}/live", guarded(follow_cloud)),
+        Route(f"{_CLOUD}/promise", guarded(promise.show)),
+        Route(f"{_CLOUD}/quotes", guarded(quotes.show)),
+        Route(f"{_CLOUD}/curves", guarded(curves.show)),
+        Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
         Route("/ui/{path:path}", guarded(missing.show)),

@@ -31,7 +31,8 @@ def count(number: float | None) -> str:
     """A number with its thousands apart; of a fraction one digit."""
     if number is None:
         return NOTHING
-    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
+    rounded = round(number, 1) + 0.0
+    return f"{rounded:,.0f}" if rounded.is_integer() else f"{rounded:,.1f}"
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

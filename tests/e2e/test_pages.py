@@ -154,3 +154,20 @@ def test_what_is_not_there_is_a_page_too(browser: Browser, service: Service) -> 
         assert answer.status == 404
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     context.close()
+
+
+def test_the_history_is_drawn_and_told(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/north?over=hour")
+    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    expect(page.get_by_role("img", name="Utilisation over time")).to_be_visible()
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("region", name="Utilisation over time").get_by_role("row")).not_to_have_count(1)
+    page.get_by_role("link", name="week").click()
+    expect(page.get_by_role("link", name="week")).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.parametrize("place", ["promise", "quotes", "curves", "epochs"])
+def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: str) -> None:
+    page.goto(f"{service.url}/ui/clouds/empty/{place}")
+    expect(page.locator(".empty").first).to_be_visible()
+    expect(page.get_by_role("link", name=place.capitalize(), exact=True)).to_have_attribute("aria-current", "page")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.values import Policy
 from app.engine.cloud import Counts
-from app.ui.asking import number, reading, scheduler
+from app.ui.asking import number, reading, scheduler, server_time
 from app.ui.rendering import render
 from app.ui.usage import Usage, usage_of
 
@@ -52,5 +51,5 @@ async def _card(request: Request, name: str) -> Card:
         sum(node.status != "removed" for node in cloud.nodes.values()),
         cloud.seq,
         newest[0].epoch if newest else None,
-        (datetime.now(UTC) - newest[0].computed_at).total_seconds() if newest else None,
+        (server_time() - newest[0].computed_at).total_seconds() if newest else None,
     )

@@ -47,8 +47,8 @@ function asSeries(chart, series) {
   return {
     label: series.label,
     stroke: series.shape === "points" ? undefined : line,
-    width: series.stack ? 1 : 2,
-    fill: series.stack ? soft(line, series.colour === "free" ? 0.55 : 0.9) : undefined,
+    width: series.stack || series.shape === "bars" ? 1 : 2,
+    fill: series.stack ? soft(line, series.colour === "free" ? 0.55 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
     scale: series.scale ?? "y",
     dash: series.dash,
     paths: series.shape === "step" || series.stack ? uPlot.paths.stepped({ align: 1 }) : series.shape === "bars" ? uPlot.paths.bars({ size: [0.7, 26] }) : series.shape === "points" ? () => null : undefined,
@@ -73,8 +73,19 @@ function axis(kind, side, label) {
     grid: { stroke: colour("line"), width: 1, show: side === 3 || side === 2 },
     ticks: { show: false },
     size: side === 3 || side === 1 ? 58 : 34,
-    values: kind === "time" ? undefined : (_, splits) => splits.map((v) => (v === null ? "" : show(v))),
+    values: kind === "time" ? timeTexts : (_, splits) => splits.map((v) => (v === null ? "" : show(v))),
   };
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function timeTexts(_, splits, __, ___, step) {
+  return splits.map((at) => {
+    const date = new Date(at * 1000);
+    const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+    if (step >= 28 * 86400) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
+    return at % 86400 === 0 ? day : date.toISOString().slice(11, 16);
+  });
 }
 
 function lengthSplits(_, __, low, high) {
@@ -106,6 +117,12 @@ function options(chart, width, height) {
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     legend: { live: true },
     padding: [10, 12, 0, 0],
+    hooks: {
+      // Where no pointer is over the picture, the legend tells of its newest point.
+      setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: plot.data[0].length - 1 })],
+      ready: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
+      setData: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
+    },
     series: [{ label: chart.x.name ?? "", value: (_, v) => (v === null ? "–" : SHOWN[chart.x.kind](v)) }, ...chart.series.map((series) => asSeries(chart, series))],
   };
 }
