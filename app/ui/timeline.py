@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.services.utilisation import Point, Utilisation
@@ -24,7 +24,7 @@ class Cell:
 
 def utilisation_chart(found: Utilisation) -> dict[str, object]:
     """Cores by market, standing on each other up to what there were."""
-    points = found.points
+    points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
         "y": {"kind": "number", "label": "cores"},
@@ -44,7 +44,7 @@ def utilisation_chart(found: Utilisation) -> dict[str, object]:
 
 def decisions_chart(found: Utilisation) -> dict[str, object]:
     """Spot starts by what became of them, and evictions."""
-    points = found.points
+    points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
         "y": {"kind": "number", "label": "instances"},
@@ -80,6 +80,15 @@ def _cells(points: Sequence[Point]) -> list[Cell]:
         Cell(number * width, width, (p.on_demand_mean + p.spot_mean) / p.total_mean if p.total_mean else 0.0, p.at_us)
         for number, p in enumerate(points)
     ]
+
+
+def _closed(found: Utilisation) -> list[Point]:
+    """The points and the last once more at its end, so that it is as broad as the others."""
+    if not found.points:
+        return []
+    last = found.points[-1]
+    end_us = max(last.at_us + SECOND_US, min(found.as_of_us, last.at_us + found.width_us))
+    return [*found.points, replace(last, at_us=end_us)]
 
 
 def _free(point: Point) -> float:

@@ -81,4 +81,4 @@ async def _over_time(request: Request, over: str, nodes: list[str], *, system_cl
 
 
 def _charts(fine: Utilisation, coarse: Utilisation) -> tuple[dict[str, object], dict[str, object]] | None:
-    return (utilisation_chart(fine), decisions_chart(coarse)) if len(coarse.points) > 1 else None
+    return (utilisation_chart(fine), decisions_chart(coarse)) if coarse.points else None

@@ -118,6 +118,7 @@ function options(chart, width, height) {
     legend: { live: true },
     padding: [10, 12, 0, 0],
     hooks: {
+      init: [(plot) => (plot.tenure = chart)],
       // Where no pointer is over the picture, the legend tells of its newest point.
       setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: plot.data[0].length - 1 })],
       ready: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
@@ -148,7 +149,6 @@ function draw(holder) {
   const height = holder.classList.contains("low") ? 190 : Math.max(220, Math.min(320, Math.round(width * 0.42)));
   place.replaceChildren();
   const plot = new uPlot(options(chart, width, height), [chart.x.values, ...chart.series.map((series) => series.drawn)], place);
-  plot.tenure = chart;
   PLOTS.set(holder, { plot, text: holder.dataset.chart, width, names: chart.series.map((series) => series.label).join() });
 }
 

@@ -4,5 +4,5 @@ import { follow } from "./live.js";
 import { begin as beginTheme } from "./theme.js";
 
 beginTheme(redrawCharts);
-drawCharts(document);
 if (document.body.dataset.live) follow(document.body.dataset.live, drawCharts);
+drawCharts(document);
