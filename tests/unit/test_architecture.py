@@ -69,6 +69,8 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"store"},
+    "structlog": {"telemetry"},
+    "sqlite3": {"store"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
 }
