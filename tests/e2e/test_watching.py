@@ -99,7 +99,7 @@ def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert total([worker], "tenure_recomputation_duration_seconds_count") == 1
-    assert total([worker], "tenure_worker_jobs_total", job="run_pending", outcome="done") > 0
+    assert total([worker], "tenure_worker_jobs_total", task="run_pending", outcome="done") > 0
     assert total([worker], "tenure_worker_jobs_total", outcome="failed") == 0
     time.sleep(1.1)
     assert scrape(server, "/metrics/clouds")["tenure_cloud_table_epoch", (("cloud", "watched"),)] == 1
