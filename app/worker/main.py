@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _JOB = "forecast-"
 _RECONCILE_S = 10
 _PENDING_S = 5
+_CHANGED_S = 10
 _SNAPSHOT_S = 60
 
 
@@ -39,6 +40,7 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1})
         _every(scheduler, _RECONCILE_S, reconcile, scheduler, parts.schedule)
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
+        _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
