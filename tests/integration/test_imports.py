@@ -25,6 +25,7 @@ from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.locks import Locks
 from app.store.log import EventLog
+from app.store.observations import Observations
 from app.store.runs import Runs
 from app.store.scratch import Scratch
 from app.store.snapshots import Snapshots
@@ -150,6 +151,7 @@ async def test_an_import_that_was_killed_goes_on(database: Database, trace: Path
     clouds = Clouds(database)
     assert await clouds.find(name) is None
     assert name not in await clouds.list()
+    assert name not in [observation.cloud for observation in await Observations(database).all()]
     with pytest.raises(CloudExists):
         await clouds.create(name, Recorded(1, CloudCreated(0, Policy())))
     resumed = await run(of(database, NOW_US + HOUR_US), name, trace)
