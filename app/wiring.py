@@ -119,7 +119,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             async with growth.kept_up():
                 watching = Watching(clouds, Pulses(database), growth)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
