@@ -111,7 +111,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             async with growth.kept_up():
                 yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed)
         finally:
