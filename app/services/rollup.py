@@ -22,7 +22,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import SECOND_US
-from app.domain.values import Market
+from app.domain.values import EvictionReason, Market
 from app.services.instances import decision_in
 from app.store.log import EventLog
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
@@ -120,7 +120,7 @@ class Fold:
                 self.running[event.instance_id] = event
                 self._change(event, event.at_us, 1, f"{event.market.value}_admitted")
             case InstanceStopped() | InstanceEvicted():
-                counted = "evicted" if isinstance(event, InstanceEvicted) else None
+                counted = "evicted" if _is_eviction(event) else None
                 self._change(self.running.pop(event.instance_id), event.at_us, -1, counted)
             case InstanceRejected(market=market):
                 self._touch(event.at_us, [WHOLE], f"{market.value}_rejected")
@@ -168,6 +168,11 @@ class Fold:
             _raise_peaks(row, old)
         row.last_us = at_us
         return row
+
+
+def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:
+    """A drill is no eviction that anyone needs to count."""
+    return isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
 
 
 def _raise_peaks(row: Row, level: Level) -> None:

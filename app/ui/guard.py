@@ -13,8 +13,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.api.auth import GRANTS, Authenticator, Caller
-from app.api.errors import Forbidden, Unauthenticated
+from app.api.auth import GRANTS, Authenticator, Caller, identify
+from app.api.errors import Forbidden, RateExceeded, Unauthenticated
 from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
 from app.domain.values import Role
 from app.ui.rendering import render
@@ -56,8 +56,10 @@ def guarded(page: Page) -> Page:
     """A page for whom the token says that they may read; of one cloud only, where the token is for one."""
 
     async def authorised(request: Request) -> Response:
-        caller = await still_signed_in(request)
-        request.scope["state"]["caller"] = caller
+        try:
+            caller = await identify(request, _token(request))
+        except Unauthenticated:
+            raise NotSignedIn from None
         check(caller, request.path_params.get("cloud"))
         return await page(request)
 
@@ -72,14 +74,18 @@ def check(caller: Caller, cloud: str | None) -> None:
         raise CloudNotFound(f"there is no cloud {cloud!r}")
 
 
-async def still_signed_in(request: Request) -> Caller:
-    """Who sees the page; NotSignedIn where the cookie's token is nobody's, or not any more."""
+def _token(request: Request) -> bytes:
     token = request.cookies.get(COOKIE)
     if not token:
         raise NotSignedIn
+    return token.encode()
+
+
+async def still_signed_in(request: Request) -> Caller:
+    """Who sees a page that is open already; NotSignedIn where the cookie's token is nobody's any more."""
     authenticator: Authenticator = request.app.state.authenticator
     try:
-        return await authenticator.caller(token.encode())
+        return await authenticator.caller(_token(request))
     except Unauthenticated:
         raise NotSignedIn from None
 
@@ -91,6 +97,8 @@ async def _answered(page: Page, request: Request) -> Response:
         return _to_sign_in(request)
     except TenureError as error:
         return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
+    except RateExceeded as error:
+        return render(request, "problem.html", status=429, detail=str(error), status_code=429)
     except Forbidden as error:
         return render(request, "problem.html", status=403, detail=str(error), status_code=403)
     except Exception:
