@@ -2,6 +2,7 @@
 const PLOTS = new Map();
 const UTC = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 const HOUR = 3600;
+const PALE = new Set(["free", "rejected"]);
 
 function colour(name) {
   const probe = document.createElement("i");
@@ -47,8 +48,8 @@ function asSeries(chart, series) {
   return {
     label: series.label,
     stroke: series.shape === "points" ? undefined : line,
-    width: series.stack || series.shape === "bars" ? 1 : 2,
-    fill: series.stack ? soft(line, series.colour === "free" ? 0.55 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
+    width: series.stack || series.thin || series.shape === "bars" ? 1 : 2,
+    fill: series.stack ? soft(line, PALE.has(series.colour) ? 0.5 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
     scale: series.scale ?? "y",
     dash: series.dash,
     paths: series.shape === "step" || series.stack ? uPlot.paths.stepped({ align: 1 }) : series.shape === "bars" ? uPlot.paths.bars({ size: [0.7, 26] }) : series.shape === "points" ? () => null : undefined,
