@@ -71,6 +71,7 @@ KEPT_TO = {
     "msgspec": {"client", "store"},
     "tenacity": {"client"},
     "structlog": {"telemetry"},
+    "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
     "matplotlib": {"report"},
     "prometheus_client": {"telemetry"},
