@@ -18,6 +18,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.trace import SpanContext, Tracer
 
 from app import __version__
+from app.telemetry.context import shown
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -162,7 +163,7 @@ def _request(tracer: Tracer, scope: Mapping[str, Any]) -> Iterator[None]:
         route = getattr(scope.get("route"), "path", None)
         facts = {
             "http.request.method": method,
-            "url.path": scope["path"],
+            "url.path": shown(scope["path"]),
             "http.route": route,
             "http.response.status_code": state.get("status"),
             **_named(_known(state, scope)),
@@ -175,7 +176,8 @@ def _request(tracer: Tracer, scope: Mapping[str, Any]) -> Iterator[None]:
 def _known(state: Mapping[str, Any], scope: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "request_id", state["request_id"]
     yield "operation", state.get("operation")
-    yield "cloud", scope.get("path_params", {}).get("cloud")
+    cloud = scope.get("path_params", {}).get("cloud")
+    yield "cloud", cloud and shown(cloud)
     caller = state.get("caller")
     yield "caller", caller and caller.name
 
