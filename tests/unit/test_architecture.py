@@ -72,6 +72,7 @@ KEPT_TO = {
     "msgspec": {"client", "store"},
     "tenacity": {"client"},
     "structlog": {"telemetry"},
+    "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
     "matplotlib": {"report"},
     "jinja2": {"ui"},
