@@ -111,7 +111,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             async with growth.kept_up():
                 yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed)
         finally:
@@ -164,7 +164,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
     async with open_database(settings) as database:
-        yield Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), now_us)
+        log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
+        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:
