@@ -13,10 +13,11 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.api.auth import GRANTS, Authenticator, Caller, identify
+from app.api.auth import GRANTS, Caller, identify
 from app.api.errors import Forbidden, RateExceeded, Unauthenticated
 from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
 from app.domain.values import Role
+from app.telemetry.context import shown
 from app.ui.rendering import render
 
 logger = logging.getLogger(__name__)
@@ -56,10 +57,7 @@ def guarded(page: Page) -> Page:
     """A page for whom the token says that they may read; of one cloud only, where the token is for one."""
 
     async def authorised(request: Request) -> Response:
-        try:
-            caller = await identify(request, _token(request))
-        except Unauthenticated:
-            raise NotSignedIn from None
+        caller = await still_signed_in(request)
         check(caller, request.path_params.get("cloud"))
         return await page(request)
 
@@ -74,18 +72,13 @@ def check(caller: Caller, cloud: str | None) -> None:
         raise CloudNotFound(f"there is no cloud {cloud!r}")
 
 
-def _token(request: Request) -> bytes:
+async def still_signed_in(request: Request) -> Caller:
+    """Who sees the page; NotSignedIn where the cookie's token is nobody's, or not any more."""
     token = request.cookies.get(COOKIE)
     if not token:
         raise NotSignedIn
-    return token.encode()
-
-
-async def still_signed_in(request: Request) -> Caller:
-    """Who sees a page that is open already; NotSignedIn where the cookie's token is nobody's any more."""
-    authenticator: Authenticator = request.app.state.authenticator
     try:
-        return await authenticator.caller(_token(request))
+        return await identify(request, token.encode())
     except Unauthenticated:
         raise NotSignedIn from None
 
@@ -97,12 +90,14 @@ async def _answered(page: Page, request: Request) -> Response:
         return _to_sign_in(request)
     except TenureError as error:
         return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
-    except RateExceeded as error:
-        return render(request, "problem.html", status=429, detail=str(error), status_code=429)
     except Forbidden as error:
         return render(request, "problem.html", status=403, detail=str(error), status_code=403)
+    except RateExceeded as error:
+        refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
+        refused.headers["Retry-After"] = str(error.retry_after_s)
+        return refused
     except Exception:
-        logger.exception("%s: page %s failed", request.scope["state"]["request_id"], quote(request.url.path))
+        logger.exception("%s: page %s failed", request.scope["state"]["request_id"], shown(request.url.path))
         detail = "Something went wrong here. The service's log has the details under the request id below."
         return render(request, "problem.html", status=500, detail=detail, status_code=500)
 
