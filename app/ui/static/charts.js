@@ -13,9 +13,10 @@ function colour(name) {
   return found;
 }
 
+// A colour as it would be on the page's surface if only so much of it were there; opaque, since areas overlap.
 function soft(found, share) {
-  const parts = found.match(/[\d.]+/g);
-  return `rgba(${parts[0]}, ${parts[1]}, ${parts[2]}, ${share})`;
+  const [over, under] = [found, colour("surface")].map((text) => text.match(/[\d.]+/g).map(Number));
+  return `rgb(${[0, 1, 2].map((part) => Math.round(over[part] * share + under[part] * (1 - share))).join(", ")})`;
 }
 
 export function lengthText(seconds) {
