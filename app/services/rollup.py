@@ -45,9 +45,19 @@ class Rollup:
         self._log = log
         self._rows = rows
         self._read_events = read_events
+        self._is_busy = False
 
     async def catch_up(self) -> int:
-        """Fold what all logs hold beyond their histories; how many events that were."""
+        """Fold what all logs hold beyond their histories; how many events that were. 0 while that is being done."""
+        if self._is_busy:
+            return 0
+        self._is_busy = True
+        try:
+            return await self._catch_up()
+        finally:
+            self._is_busy = False
+
+    async def _catch_up(self) -> int:
         return sum([await self.catch_up_cloud(cloud_id) for cloud_id in await self._rows.behind()])
 
     async def catch_up_cloud(self, cloud_id: int) -> int:

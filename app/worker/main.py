@@ -45,6 +45,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
+        # A long way to catch up is no reason to warn of: the next one finds it busy, and returns.
+        scheduler.modify_job("catch_up", max_instances=2)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         if settings.dask_scheduler is None:
