@@ -29,7 +29,7 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted,
 from app.domain.times import DAY_US
 from app.domain.values import Market, Policy, Resources
 from app.forecast.compute import Forecaster
-from app.forecast.differences import MOST_WORLDS
+
 
 CORES = 32
 STARTS_A_DAY = 11.0
@@ -69,7 +69,7 @@ def report(days: int, nodes: int, flavors: int) -> None:
         forecaster.publish(until_us, 1, total, executor=executor)
     done = perf_counter()
     mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    worlds = max(replay.run.counters[MOST_WORLDS] for replay, _ in forecaster._replays.values())  # noqa: SLF001
+    worlds = max(replay.most_worlds for replay, _ in forecaster._replays.values())  # noqa: SLF001
     print(
         f"{days:4} days {nodes:5} nodes {flavors} flavors: {total:8} events, made and folded {folded - began:6.1f} s, "
         f"replayed {done - folded:7.2f} s ({1e6 * (done - folded) / total / flavors:6.2f} us an event and flavor), "

@@ -14,7 +14,6 @@ from oracles.replay import NaiveHistory
 from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Policy
 from app.forecast.compute import Forecaster
-from app.forecast.differences import FORK_COUNT, MOST_WORLDS
 from app.forecast.history import History
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
@@ -59,7 +58,7 @@ def test_worlds_are_merged() -> None:
     log = random_log(3, 400, EvictionPolicy.YJF)
     until_us = log[-1].event.at_us
     _, replay = compiled_samples(log, "f1", Policy(), log[0].event.at_us, until_us, [])
-    assert replay.run.counters[FORK_COUNT] > 3 * replay.run.counters[MOST_WORLDS] > 0
+    assert replay.fork_count > 3 * replay.most_worlds > 0
 
 
 def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy:
