@@ -165,7 +165,7 @@ def plan_eviction(
     """The node to clear for a demand (R) that does not fit, and how many `victims` (S rows, filled youngest first).
 
     (NO_NODE, 0) where evicting every spot instance of any one node would not make room. `by_youth`: rows of spot
-    instances, youngest first; those that are not on an open node are passed over. `room` (N, R): what is free, and is so
+    instances, youngest first; those that are not on an open node are passed over. `room` (N, R): what is free, the same
     again after; it may be `cluster.free` itself where nobody else reads that meanwhile.
     Walking all spot instances youngest first, the node that has room first is the one whose oldest victim is youngest:
     the instance that made room is always needed, so it is that node's oldest victim. Start order is strict, so no ties

@@ -1,7 +1,7 @@
 """The states that a replay leads side by side: the replayed history itself (the base, state 0) and alternative worlds.
 
-Every state has its own placements and its own room; what the log says of instances and nodes (demand, age, open or not)
-is the same in all and stored once. A state and what is shared make a `Cluster`, over which the engine's own functions decide.
+Every state has its own placements and its own room; what the log says of instances and nodes (demand, age, open or
+not) is the same in all and stored once. Both together make a `Cluster`, over which the engine's own functions decide.
 
 Shapes: W states, N nodes, B blocks of nodes, S rows, R resources, F forks.
 """
@@ -40,21 +40,21 @@ COUNTER_COUNT = 13
 STATE = np.dtype([(name, np.int64) for name in ("digest", "born", "first_fork", "last_fork", "newest_us")])
 """What a state is besides its placements.
 
-digest: a hash of them; and of a world, born: the virtual instance's start order; first_fork, last_fork: ends of the list
-of its members; newest_us: when the newest of them was forked.
+digest: a hash of them; and of a world, born: the virtual instance's start order; first_fork, last_fork: ends of the
+list of its members; newest_us: when the newest of them was forked.
 """
 
 
 class Run(NamedTuple):
     """One flavor's replay.
 
-    is_open (N), demand (S, R), born, deadline_us, is_spot (S): as in `Cluster`, shared by all states; states (W) of STATE,
-    the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): not less than what is free on any of a
-    block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the requests for spot
-    instances that have not ended, by start order, the first SPOT_COUNT; youth (S): the same youngest first as of now, with
-    the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of each
-    fork, available slots in it, and the operation that evicted its virtual instance, or, as `-2 - next`, the next member
-    of its world, or NONE; counters.
+    is_open (N), demand (S, R), born, deadline_us, is_spot (S): as in `Cluster`, shared by all states; states (W) of
+    STATE, the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): not less than what is free on
+    any of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the requests
+    for spot instances that have not ended, by start order, the first SPOT_COUNT; youth (S): the same youngest first as
+    of now, with the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F):
+    the gap of each fork, available slots in it, and the operation that evicted its virtual instance, or, as
+    `-2 - next`, the next member of its world, or NONE; counters.
     """
 
     is_open: Bools
@@ -228,7 +228,7 @@ def next_older(run: Run, k: int) -> int:
     """The row of the youngest spot instance in the k-th state that is older than its virtual one, or NONE."""
     for i in range(seat_by_age(run, run.states[k].born) - 1, -1, -1):
         if run.node_of[k, run.spot[i]] != NO_NODE:
-            return run.spot[i]
+            return int(run.spot[i])
     return NONE
 
 
@@ -275,8 +275,13 @@ def key(row: int, node: int) -> int:
     return mixed ^ (mixed >> 29)
 
 
+def world_bytes(node_count: int, row_count: int, resource_count: int) -> int:
+    """The memory of a world."""
+    return STATE.itemsize + 4 * row_count + 8 * resource_count * (node_count + -(-node_count // BLOCK))
+
+
 def first_run(opening: Cluster, start_us: int) -> Run:
-    """The base alone, with room for the first worlds; row VIRTUAL of the opening is free and has the flavor's demand."""
+    """The base alone, with room for the first worlds; row VIRTUAL of the opening is free, with the flavor's demand."""
     node_count, resource_count = opening.free.shape
     first, row_count, block_count = 16, len(opening.node_of), -(-node_count // BLOCK)
     counters = np.zeros(COUNTER_COUNT, np.int64)

@@ -1,10 +1,11 @@
 """Alternative worlds: the recorded history with one virtual spot instance more, for every moment of injection.
 
-Between two operations nothing changes, so an injection depends on its *gap* only: the stretch of time between them. Every
-gap that is asked for and in which the flavor fits forks a world off the base, the replayed history itself; the base and
-all worlds are then led through the same operations, each as a state of its own (`states`). Worlds that have become equal
-share their fate from then on and are merged: a world stands for all forks that were merged into it (its members). A
-digest finds equal worlds and a comparison confirms them, so the results are exact; when they are merged does not matter.
+Between two operations nothing changes, so an injection depends on its *gap* only: the stretch of time between them.
+Every gap that is asked for and in which the flavor fits forks a world off the base, the replayed history itself; the
+base and all worlds are then led through the same operations, each as a state of its own (`states`). Worlds that have
+become equal share their fate from then on and are merged: a world stands for all forks that were merged into it (its
+members). A digest finds equal worlds and a comparison confirms them, so the results are exact; when they are merged
+does not matter.
 
 Gap g follows the first g operations.
 """
@@ -67,7 +68,7 @@ def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, hor
     """
     for index in range(operations.at_us.shape[0]):
         now_us = operations.at_us[index]
-        run = close_gap(run, now_us, is_wanted[index], horizon_us)
+        run = close_gap(run, now_us, is_wanted[index : index + 1], horizon_us)
         enter(run, operations, index)
         follow(run, operations.kind[index], operations.target[index], now_us, policy)
         run.counters[OPERATION_COUNT] += 1
@@ -75,13 +76,13 @@ def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, hor
 
 
 @compiled
-def close_gap(run: Run, at_us: int, is_wanted: bool, horizon_us: int) -> Run:
-    """The gap ends now: fork a world for it; those past the horizon are given up now and then."""
+def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
+    """The gap ends now: fork a world for it, if it is wanted (1); those past the horizon are given up now and then."""
     counters = run.counters
     if at_us == counters[NOW]:
         return run
     counters[NOW] = at_us
-    if is_wanted and counters[SLOTS] > 0:
+    if is_wanted[0] and counters[SLOTS] > 0:
         if counters[STATE_COUNT] == run.states.shape[0]:
             run = enlarged(run)
         fork(run, at_us)
@@ -185,7 +186,7 @@ def spot_rows_on(run: Run, k: int, node: int) -> int:
 
 @bare
 def evict(run: Run, k: int, count: int) -> bool:
-    """The first rows of `gone` leave the k-th state; True where its virtual instance is one, and no more is asked of it."""
+    """The first rows of `gone` leave the k-th state; True where its virtual instance is one: it is given up then."""
     for i in range(count):
         if run.gone[i] == VIRTUAL:
             evict_virtual(run, k)
@@ -243,7 +244,7 @@ def merge(run: Run) -> None:
 def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
     """Whether two worlds will share their fate.
 
-    Ages matter only by comparison, so two virtual instances are of equal age where the same instance comes next (`older`).
+    Ages matter only by comparison: two virtual instances are of equal age where the same one comes next (`older`).
     """
     if run.states[k].digest != run.states[j].digest or older[k] != older[j]:
         return False
