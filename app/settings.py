@@ -55,3 +55,5 @@ class Settings(BaseSettings):
         None, ge=0, le=65535, description="Port on which a worker tells its health and metrics; without it on none."
     )
     log_level: str = Field("info", description="Level of the service's own log.")
+    log_format: Literal["console", "json"] = Field("console", description="Lines for people, or as JSON.")
+    log_requests: bool = Field(default=True, description="A line for each request, at level info.")

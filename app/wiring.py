@@ -16,14 +16,18 @@ from app.api.wire.events import event_frame
 from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
+from app.services.importing import Imports
 from app.services.observing import Observing
 from app.services.reading import Reading
+from app.services.rollup import Rollup
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
+from app.services.utilisation import UtilisationHistory
+from app.services.watching import Watching
 from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database, upgrade
@@ -32,10 +36,12 @@ from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
+from app.store.pulses import Pulses
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.store.tokens import Tokens
+from app.store.utilisation import UtilisationRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Services:
     observing: Observing
     tokens: TokenKeeper
     feed: Feed
+    watching: Watching
+    history: UtilisationHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,7 @@ class WorkerParts:
     notices: AsyncIterator[Notice]
     reading: Reading
     tokens: TokenKeeper
+    rollup: Rollup
 
 
 def now_us() -> int:
@@ -110,9 +119,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             async with growth.kept_up():
-                yield Services(scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed)
+                watching = Watching(clouds, Pulses(database), growth)
+                history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
+                yield Services(
+                    scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed, watching, history
+                )
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -156,7 +169,16 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                 listen(database),
                 Reading(database, clouds, log, tables, runs, _now),
                 TokenKeeper(Tokens(database), clouds),
+                Rollup(log, UtilisationRows(database)),
             )
+
+
+@asynccontextmanager
+async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
+    """What `tenure import` calls: it works on the database, whether or not a service runs."""
+    async with open_database(settings) as database:
+        log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
+        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import httpx2
 
 from app.commands.service import Server, server_config
 from app.main import create_app, end_streams
 from app.settings import Settings
+from app.telemetry.logs import REQUESTS
 from app.wiring import open_worker, prepare
 
 TOKEN = "tnr_token-of-the-tests"
@@ -40,6 +43,18 @@ class Service:
                 await worker.forecasts.run_pending()
 
         asyncio.run(work())
+
+    def roll_up(self) -> None:
+        """Do what a worker would: bring every history of utilisation up to its log."""
+
+        async def work() -> None:
+            async with open_worker(self.settings) as worker:
+                await worker.rollup.catch_up()
+
+        # In a thread of its own: a browser that is driven here has this one's event loop.
+        thread = threading.Thread(target=lambda: asyncio.run(work()))
+        thread.start()
+        thread.join()
 
     def wait_for_epoch(self, cloud: str, epoch: int) -> None:
         """Until the service has heard of the table."""
@@ -69,3 +84,24 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Recorder:
+    """Keeps the lines of requests instead of writing them."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda event, **fields: self.lines.append({"level": level, "event": event, **fields})
+
+
+@contextmanager
+def recorded_requests() -> Iterator[list[dict[str, Any]]]:
+    """The lines of the requests that are answered within the block, by any service of this process."""
+    recorder = Recorder()
+    REQUESTS.open(logging.DEBUG, recorder)
+    try:
+        yield recorder.lines
+    finally:
+        REQUESTS.open(logging.CRITICAL + 1, None)

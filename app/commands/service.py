@@ -19,6 +19,8 @@ import uvicorn
 
 from app.main import connections, create_app, create_worker_app, end_streams
 from app.settings import Settings
+from app.telemetry.logs import start_logging
+from app.telemetry.tracing import TracingImpossible, tracing
 from app.wiring import WorkerParts, database_url, prepare
 
 logger = logging.getLogger(__name__)
@@ -44,11 +46,11 @@ def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -
 
 def serve(settings: Settings, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, and with it a worker process if asked for."""
-    start_logging(settings)
+    start_logging("serve", settings.log_level, settings.log_format, requests=settings.log_requests)
     # Both signals unwind in good order; uvicorn raises the one that stopped it once more.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.info("starting; a first start compiles the engine, which may take a minute")
-    with suppress(KeyboardInterrupt), database_url(settings) as url:
+    with _traced("serve"), suppress(KeyboardInterrupt), database_url(settings) as url:
         here = settings.model_copy(update={"database_url": url})
         new_token = asyncio.run(prepare(here))
         listener = _listen(settings.host, settings.port)
@@ -82,9 +84,19 @@ def work(settings: Settings, *, leave_with_parent: bool) -> None:
     """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone."""
     from app.worker.main import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
 
-    start_logging(settings)
+    start_logging("worker", settings.log_level, settings.log_format, requests=settings.log_requests)
     beside = None if settings.worker_port is None else partial(_answering, settings, settings.worker_port)
-    asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
+    with _traced("worker"):
+        asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
+
+
+@contextmanager
+def _traced(process: str) -> Iterator[None]:
+    try:
+        with tracing(process):
+            yield
+    except TracingImpossible as error:
+        raise SystemExit(f"tenure: {error}") from None
 
 
 @asynccontextmanager
@@ -106,12 +118,6 @@ class _Beside(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def start_logging(settings: Settings) -> None:
-    """The process's own log goes to standard error, and of the libraries' what is wrong."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("app").setLevel(settings.log_level.upper())
 
 
 async def _until_told(work: Coroutine[None, None, None], *, leave_with_parent: bool) -> None:
@@ -172,7 +178,7 @@ class _Worker:
         while not self._stopping.is_set():
             status = self._process.wait()
             if not self._stopping.wait(_RESTART_S):
-                logger.error("the worker ended with status %d and is started again", status)
+                logger.error("the worker ended and is started again", extra={"status": status})
                 self._process = self._start()
 
 

@@ -5,7 +5,7 @@
     |             TokenNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid
+    |            MarkerInvalid, TimeRangeInvalid
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
@@ -112,6 +112,10 @@ class PolicyInvalid(Invalid):
 
 class MarkerInvalid(Invalid):
     """The paging marker names nothing in this list."""
+
+
+class TimeRangeInvalid(Invalid):
+    """The end of the time asked for is not after its begin."""
 
 
 class Unavailable(TenureError):

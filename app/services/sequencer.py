@@ -13,9 +13,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
@@ -27,6 +28,7 @@ from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
 from app.telemetry.metrics import APPEND_S, CloudMeter
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class Writer(Protocol):
 class _Submission:
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
+    origin: Any = field(default_factory=TRACES.origin)
     outcomes: list[Outcome] = field(default_factory=list)
 
 
@@ -86,6 +89,7 @@ class Sequencer:
 
     def __init__(self, cloud_id: int, name: str, parts: Parts) -> None:
         self.cloud_id = cloud_id
+        self._name = name
         self._parts = parts
         self._cloud = Cloud()
         self._in_sync = False
@@ -96,7 +100,8 @@ class Sequencer:
         self._meter = CloudMeter(name, lambda: self._waiting_count)
         self._woken = asyncio.Event()
         self._deciding = asyncio.Lock()
-        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}")
+        # In a context of its own: what it does is not the work of the request that happened to open the cloud.
+        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}", context=Context())
 
     async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
         """The outcomes of these steps, decided in order; returns when all are durable."""
@@ -130,13 +135,14 @@ class Sequencer:
                 batch = self._take_batch()
                 try:
                     async with self._deciding:
-                        await self._settle(batch)
+                        with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
+                            await self._settle(batch)
                 except asyncio.CancelledError:
                     _fail(batch, LogUnavailable("the service is stopping"))
                     raise
                 except Exception as error:  # the loop must outlive any fault; whoever waits gets it
                     if not isinstance(error, TenureError):
-                        logger.exception("cloud %d: a batch failed", self.cloud_id)
+                        logger.exception("a batch failed", extra={"cloud": self._name})
                     self._forget_undecided()
                     _fail(batch, error)
 
@@ -201,17 +207,21 @@ class Sequencer:
         cloud, parts = self._cloud, self._parts
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await parts.log.starts(self.cloud_id, ids) if ids else {}
-        batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+        with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
+            batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+            TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
-            await writer.append(self.cloud_id, batch.recorded)
+            with TRACES.span("append", events=len(batch.recorded)):
+                await writer.append(self.cloud_id, batch.recorded)
             APPEND_S.observe(perf_counter() - began)
         return batch
 
     async def _wait_for_table(self, step: Step) -> None:
         due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
         if due_us is not None:
-            await self._parts.tables.wait_for(self.cloud_id, due_us)
+            with TRACES.span("wait for table"):
+                await self._parts.tables.wait_for(self.cloud_id, due_us)
 
     async def _catch_up(self) -> None:
         """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""

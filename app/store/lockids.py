@@ -16,6 +16,7 @@ MIGRATION_LOCK: LockId = (_number("migration"), 0)
 TOKEN_LOCK: LockId = (_number("token"), 0)
 _LOG = _number("log")
 _FORECAST = _number("forecast")
+_IMPORT = _number("import")
 
 
 def log_lock(cloud_id: int) -> LockId:
@@ -26,3 +27,8 @@ def log_lock(cloud_id: int) -> LockId:
 def forecast_lock(cloud_id: int) -> LockId:
     """Who recomputes a cloud's quantile table."""
     return _FORECAST, cloud_id
+
+
+def import_lock(cloud_id: int) -> LockId:
+    """Who imports a cloud's past."""
+    return _IMPORT, cloud_id

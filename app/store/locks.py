@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from app.domain.errors import LogUnavailable
 from app.store.database import Database
-from app.store.lockids import forecast_lock
+from app.store.lockids import LockId, forecast_lock, import_lock
 
 
 class Locks:
@@ -16,10 +16,17 @@ class Locks:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    @asynccontextmanager
-    async def cloud_lock(self, cloud_id: int) -> AsyncIterator[bool]:
+    def cloud_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
         """Whether this process is the one that recomputes the cloud's table, until the block ends."""
-        lock_space, lock_id = forecast_lock(cloud_id)
+        return self._held(forecast_lock(cloud_id))
+
+    def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
+        """Whether this process is the one that imports the cloud's past, until the block ends."""
+        return self._held(import_lock(cloud_id))
+
+    @asynccontextmanager
+    async def _held(self, lock: LockId) -> AsyncIterator[bool]:
+        lock_space, lock_id = lock
         parameters = {"lock_space": lock_space, "lock_id": lock_id}
         async with self._database.connection() as session:
             rows = await session.execute("SELECT pg_try_advisory_lock(%(lock_space)s, %(lock_id)s)", parameters)

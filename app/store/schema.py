@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Computed,
     DateTime,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     SmallInteger,
     Table,
     Text,
@@ -43,6 +45,7 @@ cloud = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("importing", Boolean, nullable=False, server_default=text("false")),
 )
 
 # No foreign key to cloud: it would cost a trigger for every event, and clouds are never deleted.
@@ -128,3 +131,35 @@ token = Table(
     Column("last_used_at", DateTime(timezone=True)),
 )
 Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))
+
+utilisation = Table(
+    "utilisation",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("width_s", Integer, primary_key=True),
+    Column("bucket", BigInteger, primary_key=True),
+    Column("last_us", BigInteger, nullable=False),
+    *(Column(f"{name}_area", Numeric, nullable=False) for name in ("on_demand", "spot", "total")),
+    *(Column(f"{name}_peak", Integer, nullable=False) for name in ("on_demand", "spot", "used")),
+    *(Column(f"{name}_end", Integer, nullable=False) for name in ("on_demand", "spot", "total")),
+    *(Column(f"on_demand_{name}", Integer, nullable=False) for name in ("admitted", "rejected")),
+    *(Column(f"spot_{name}", Integer, nullable=False) for name in ("admitted", "rejected")),
+    Column("evicted", Integer, nullable=False),
+)
+
+utilisation_level = Table(
+    "utilisation_level",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    *(Column(name, Integer, nullable=False) for name in ("on_demand", "spot", "total")),
+    Column("last_us", BigInteger, nullable=False),
+)
+
+utilisation_progress = Table(
+    "utilisation_progress",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True, autoincrement=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("seq", "at_us", "begin_us")),
+)

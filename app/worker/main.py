@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -13,7 +14,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from app.domain.errors import LogUnavailable
 from app.domain.times import to_datetime
-from app.services.forecasts import Forecasts
+from app.services.forecasts import Forecasts, warm_up
 from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
@@ -27,6 +28,7 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
+_ROLLUP_S = 1
 
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
@@ -42,8 +44,12 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
+        if settings.dask_scheduler is None:
+            # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
+            Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         try:
             async for notice in parts.notices:
@@ -57,7 +63,7 @@ async def _run_pending(forecasts: Forecasts) -> None:
     try:
         await forecasts.run_pending()
     except LogUnavailable as error:  # the job that looks every few seconds will find what waits
-        logger.warning("pending runs were left for later: %s", error)
+        logger.warning("pending runs were left for later", extra={"error": str(error)})
 
 
 async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:
@@ -88,5 +94,5 @@ def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *argumen
 
 def _count(event: JobExecutionEvent) -> None:
     """The jobs of the clouds' schedules count as one."""
-    job = "request_due" if event.job_id.startswith(_JOB) else event.job_id
-    JOBS.labels(job, _OUTCOMES[event.code]).inc()
+    task = "request_due" if event.job_id.startswith(_JOB) else event.job_id
+    JOBS.labels(task, _OUTCOMES[event.code]).inc()

@@ -90,6 +90,8 @@ NAMED = [
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
     Bad(errors.MarkerInvalid, "GET", "/v1/clouds?marker=none"),
+    Bad(errors.NodeNotFound, "GET", f"{CLOUD}/utilisation?node=none"),
+    Bad(errors.TimeRangeInvalid, "GET", f"{CLOUD}/utilisation?begin_at={NOON}&end_at={EARLIER}"),
 ]
 
 CONFLICTING = [
@@ -171,6 +173,7 @@ ABSURD = [
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"seed": -1}}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": []}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{}]}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": None, "stop": {"id": "running"}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START, "stop": {"id": "new"}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START}, {"start": {**START, "id": 1}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"stop": {"id": "a"}}] * 1001}, more="1001"),
@@ -230,6 +233,8 @@ MALFORMED = [
     Bad(api_errors.MethodUnknown, "PUT", CLOUD),
     Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible one"}),
     Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "1.0"}),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "who knows"}),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": ""}),
     Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 1.1"}),
     Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 0.9"}),
     Bad(api_errors.Unauthenticated, "GET", CLOUD, headers={"X-Auth-Token": "wrong"}),
@@ -395,7 +400,9 @@ def test_a_fault_of_the_service_shows_nothing_of_the_inside(
         run_sql(database_url, "ALTER TABLE mislaid RENAME TO forecast_run")
     check(answer, api_errors.Unforeseen)
     assert "forecast_run" not in answer.text
-    assert answer.headers["X-Openstack-Request-Id"] in caplog.text
+    (record,) = [record for record in caplog.records if record.msg == "a request failed"]
+    assert answer.headers["X-Openstack-Request-Id"] == record.request_id
+    assert "forecast_run" in caplog.text
 
 
 def test_the_table_of_errors_is_complete() -> None:
