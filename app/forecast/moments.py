@@ -18,7 +18,8 @@ _MARGIN = 8.0
 
 def independent_moments(key: list[int], start_us: int, until_us: int, count: int) -> Ints:
     """`count` moments, even over [start, until); the same whenever and wherever they are drawn from this key."""
-    return np.random.default_rng(key).integers(start_us, until_us, count)
+    generator = np.random.default_rng(key)
+    return generator.integers(start_us, until_us, count)
 
 
 def nested_moments(key: list[int], start_us: int, until_us: int, count: int, highest_rate: float) -> Ints:
