@@ -8,7 +8,22 @@ import sys
 import typer
 
 from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachable
-from app.commands import drills, evaluation, history, logs, processes, quotes, reliability, tokens, whatif, workloads
+from app.commands import (
+    drills,
+    evaluation,
+    events,
+    history,
+    instances,
+    logs,
+    processes,
+    quotes,
+    reliability,
+    sla,
+    status,
+    tokens,
+    whatif,
+    workloads,
+)
 from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
 from app.services.refusals import ImportRefused
@@ -28,24 +43,30 @@ app = typer.Typer(
     help="A scheduler service that sells a cloud's spare capacity with a promise.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-evaluation.register(app)
-history.register(app)
-workloads.register(app)
-logs.register(app)
-quotes.register(app)
-drills.register(app)
-reliability.register(app)
-whatif.register(app)
-tokens.register(app)
-processes.register(app)
+for commands in (
+    status,
+    sla,
+    instances,
+    events,
+    quotes,
+    reliability,
+    drills,
+    logs,
+    tokens,
+    processes,
+    history,
+    evaluation,
+    workloads,
+    whatif,
+):
+    commands.register(app)
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        app(prog_name="tenure")
     except tuple(_EXIT_CODES) as error:
         sys.stderr.write(f"tenure: {error}\n")
         sys.exit(next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)))
