@@ -1,9 +1,9 @@
 """Everything that can go wrong with a request, as one tree.
 
     TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound, WebhookNotFound,
     |             TokenNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TokenExists
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TooManyWebhooks, TokenExists
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
@@ -50,6 +50,10 @@ class TokenNotFound(NotFound):
     """No token of that id, or no live one of that name."""
 
 
+class WebhookNotFound(NotFound):
+    """No webhook of that id in the cloud."""
+
+
 class Conflict(TenureError):
     """The request contradicts what is already so."""
 
@@ -82,6 +86,10 @@ class DrillImpossible(Conflict):
     """There is no such running spot instance to evict in a drill."""
 
 
+class TooManyWebhooks(Conflict):
+    """The cloud has as many webhooks as it may have."""
+
+
 class Invalid(TenureError):
     """The request is well-formed but makes no sense for this cloud."""
 
@@ -112,6 +120,10 @@ class PolicyInvalid(Invalid):
 
 class MarkerInvalid(Invalid):
     """The paging marker names nothing in this list."""
+
+
+class WebhookRefused(Invalid):
+    """Nothing would be sent to that URL."""
 
 
 class Unavailable(TenureError):
