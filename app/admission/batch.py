@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.admission.decide import Quotes, decide_start, decide_stop
+from app.admission.decide import decide_start, decide_stop
+from app.admission.quote import Quotes
 from app.domain.errors import (
     InstanceConflict,
     InstanceNotFound,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import replace
 
+from app.admission.budget import affords, read_budget
+from app.admission.quote import Quotes
 from app.domain.errors import (
     DrillImpossible,
     FlavorNotFound,
@@ -23,24 +25,6 @@ from app.domain.events import (
 from app.domain.requests import StartRequest
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
-
-
-class Quotes(Protocol):
-    """What a decision reads from a published quantile table."""
-
-    @property
-    def epoch(self) -> int:
-        """The table's version."""
-
-    @property
-    def epoch_us(self) -> int:
-        """The end of the history that the table was computed from."""
-
-    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        """The lifetime guaranteed at an eviction probability; None where the table has nothing on the flavor."""
-
-    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        """The eviction probability of a lifetime, 1.0 where it cannot be certified; None as above."""
 
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
@@ -112,9 +96,10 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 def _read_quote(
     cloud: Cloud, request: StartRequest, at_us: int, slots: int, quotes: Quotes | None
 ) -> tuple[Basis, Rejection | None]:
-    """What the table says of the request, and why that is not enough; None where it is.
+    """What the table and the budget say of the request, and why that is not enough; None where it is.
 
-    The rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared one.
+    `per_instance` is the rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared
+    one. `pooled`: admit what the class's eviction budget affords.
     """
     policy, declared_us = cloud.policy, request.lifetime_us or 0
     if policy.guarantee is Guarantee.NONE:
@@ -124,11 +109,16 @@ def _read_quote(
         return Basis(slots, probability=promised), Rejection.NO_HISTORY
     quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
     estimate = quotes.probability(request.flavor, slots, declared_us)
-    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate)
+    bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
     if at_us - quotes.epoch_us > policy.table_max_age_us:
         return basis, Rejection.QUOTES_STALE
-    if quoted_us is None:
+    if quoted_us is None or estimate is None:
         return basis, Rejection.NO_HISTORY
+    if policy.guarantee is Guarantee.POOLED:
+        budget = read_budget(cloud, request, promised, estimate, slots, quotes, at_us)
+        basis = replace(basis, budget=budget)
+        return basis, None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
     return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
 
 

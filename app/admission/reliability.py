@@ -35,13 +35,15 @@ class End(StrEnum):
 class Fate(NamedTuple):
     """An admitted spot instance: the epoch it rests on, the probability promised, the table's estimate, its end.
 
-    The first three are None where no SLA was in force, or no table was read.
+    The first three are None where no SLA was in force, or no table was read; `bound`, the estimate's upper bound, also
+    where there was no evidence for one.
     """
 
     epoch: int | None
     promised: float | None
     estimated: float | None
     end: End
+    bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Calibration:
 
     `promised` is the class's probability, or the mean of a bin's estimates. `low` and `high` bound the probability that
     happened with the table's confidence (Wilson), as if the instances were evicted independently of each other.
+    `bound` is the mean of the upper bounds that were quoted, None where no instance had one.
     """
 
     promised: float | None
@@ -58,6 +61,7 @@ class Calibration:
     evicted: int
     low: float
     high: float
+    bound: float | None = None
     epoch: int | None = None
     estimates: tuple[float, float] | None = None
 
@@ -70,6 +74,11 @@ class Calibration:
     def happened(self) -> float | None:
         """The share evicted of those settled."""
         return self.evicted / self.settled if self.settled else None
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether no more happened than the bounds allow, where there are any."""
+        return self.bound is None or self.happened is None or self.happened <= self.bound
 
     @property
     def is_exceeded(self) -> bool:
@@ -86,6 +95,12 @@ class Reliability:
     estimates: tuple[Calibration, ...]
     epochs: tuple[Calibration, ...]
 
+    @property
+    def coverage(self) -> float | None:
+        """In how many epochs and classes with a bound, as a ratio, it covered what happened; None without any."""
+        rows = [line.is_covered for line in self.epochs if line.bound is not None and line.settled]
+        return sum(rows) / len(rows) if rows else None
+
 
 def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int) -> Fate:
     """What became by `now_us` of an admitted spot instance that ended so; None where it still runs."""
@@ -96,7 +111,8 @@ def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | Non
         outcome = End.OPEN if end is None and now_us < deadline_us else End.KEPT
     if start.basis is None:
         return Fate(None, None, None, outcome)
-    return Fate(start.basis.epoch, start.basis.probability, start.basis.estimated_probability, outcome)
+    basis = start.basis
+    return Fate(basis.epoch, basis.probability, basis.estimated_probability, outcome, basis.probability_bound)
 
 
 def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -> Reliability:
@@ -141,7 +157,9 @@ def _calibrate(
     counts: Mapping[End, int] = {end: sum(fate.end is end for fate in fates) for end in End}
     admitted, running, evicted = len(fates), counts[End.OPEN], counts[End.EVICTED]
     low, high = wilson_interval(evicted, admitted - running, confidence)
-    return Calibration(promised, admitted, running, evicted, low, high, epoch, estimates)
+    bounds = [fate.bound for fate in fates if fate.bound is not None]
+    bound = sum(bounds) / len(bounds) if bounds else None
+    return Calibration(promised, admitted, running, evicted, low, high, bound, epoch, estimates)
 
 
 def _calibrate_bin(number: int, fates: list[Fate], confidence: float) -> Calibration:

@@ -24,6 +24,7 @@ from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
+from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
@@ -474,6 +475,16 @@ OPERATIONS = (
         204,
         "Revoke a token",
         errors=(errors.TokenNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/sla",
+        reliability.read_sla,
+        Tag.QUOTES,
+        Role.READER,
+        200,
+        "See how each SLA class stands",
+        answer=sla_wire.SlaAnswer,
     ),
     Operation(
         "GET",

@@ -26,6 +26,7 @@ from app.domain.requests import Operation, StartRequest
 from app.domain.times import SECOND_US, from_datetime, to_datetime
 from app.domain.values import (
     Basis,
+    Budget,
     Clock,
     EvictionPolicy,
     EvictionReason,
@@ -93,6 +94,7 @@ def policy_body(policy: Policy) -> Json:
         "horizon_s": _seconds(policy.horizon_us),
         "sample_count": policy.sample_count,
         "seed": policy.seed,
+        "confidence": policy.confidence,
     }
 
 
@@ -110,6 +112,7 @@ def policy_of(answer: Json) -> Policy:
         horizon_us=_us(answer["horizon_s"]),
         sample_count=answer["sample_count"],
         seed=answer["seed"],
+        confidence=answer["confidence"],
     )
 
 
@@ -172,6 +175,13 @@ _EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
 }
 
 
+def _budget(budget: Json | None) -> Budget | None:
+    if budget is None:
+        return None
+    numbers = {name: budget[name] for name in ("earned", "evicted", "committed", "charge", "risk")}
+    return Budget(**numbers, affordable_us=_optional_us(budget["affordable_lifetime_s"]))
+
+
 def _basis(quote: Json | None) -> Basis | None:
     if quote is None:
         return None
@@ -181,6 +191,8 @@ def _basis(quote: Json | None) -> Basis | None:
         quote["eviction_probability"],
         _optional_us(quote["lifetime_s"]),
         quote["estimated_eviction_probability"],
+        _budget(quote["budget"]),
+        quote["eviction_probability_bound"],
     )
 
 

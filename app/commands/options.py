@@ -18,7 +18,7 @@ Sla = Annotated[
     typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
-Guarantees = Annotated[str, typer.Option(metavar="per-instance", help="How the SLA is read.")]
+Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled", help="How the SLA is read.")]
 Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="How victims are chosen.")]
 Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]

@@ -79,14 +79,18 @@ def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[
 
 
 def _calibrations(title: str, first: str, lines: Iterable[tuple[str, Json]]) -> Table:
-    numbers = ("admitted", "running", "evicted", "promised", "happened", "between")
+    numbers = ("admitted", "running", "evicted", "promised", "bound", "happened", "between")
     table = numbers_table((first,), numbers, title)
     for name, line in lines:
         between = f"{line['low']:.4f}-{line['high']:.4f}"
         counts = (str(line[count]) for count in ("admitted", "running", "evicted"))
         exceeded = line["promised"] is not None and line["low"] > line["promised"]
         table.add_row(
-            name, *counts, _share(line["promised"]), _share(line["happened"]), between, style="red" if exceeded else ""
+            name,
+            *counts,
+            *(_share(line[share]) for share in ("promised", "bound", "happened")),
+            between,
+            style="red" if exceeded else "",
         )
     return table
 

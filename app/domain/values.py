@@ -27,10 +27,11 @@ class EvictionPolicy(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """How the SLA is read: not at all, or for every admitted instance by itself."""
+    """How the SLA is read: not at all, for every admitted instance by itself, or for all of a class together."""
 
     NONE = "none"
     PER_INSTANCE = "per_instance"
+    POOLED = "pooled"
 
 
 class Clock(StrEnum):
@@ -55,6 +56,7 @@ class Rejection(StrEnum):
     SLA_UNATTAINABLE = "sla_unattainable"
     NO_HISTORY = "no_history"
     QUOTES_STALE = "quotes_stale"
+    BUDGET_EXHAUSTED = "budget_exhausted"
 
 
 class EvictionReason(StrEnum):
@@ -98,6 +100,7 @@ class Policy:
     horizon_us: int = 30 * DAY_US
     sample_count: int = 10_000
     seed: int = 0
+    confidence: float = 0.95
 
     def due_epoch_us(self, at_us: int) -> int:
         """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""
@@ -105,12 +108,30 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The eviction budget of a class (all that are promised one eviction probability) as a decision found it.
+
+    `earned`: what the class may lose once the instance is admitted; `evicted`: what it has lost; `committed`: the
+    charges of what runs; `charge`: the instance's own; `risk`: how likely the instance is evicted at all;
+    `affordable_us`: where the start is not afforded, the longest lifetime that would be.
+    """
+
+    earned: float
+    evicted: int
+    committed: float
+    charge: float
+    risk: float
+    affordable_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """What a spot decision rested on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
-    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime.
-    All but `slots` are None where no table was read.
+    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime,
+    `probability_bound` what it is below with the policy's confidence.
+    All but `slots` are None where no table was read; `budget` is there under the pooled guarantee only.
     """
 
     slots: int
@@ -118,3 +139,5 @@ class Basis:
     probability: float | None = None
     quoted_lifetime_us: int | None = None
     estimated_probability: float | None = None
+    budget: Budget | None = None
+    probability_bound: float | None = None

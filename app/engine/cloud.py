@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import add, sub
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from app.engine.cluster import (
     YJF,
     YJF_GLOBAL,
     Cluster,
+    Ints,
     available_slots,
     empty_cluster,
     first_fit,
@@ -43,6 +45,7 @@ from app.engine.cluster import (
     place_on_demand,
     release,
 )
+from app.engine.exposure import exposure
 
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
 _FIRST_ROWS = 64
@@ -100,6 +103,13 @@ class Counts(NamedTuple):
     spot_drilled: int = 0
 
 
+class ClassCounts(NamedTuple):
+    """What became of the instances that are promised one eviction probability; overruns have no promise left."""
+
+    admitted: int = 0
+    evicted: int = 0
+
+
 class Cloud:
     """The folded state of one cloud; see the module's docstring for who may change it, and how."""
 
@@ -109,6 +119,8 @@ class Cloud:
         self.created_us = 0
         self.policy = Policy()
         self.counts = Counts()
+        self.classes: dict[float, ClassCounts] = {}
+        self.on_demand_peak = Resources(0)
         self.nodes: dict[str, Node] = {}
         self.flavors: dict[str, Flavor] = {}
         self.running: dict[str, Running] = {}
@@ -117,6 +129,9 @@ class Cloud:
         self._rows: list[str | None] = [None] * _FIRST_ROWS
         self._free_rows = list(range(_FIRST_ROWS - 1, -1, -1))
         self._victims = np.empty(_FIRST_ROWS, np.int64)
+        self._promises = np.zeros(_FIRST_ROWS)
+        self._on_demand = Resources(0)
+        self._open_capacity: Resources | None = None
         self._undo: list[Callable[[], None]] = []
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -137,6 +152,21 @@ class Cloud:
         if node == NO_NODE:
             return None, ()
         return self._node_names[node], tuple(self._instance_at(row) for row in self._victims[:count].tolist())
+
+    def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
+        """The charges of a class's running instances, and the share of the room that one more start would reach.
+
+        The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
+        """
+        return self._exposure(probability, now_us, self.flavors[flavor].demand)
+
+    def charges(self, probability: float, now_us: int) -> float:
+        """The charges of a class's running instances."""
+        return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+
+    def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
+        room = np.array([size - peak for size, peak in zip(self._capacity(), self.on_demand_peak, strict=True)])
+        return exposure(self.cluster, self._promises, probability, room, now_us, now_us - self.created_us, demand)
 
     def on_node(self, node: str) -> list[Running]:
         """What runs on the node, oldest first."""
@@ -162,6 +192,8 @@ class Cloud:
             self.created_us,
             self.policy,
             self.counts,
+            sorted(self.classes.items()),
+            self.on_demand_peak,
             [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)],
             [(flavor.name, flavor.resources) for flavor in self.flavors.values()],
             [replace(running, row=0) for running in sorted(self.running.values(), key=lambda r: r.seq)],
@@ -174,7 +206,7 @@ class Cloud:
         """Fold the next event into the state and number it."""
         if event.at_us < self.at_us:
             raise AssertionError(f"time runs backwards: {event} after {self.at_us}")
-        before = self.seq, self.at_us, self.counts
+        before = self.seq, self.at_us, self.counts, self.on_demand_peak
         self._undo.append(lambda: self._reset(*before))
         self.seq += 1
         self.at_us = event.at_us
@@ -214,6 +246,7 @@ class Cloud:
         )
         self._node_names = [*names, event.node]
         self.nodes[event.node] = Node(index, event.node, event.capacity, NodeStatus.OPEN)
+        self._open_capacity = None
         self._undo.append(lambda: self._forget_node(event.node, old))
 
     def _drain_node(self, event: NodeDrained) -> None:
@@ -247,6 +280,10 @@ class Cloud:
             )
         )
         self._undo.append(lambda: self._forget_running(event.instance_id))
+        if event.market is Market.ON_DEMAND:
+            self.on_demand_peak = Resources(*map(max, self.on_demand_peak, self._on_demand))
+        else:
+            self._count_class(self.running[event.instance_id].probability, admitted=1)
 
     def _reject(self, event: InstanceRejected) -> None:
         self._count_start(event.market, admitted=False)
@@ -260,6 +297,9 @@ class Cloud:
             self._end(event.instance_id)
             return
         self.counts = self.counts._replace(spot_evicted=self.counts.spot_evicted + 1)
+        running = self.running[event.instance_id]
+        if event.at_us <= running.deadline_us:
+            self._count_class(running.probability, evicted=1)
         self._end(event.instance_id)
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -273,8 +313,30 @@ class Cloud:
         assert instance_id is not None
         return instance_id
 
-    def _reset(self, seq: int, at_us: int, counts: Counts) -> None:
-        self.seq, self.at_us, self.counts = seq, at_us, counts
+    def _reset(self, seq: int, at_us: int, counts: Counts, peak: Resources) -> None:
+        self.seq, self.at_us, self.counts, self.on_demand_peak = seq, at_us, counts, peak
+
+    def _capacity(self) -> Resources:
+        """What the open nodes have in all; UNCOUNTED and more of what one of them does not count."""
+        if self._open_capacity is None:
+            self._open_capacity = Resources(0)
+            for node in self.nodes.values():
+                if node.status is NodeStatus.OPEN:
+                    self._open_capacity = _plus(self._open_capacity, [size or UNCOUNTED for size in node.capacity])
+        return self._open_capacity
+
+    def _count_class(self, probability: float | None, *, admitted: int = 0, evicted: int = 0) -> None:
+        if probability is None:
+            return
+        old = self.classes.get(probability, ClassCounts())
+        self._undo.append(lambda: self._put_class(probability, old))
+        self._put_class(probability, ClassCounts(old.admitted + admitted, old.evicted + evicted))
+
+    def _put_class(self, probability: float, counts: ClassCounts) -> None:
+        if counts == ClassCounts():
+            self.classes.pop(probability, None)
+        else:
+            self.classes[probability] = counts
 
     def _set_policy(self, policy: Policy) -> None:
         old, self.policy = self.policy, policy
@@ -288,11 +350,13 @@ class Cloud:
     def _put_node(self, node: Node) -> None:
         self.nodes[node.name] = node
         self.cluster.is_open[node.index] = node.status is NodeStatus.OPEN
+        self._open_capacity = None
 
     def _forget_node(self, name: str, old: Node | None) -> None:
         del self.nodes[name]
         if old is not None:
             self.nodes[name] = old
+        self._open_capacity = None
         self._node_names = self._node_names[:-1]
         self.cluster = self.cluster._replace(
             free=self.cluster.free[:-1].copy(), is_open=self.cluster.is_open[:-1].copy()
@@ -318,6 +382,7 @@ class Cloud:
         more = empty_cluster(0, count, len(Resources._fields))
         grown = [np.concatenate([old, new]) for old, new in zip(self.cluster[2:], more[2:], strict=True)]
         self.cluster = Cluster(self.cluster.free, self.cluster.is_open, *grown)
+        self._promises = np.concatenate([self._promises, np.zeros(count)])
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)
@@ -330,11 +395,16 @@ class Cloud:
         cluster.born[row] = running.seq
         cluster.deadline_us[row] = running.deadline_us
         cluster.is_spot[row] = running.market is Market.SPOT
+        self._promises[row] = running.probability or 0.0
+        if running.market is Market.ON_DEMAND:
+            self._on_demand = _plus(self._on_demand, self.flavors[running.flavor].resources)
         place(cluster, row, self.nodes[running.node].index)
 
     def _leave(self, instance_id: str) -> Running:
         running = self.running.pop(instance_id)
         release(self.cluster, running.row)
+        if running.market is Market.ON_DEMAND:
+            self._on_demand = _minus(self._on_demand, self.flavors[running.flavor].resources)
         self._rows[running.row] = None
         self._free_rows.append(running.row)
         return running
@@ -365,6 +435,14 @@ class Cloud:
     }
 
 
+def _plus(some: Resources, more: Iterable[int]) -> Resources:
+    return Resources(*map(add, some, more))
+
+
+def _minus(some: Resources, less: Iterable[int]) -> Resources:
+    return Resources(*map(sub, some, less))
+
+
 def warm_up() -> None:
     """Have every compiled function of the live scheduler ready, so that no request waits for the compiler."""
     cloud = Cloud()
@@ -375,4 +453,5 @@ def warm_up() -> None:
     cloud.place_on_demand("flavor", 0)
     cloud.first_fit("flavor")
     cloud.available_slots("flavor")
+    cloud.exposure("flavor", 0.01, 0)
     cloud.rollback()

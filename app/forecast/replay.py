@@ -34,12 +34,13 @@ class Samples(NamedTuple):
     """Times to eviction of virtual instances, M of them.
 
     slots (M): available slots just before the injection, at least 1; lasted_us (M); was_evicted (M): False where the
-    end of the history or the horizon censored the sample.
+    end of the history or the horizon censored the sample; started_us (M): when it was injected.
     """
 
     slots: Ints
     lasted_us: Ints
     was_evicted: Bools
+    started_us: Ints
 
 
 class Replay:
@@ -85,7 +86,7 @@ class Replay:
         evicted_us[evicted] = at_us[fate[gap[evicted]]]
         censored_us = np.minimum(until_us, times_us + self._policy.horizon_us)
         was_evicted = evicted_us <= censored_us
-        return Samples(slots[gap], np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted)
+        return Samples(slots[gap], np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted, times_us)
 
     def _gaps(self) -> tuple[Ints, ShortInts]:
         """Slots and fates of the gaps, the one that is still open included."""

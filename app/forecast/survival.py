@@ -5,6 +5,7 @@ Counting a censored sample as an eviction is what made the seeds so conservative
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import Bools, Ints
 from app.engine.compiled import compiled
+from app.forecast.bound import SCALES_US, windows_by_scale
 from app.forecast.replay import Samples
 
 Floats = NDArray[np.float64]
@@ -22,7 +24,7 @@ class Bucket:
     """The evidence at one number of available slots.
 
     times_us (P): the distinct times of evictions, rising; levels (P): the share evicted by then; longest_us: the
-    longest time observed, whether it ended in an eviction or not.
+    longest time observed, whether it ended in an eviction or not; windows: see forecast.bound.
     """
 
     slots: int
@@ -31,6 +33,12 @@ class Bucket:
     longest_us: int
     times_us: Ints
     levels: Floats
+    windows: tuple[int, ...] = (0,) * len(SCALES_US)
+
+    def window_count(self, lifetime_us: int) -> int:
+        """How many pieces of independent evidence there are for a lifetime."""
+        at = bisect_left(SCALES_US, lifetime_us)
+        return self.windows[at] if at < len(SCALES_US) else min(self.windows[-1], 1)
 
     def lifetimes_us(self, probabilities: Floats) -> Ints:
         """The lifetime at each probability: inf{t: level(t) > p}, the longest time where there is none."""
@@ -46,9 +54,18 @@ def estimate_buckets(samples: Samples) -> list[Bucket]:
     times_us, levels, points = np.empty(len(slots), np.int64), np.empty(len(slots)), np.empty(len(seen), np.int64)
     _estimate_levels(lasted_us, was_evicted, end, times_us, levels, points)
     evicted = np.append(0, np.cumsum(was_evicted))
+    started_us = samples.started_us[order]
     columns = seen, end - begin, evicted[end] - evicted[begin], lasted_us[end - 1], begin, begin + points
     return [
-        Bucket(slots, count, evicted_count, longest_us, times_us[first:last].copy(), levels[first:last].copy())
+        Bucket(
+            slots,
+            count,
+            evicted_count,
+            longest_us,
+            times_us[first:last].copy(),
+            levels[first:last].copy(),
+            windows_by_scale(started_us[first : first + count]),
+        )
         for slots, count, evicted_count, longest_us, first, last in zip(*(c.tolist() for c in columns), strict=True)
     ]
 

@@ -12,15 +12,19 @@ import json
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from app.engine.cluster import Ints
+from app.forecast.bound import upper_bound
 from app.forecast.survival import Bucket, Floats
 
-_FORMAT = b"tenure quantile table 1\n"
+_FORMAT = b"tenure quantile table 2\n"
+_WITHOUT_WINDOWS = b"tenure quantile table 1\n"
 _CACHED = 1024
+_POINTS = 4
+"""Where a bucket's counts tell the number of its points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Curve:
         probabilities, lifetimes = self._steps.get(slots) or self._read_steps(slots)
         at = int(np.searchsorted(lifetimes, lifetime_us, side="right"))
         return float(probabilities[at]) if at < len(lifetimes) else 1.0
+
+    def window_count(self, slots: int, lifetime_us: int) -> int:
+        """How many pieces of independent evidence speak for a lifetime at a number of slots."""
+        return min(bucket.window_count(lifetime_us) for bucket in self._around(slots))
 
     def _read_lifetimes(self, probability: float) -> list[int]:
         """The lifetimes at a probability by `_seen`, kept for the next reading."""
@@ -110,6 +118,14 @@ class QuantileTable:
         curve = self.curves.get(flavor)
         return None if curve is None else curve.probability(slots, lifetime_us)
 
+    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
+        """What the eviction probability of a lifetime is below, with this confidence; None where nothing is known."""
+        curve = self.curves.get(flavor)
+        estimate = None if curve is None else curve.probability(slots, lifetime_us)
+        if curve is None or estimate is None or not (count := curve.window_count(slots, lifetime_us)):
+            return None
+        return upper_bound(estimate, count, confidence)
+
     def to_bytes(self) -> bytes:
         """The curves, to be stored: a line that names the format, then compressed a line of counts and the points."""
         buckets = [bucket for curve in self.curves.values() for bucket in curve.buckets]
@@ -121,13 +137,13 @@ class QuantileTable:
     @classmethod
     def from_bytes(cls, data: bytes, *, epoch: int, epoch_us: int, seq: int) -> QuantileTable:
         """The table of `to_bytes`. ValueError where the format is another one."""
-        if not data.startswith(_FORMAT):
+        if not data.startswith((_FORMAT, _WITHOUT_WINDOWS)):
             raise ValueError(f"these bytes are no {_FORMAT.decode().strip()!r}")
         line, points = zlib.decompress(data[len(_FORMAT) :]).split(b"\n", 1)
         half = len(points) // 2
         times, levels = np.frombuffer(points[:half], "<i8"), np.frombuffer(points[half:], "<f8")
         counts = json.loads(line)
-        ends = np.cumsum([row[-1] for rows in counts.values() for row in rows])[:-1]
+        ends = np.cumsum([row[_POINTS] for rows in counts.values() for row in rows])[:-1]
         columns = zip(np.split(times, ends), np.split(levels, ends), strict=True)
         # The flavors' rows take the points one after another, as they were written.
         curves = {flavor: make_curve([_bucket(row, next(columns)) for row in rows]) for flavor, rows in counts.items()}
@@ -140,12 +156,20 @@ def make_curve(buckets: list[Bucket]) -> Curve:
 
 
 def _counts(bucket: Bucket) -> list[int]:
-    return [bucket.slots, bucket.sample_count, bucket.evicted_count, bucket.longest_us, len(bucket.levels)]
+    return [
+        bucket.slots,
+        bucket.sample_count,
+        bucket.evicted_count,
+        bucket.longest_us,
+        len(bucket.levels),
+        *bucket.windows,
+    ]
 
 
 def _bucket(counts: list[int], points: tuple[Ints, Floats]) -> Bucket:
-    slots, sample_count, evicted_count, longest_us, _ = counts
-    return Bucket(slots, sample_count, evicted_count, longest_us, *points)
+    slots, sample_count, evicted_count, longest_us, _, *windows = counts
+    found = Bucket(slots, sample_count, evicted_count, longest_us, *points)
+    return replace(found, windows=tuple(windows)) if windows else found
 
 
 def _interpolated(around: list[Bucket], slots: int, quantiles: list[Ints]) -> Ints:

@@ -135,9 +135,15 @@ def _told(reliability: Reliability) -> str:
     exceeded = sum(line.is_exceeded for line in reliability.epochs)
     return (
         f"{'; '.join(lines)}. Fewer than {_FEWEST} are not drawn. In {exceeded} of {len(reliability.epochs)} epochs "
-        f"the whole interval lies above the promise. Intervals hold with {reliability.confidence:.0%} for independent "
-        f"evictions; they come in bursts, so the truth is less sure."
+        f"the whole interval lies above the promise. {_covered(reliability)}"
+        f"Intervals hold with {reliability.confidence:.0%} for independent evictions; they come in bursts, "
+        f"so the truth is less sure."
     )
+
+
+def _covered(reliability: Reliability) -> str:
+    share = reliability.coverage
+    return "" if share is None else f"The quotes' upper bounds cover what happened in {percent(share, 1)} of epochs. "
 
 
 def _reliability_numbers(reliability: Reliability) -> Numbers:

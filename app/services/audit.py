@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NoReturn
 
-from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.domain.values import Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
 from app.services.logcsv import LogRow
 
 UNCOUNTED = 1 << 40
@@ -91,6 +91,7 @@ class _World:
     policy: EvictionPolicy = EvictionPolicy.YJF
     policy_is_fixed: bool = False
     sla: bool | None = None
+    classes: dict[float, list[int]] = field(default_factory=dict)
     seq: int = 0
     at_us: int = 0
 
@@ -165,9 +166,11 @@ def _check_started(world: _World, row: LogRow) -> None:
     _require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         _check_quote(world, row)
-        _require(row, Rule.SLA, not _is_owed_rejection(row), "it is admitted, but the quote is not above its lifetime")
+        _require(row, Rule.SLA, not _is_owed_rejection(row), f"it is admitted, but {_shortfall(row)}")
     _check_placement(world, row, fitting)
     _enter(world, row)
+    if row.market == Market.SPOT and row.probability is not None:
+        _class(world, row.probability)[0] += 1
 
 
 def _check_placement(world: _World, row: LogRow, expected: str | None) -> None:
@@ -204,7 +207,11 @@ def _check_spot_rejected(world: _World, row: LogRow) -> None:
     _require(row, Rule.SLA, row.reason in set(Rejection), f"the reason {row.reason!r} is unknown")
     _require(row, Rule.SLA, fitting is not None, f"rejected as {row.reason}, but there is no capacity either")
     _require(row, Rule.SLA, row.probability is not None, f"rejected as {row.reason} without an SLA")
-    if row.reason == Rejection.SLA_UNATTAINABLE:
+    if row.reason == Rejection.BUDGET_EXHAUSTED:
+        _require(row, Rule.SLA, row.budget is not None, "rejected by its budget, but there is none")
+        _require(row, Rule.SLA, _is_owed_rejection(row), "rejected by its budget, which could afford it")
+    elif row.reason == Rejection.SLA_UNATTAINABLE:
+        _require(row, Rule.SLA, row.budget is None, "rejected by its quote, but it rests on a budget")
         _require(row, Rule.SLA, row.quoted_lifetime_us is not None, "rejected by its quote, but there is none")
         _require(row, Rule.SLA, _is_owed_rejection(row), "rejected by its quote, which is above its lifetime")
     elif row.reason == Rejection.NO_HISTORY:
@@ -243,15 +250,53 @@ def _check_quote(world: _World, row: LogRow) -> None:
         _require(row, Rule.SLA, promised, "it records a quote, but no probability")
     if row.quoted_lifetime_us is not None:
         _require(row, Rule.SLA, row.epoch is not None, "it records a quote, but not of which epoch")
+    if row.budget is not None and row.probability is not None:
+        _check_budget(world, row, row.probability, row.budget)
     if promised and row.kind == "instance_started":
         _require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
 
 
+def _check_budget(world: _World, row: LogRow, probability: float, budget: Budget) -> None:
+    """The budget is what the lines so far come to."""
+    admitted, evicted = _class(world, probability)
+    _require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
+    earned = probability * (admitted + 1)
+    _require(row, Rule.SLA, budget.earned == earned, f"it records {budget.earned} earned, but it is {earned}")
+    running = sum(i.row.probability == probability for i in world.running.values())
+    bounds = 0 <= budget.committed <= running and 0 <= budget.charge <= 1
+    _require(
+        row, Rule.SLA, bounds, f"{budget.committed} and {budget.charge} are no charges of {running} and 1 instances"
+    )
+    _require(row, Rule.SLA, budget.risk >= (row.estimated_probability or 0), "its risk is below the table's")
+
+
+def _class(world: _World, probability: float) -> list[int]:
+    """How many instances with this promise were admitted, and how many evicted before they overran."""
+    return world.classes.setdefault(probability, [0, 0])
+
+
+def _shortfall(row: LogRow) -> str:
+    return "the budget cannot afford it" if row.budget else "the quote is not above its lifetime"
+
+
 def _is_owed_rejection(row: LogRow) -> bool:
-    """The rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared one."""
+    """Pooled: what the budget cannot afford. Otherwise the rule of spot-sla-conference, II: a quote that is not greater
+    than the declared lifetime.
+    """
+    if row.budget is not None and row.probability is not None:
+        return not _affords(row.budget, row.probability)
     if row.probability is None or row.quoted_lifetime_us is None or row.lifetime_us is None:
         return False
     return row.quoted_lifetime_us <= row.lifetime_us
+
+
+def _affords(budget: Budget, probability: float) -> bool:
+    """The rule of docs/forecast.md, *The pooled guarantee*."""
+    needed = 2 * budget.risk if budget.evicted > budget.earned else budget.risk
+    if needed <= probability:
+        return True
+    usable = budget.earned if budget.charge < 1 else 0.8 * budget.earned
+    return budget.evicted + budget.committed + budget.charge <= usable
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
@@ -299,6 +344,8 @@ def _check_victim(world: _World, row: LogRow) -> None:
     if instance is None:
         _break(row, Rule.FOLD, f"{row.instance_id} is evicted but does not run")
     _require(row, Rule.ON_DEMAND_STAYS, instance.is_spot, f"{row.instance_id} is on-demand and evicted")
+    if instance.row.probability is not None and not instance.youth(row.at_us)[0]:
+        _class(world, instance.row.probability)[1] += 1
     if row.eviction_policy is not None:
         _follow_policy(world, row)
 

@@ -242,6 +242,7 @@ def reliability_report(reliability: Reliability) -> dict[str, Any]:
             if line.estimates is not None
         ],
         "epochs": [{"epoch": line.epoch, **_line(line)} for line in reliability.epochs],
+        "coverage": reliability.coverage,
     }
 
 
@@ -254,4 +255,5 @@ def _line(line: Calibration) -> dict[str, Any]:
         "happened": line.happened,
         "low": line.low,
         "high": line.high,
+        "bound": line.bound,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import singledispatchmethod
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
@@ -28,7 +29,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Basis, Market, Policy, Resources
+from app.domain.values import Basis, Budget, Market, Policy, Resources
 from app.services.inputs import InputError
 
 PROMISED_COLUMNS = (
@@ -55,6 +56,13 @@ COLUMNS = (
     "estimated_probability",
     "eviction_policy",
     "guarantee",
+    "risk",
+    "charge",
+    "committed",
+    "class_evicted",
+    "earned",
+    "affordable_lifetime_s",
+    "probability_bound",
 )
 
 Cells = dict[str, Any]
@@ -82,6 +90,8 @@ class LogRow(NamedTuple):
     guarantee: str | None
     flavor: str | None = None
     estimated_probability: float | None = None
+    budget: Budget | None = None
+    probability_bound: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -194,7 +204,17 @@ class LogWriter:
             "probability": basis.probability,
             "quoted_lifetime_s": _seconds(basis.quoted_lifetime_us),
             "estimated_probability": basis.estimated_probability,
+            **_budget(basis.budget),
+            "probability_bound": basis.probability_bound,
         }
+
+
+def _budget(budget: Budget | None) -> Cells:
+    if budget is None:
+        return {}
+    cells: Cells = asdict(budget)
+    affordable_s = _seconds(cells.pop("affordable_us"))
+    return {"class_evicted": cells.pop("evicted"), "affordable_lifetime_s": affordable_s, **cells}
 
 
 def _demand(resources: Resources) -> Cells:
@@ -247,9 +267,17 @@ def _row(cells: Cells, place: str) -> LogRow:
             guarantee=cells.get("guarantee") or None,
             flavor=cells.get("flavor") or None,
             estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
+            budget=_read_budget(cells) if cells.get("earned") else None,
+            probability_bound=_parse(float, cells.get("probability_bound") or ""),
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def _read_budget(cells: Cells) -> Budget:
+    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
+    affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
+    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -93,7 +93,15 @@ def _own_probability(row: LogRow, policy: Policy) -> float | None:
 def _basis(row: LogRow) -> Basis | None:
     if row.slots is None:
         return None
-    return Basis(row.slots, row.epoch, row.probability, row.quoted_lifetime_us, row.estimated_probability)
+    return Basis(
+        row.slots,
+        row.epoch,
+        row.probability,
+        row.quoted_lifetime_us,
+        row.estimated_probability,
+        row.budget,
+        row.probability_bound,
+    )
 
 
 def _name(row: LogRow) -> str:

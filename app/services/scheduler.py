@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
 from app.admission.decide import decide_drill, decide_node_removal
 from app.domain.errors import (
@@ -154,6 +155,12 @@ class Scheduler:
     async def table(self, name: str) -> QuantileTable | None:
         """The newest published quantile table."""
         return self._tables.newest(await self.cloud_id(name))
+
+    async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
+        """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
+        cloud = await self.state(name)
+        at_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else max(cloud.at_us, self._parts.now_us())
+        return cloud, at_us, read_attainment(cloud, at_us)
 
     async def names(self) -> list[str]:
         """All clouds, by name."""

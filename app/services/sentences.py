@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.times import length_text, time_text
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
 from app.services.explanations import Acceptable, Decided, Eviction, Explanation, Outcome, Promise, Victim
 
 _NAMED = 5
@@ -52,6 +52,9 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
             )
     elif explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
         yield f"Accepted on {decision.node}, because it fitted; no SLA was in force, so nothing was promised."
+    elif decision.basis.budget is not None:
+        yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
+        yield from _estimate(decision.basis)
     else:
         yield f"Accepted on {decision.node}: {_quoted(explanation, decision.basis)}, longer than was declared."
         yield from _estimate(decision.basis)
@@ -75,6 +78,10 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             yield f"Rejected: {_quoted(explanation, basis)}, not longer than was declared."
             yield from _estimate(basis)
             yield from _acceptable(explanation.acceptable)
+        case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.budget is not None:
+            yield f"Rejected: {_budgeted(basis, basis.budget)}"
+            yield from _estimate(basis)
+            yield from _acceptable(explanation.acceptable)
         case other:
             yield f"Rejected: {other.value}."
 
@@ -87,6 +94,15 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
     return (
         f"with {_count(basis.slots, 'slot')} of the flavor available, the table{_of_epoch(explanation, basis)} "
         f"guaranteed {quoted} at an eviction probability of {promised}"
+    )
+
+
+def _budgeted(basis: Basis, budget: Budget) -> str:
+    """The pooled guarantee's part of a decision."""
+    return (
+        f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
+        f"have this promise allowed {budget.earned:.2f} evictions; {budget.evicted} had happened, "
+        f"{budget.committed:.2f} were set aside for what runs, and this start would have taken {budget.charge:.2f}."
     )
 
 
@@ -214,6 +230,7 @@ def tell(decided: Decided) -> str:
 _REASONS = {
     Rejection.NO_CAPACITY.value: "no node had room",
     Rejection.SLA_UNATTAINABLE.value: "the SLA was out of reach",
+    Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
     Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
 }

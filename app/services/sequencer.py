@@ -18,7 +18,7 @@ from time import monotonic, perf_counter
 from typing import Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
-from app.admission.decide import Quotes
+from app.admission.quote import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud

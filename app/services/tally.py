@@ -126,6 +126,7 @@ def settings(scenario: Scenario) -> dict[str, Any]:
         "horizon_s": _number(policy.horizon_us),
         "sample_count": policy.sample_count,
         "seed": policy.seed,
+        "confidence": policy.confidence,
     }
 
 

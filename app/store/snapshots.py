@@ -13,7 +13,7 @@ import msgspec
 
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, NodeDrained, NodeRemoved
 from app.domain.values import NodeStatus, Policy, Resources
-from app.engine.cloud import Cloud, Counts, Node, Running
+from app.engine.cloud import ClassCounts, Cloud, Counts, Node, Running
 from app.store.database import Database
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ class _Snapshot(msgspec.Struct, array_like=True):
     created_us: int
     policy: Policy
     counts: Counts
+    classes: list[tuple[float, ClassCounts]]
+    on_demand_peak: Resources
     node_order: tuple[str, ...]
     nodes: dict[str, Node]
     flavors: list[tuple[str, Resources]]
@@ -92,6 +94,8 @@ def encode_cloud(cloud: Cloud) -> bytes:
         cloud.created_us,
         cloud.policy,
         cloud.counts,
+        sorted(cloud.classes.items()),
+        cloud.on_demand_peak,
         cloud.node_order(),
         cloud.nodes,
         [(flavor.name, flavor.resources) for flavor in cloud.flavors.values()],
@@ -120,6 +124,7 @@ def _rebuilt(snapshot: _Snapshot) -> Cloud:
     for running in snapshot.running:
         cloud.restore_running(running)
     cloud.seq, cloud.at_us, cloud.counts = snapshot.seq, snapshot.at_us, snapshot.counts
+    cloud.classes, cloud.on_demand_peak = dict(snapshot.classes), snapshot.on_demand_peak
     cloud.commit()
     return cloud
 

@@ -49,6 +49,7 @@ LEAST = {
     "list_runs": "reader",
     "show_run": "reader",
     "read_reliability": "reader",
+    "read_sla": "reader",
     "create_token": "admin",
     "list_tokens": "admin",
     "show_token": "admin",

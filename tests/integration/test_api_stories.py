@@ -320,6 +320,31 @@ def test_a_spot_start_rests_on_a_quote_and_a_refusal_tells_what_would_do(learned
     assert learned.spot("r0", lifetime_s=1200, eviction_probability=0.001, at=at(23.5)) == refused
 
 
+def test_a_pooled_start_rests_on_a_budget_and_a_refusal_tells_what_would_do(learned: Caller) -> None:
+    def promise(guarantee: str) -> None:
+        body = {"policy": {"guarantee": guarantee, "confidence": 0.9}, "at": at(23.5)}
+        assert learned.client.patch(learned.path, json=body).json()["policy"]["guarantee"] == guarantee
+
+    promise("pooled")
+    refused = learned.spot("p0", lifetime_s=1200, eviction_probability=0.02, at=at(23.5))
+    assert (refused["status"], refused["reason"]) == ("rejected", "budget_exhausted")
+    budget, acceptable = refused["quote"]["budget"], refused["acceptable"]
+    assert budget["earned"] == 0.02
+    assert budget["risk"] > 0.02
+    assert acceptable == {"lifetime_s": budget["affordable_lifetime_s"], "eviction_probability": budget["risk"]}
+    shorter = learned.spot("p1", lifetime_s=acceptable["lifetime_s"], eviction_probability=0.02, at=at(23.5))
+    assert shorter["status"] == "accepted"
+    assert shorter["quote"]["budget"]["affordable_lifetime_s"] is None
+    found = learned.get("/sla")
+    assert (found["guarantee"], found["as_of"]) == ("pooled", at(23.5))
+    (line,) = (line for line in found["classes"] if line["promised"] == 0.02)
+    assert (line["admitted"], line["running"], line["evicted"], line["ratio"], line["is_kept"]) == (1, 1, 0, 0, True)
+    assert line["budget"]["left"] == pytest.approx(0.02 - line["budget"]["committed"])
+    assert line["budget"]["committed"] == shorter["quote"]["budget"]["charge"] > 0
+    learned.expect(204, "DELETE", "/instances/p1", params={"at": at(23.5)})
+    promise("per_instance")
+
+
 def test_before_its_warm_up_a_cloud_sells_no_spot(client: httpx2.Client) -> None:
     caller = Caller(client, {})
     caller.furnish(nodes=1)

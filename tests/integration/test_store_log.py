@@ -25,6 +25,7 @@ from app.domain.events import (
 )
 from app.domain.values import (
     Basis,
+    Budget,
     Clock,
     EvictionPolicy,
     EvictionReason,
@@ -51,7 +52,16 @@ EVENTS: list[Event] = [
     NodeOpened(4, "n1"),
     NodeRemoved(5, "n1"),
     FlavorAdded(6, 'größe ☃ "quoted" \\ {a,b}', Resources(1, 2, 3)),
-    InstanceStarted(7, "s1", Market.SPOT, "f", "n1", 10**15, 1e-7, Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324)),
+    InstanceStarted(
+        7,
+        "s1",
+        Market.SPOT,
+        "f",
+        "n1",
+        10**15,
+        1e-7,
+        Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324, Budget(0.1 + 0.2, 2, 1 / 3, 1.0, 0.2), 0.9),
+    ),
     InstanceStarted(8, "d1", Market.ON_DEMAND, "f", "n1", None, None, None, ("s1", "s2")),
     InstanceRejected(9, "s2", Market.SPOT, "f", Rejection.SLA_UNATTAINABLE, 5, 0.25, Basis(0)),
     InstanceStopped(10, "d1"),

@@ -29,6 +29,9 @@ class FixedQuotes:
     def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         return None if self.quoted_us is None else 0.5
 
+    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
+        return None if self.quoted_us is None else 0.75
+
 
 def make_cloud(**policy: object) -> Cloud:
     cloud = Cloud()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -228,6 +229,30 @@ def test_a_changed_cell_is_found(name: str) -> None:
     rows[at] = rows[at]._replace(**changes)
     found = finding(rows)
     assert (found.rule, found.seq) == (rule, rows[at].seq), found.why
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"earned": 99.0}, {"evicted": 99}, {"committed": -1.0}, {"committed": 1e6}, {"charge": 1.5}, {"risk": 0.0}],
+    ids=str,
+)
+def test_a_changed_budget_is_found(changes: dict[str, float]) -> None:
+    rows = [*evaluated(Guarantee.POOLED, EvictionPolicy.YJF)]
+    at = first(rows, rejected("budget_exhausted"))
+    budget = rows[at].budget
+    assert budget is not None
+    rows[at] = rows[at]._replace(budget=replace(budget, **changes))
+    found = finding(rows)
+    assert (found.rule, found.seq) == (Rule.SLA, rows[at].seq), found.why
+
+
+@pytest.mark.parametrize("reason", ["sla_unattainable", "no_history", "no_capacity"])
+def test_a_rejection_by_the_budget_says_so(reason: str) -> None:
+    rows = [*evaluated(Guarantee.POOLED, EvictionPolicy.YJF)]
+    at = first(rows, rejected("budget_exhausted"))
+    rows[at] = rows[at]._replace(reason=reason)
+    found = finding(rows)
+    assert (found.rule, found.seq) == (Rule.SLA, rows[at].seq), found.why
 
 
 # --- events moved, taken out and put in ------------------------------------------------------------------------------

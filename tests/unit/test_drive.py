@@ -160,7 +160,7 @@ def client_of(peer: Peer, retry_s: float = 10.0) -> TenureClient:
 
 
 def without_times(report: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in report.items() if name not in ("wall_s", "forecast_s")}
+    return {name: value for name, value in report.items() if name not in ("wall_s", "forecast_s", "reliability")}
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])

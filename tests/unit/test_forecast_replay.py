@@ -36,7 +36,7 @@ def compiled_samples(
     rest = operations.counting_only(used).part(int(np.searchsorted(operations.at_us, start_us)))
     replay.advance(rest, history.node_count, history.row_count)
     found = replay.samples(rest.at_us, until_us, np.array(times, np.int64))
-    return list(zip(*(column.tolist() for column in found), strict=True)), replay
+    return list(zip(*(column.tolist() for column in found[:3]), strict=True)), replay
 
 
 @pytest.mark.parametrize("eviction_policy", POLICIES)

@@ -18,7 +18,8 @@ rows = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 12), st.booleans()),
 
 def buckets_of(samples: Rows) -> list[Bucket]:
     columns = [np.array(column) for column in zip(*samples, strict=True)]
-    return estimate_buckets(Samples(columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(bool)))
+    slots, lasted_us, was_evicted = (columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(bool))
+    return estimate_buckets(Samples(slots, lasted_us, was_evicted, np.arange(len(slots))))
 
 
 def table_of(samples: Rows, flavor: str = "f") -> QuantileTable:
@@ -131,8 +132,8 @@ def test_bytes_keep_every_bit(first: Rows, second: Rows) -> None:
 
 
 def test_other_bytes_are_refused() -> None:
-    with pytest.raises(ValueError, match="tenure quantile table 1"):
-        QuantileTable.from_bytes(b"tenure quantile table 2\n", epoch=1, epoch_us=0, seq=0)
+    with pytest.raises(ValueError, match="tenure quantile table 2"):
+        QuantileTable.from_bytes(b"tenure quantile table 3\n", epoch=1, epoch_us=0, seq=0)
 
 
 def test_many_probabilities_do_not_fill_the_memory() -> None:

@@ -70,6 +70,21 @@ def test_classes_bins_and_epochs() -> None:
     assert (found.estimates[0].low, found.estimates[0].high) == (0.0, 1.0)
 
 
+def test_bounds_are_set_against_what_happened() -> None:
+    fates = [
+        Fate(1, 0.1, 0.0, End.KEPT, 0.2),
+        Fate(1, 0.1, 0.1, End.EVICTED, 0.4),
+        Fate(2, 0.1, 0.05, End.KEPT, 0.1),
+        Fate(3, 0.1, 0.05, End.OPEN, 0.1),
+        Fate(4, 0.1, 0.05, End.EVICTED),
+    ]
+    found = measure_reliability(fates)
+    assert [line.bound for line in found.epochs] == [pytest.approx(0.3), 0.1, 0.1, None]
+    assert [line.is_covered for line in found.epochs] == [False, True, True, True]
+    assert found.coverage == 0.5, "of two epochs with a bound and an outcome"
+    assert measure_reliability(fates[-1:]).coverage is None
+
+
 def test_nothing_was_admitted() -> None:
     found = measure_reliability([])
     assert (found.classes, found.estimates, found.epochs) == ((), (), ())

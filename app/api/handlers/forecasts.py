@@ -44,6 +44,7 @@ async def read_quotes(request: Request) -> Response:
             cloud.available_slots(flavor) if query.slots is None else query.slots,
             probability,
             query.lifetime_us,
+            cloud.policy.confidence,
         )
         for flavor in _flavors_asked(cloud, query.flavor)
     ]

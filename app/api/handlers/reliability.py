@@ -10,6 +10,7 @@ from app.api.respond import respond
 from app.api.services import reading, scheduler
 from app.api.wire.paging import next_link
 from app.api.wire.reliability import ReliabilityQuery, reliability_answer
+from app.api.wire.sla import sla_answer
 from app.domain.values import Clock
 
 
@@ -26,3 +27,13 @@ async def read_reliability(request: Request) -> Response:
     stretch = await reading(request).reliability(name, query.after_seq, now_us)
     more = stretch.last_seq if stretch.last_seq < cloud.seq else None
     return respond(reliability_answer(stretch, next_link(request, more, "after_seq")))
+
+
+async def read_sla(request: Request) -> Response:
+    """How each SLA class stands: promised, admitted, evicted, and what is left of its eviction budget.
+
+    A class is all that was promised one eviction probability. Counted is the whole log; an instance that is evicted
+    after its declared lifetime kept its promise.
+    """
+    cloud, at_us, classes = await scheduler(request).attainment(request.path_params["cloud"])
+    return respond(sla_answer(cloud.policy.guarantee, at_us, cloud.seq, classes))

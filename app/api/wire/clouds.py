@@ -48,6 +48,9 @@ class PolicyBody(Body):
         _DEFAULT.sample_count, description="Samples of each flavor in an epoch."
     )
     seed: Annotated[int, Field(ge=0, lt=1 << 53)] = Field(_DEFAULT.seed, description="Seed of the random moments.")
+    confidence: Probability = Field(
+        _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
+    )
 
     def over(self, policy: Policy) -> Policy:
         """The policy with the fields that the body names in place of its own."""
@@ -93,6 +96,7 @@ class PolicyAnswer(Answer):
     horizon_s: int | float
     sample_count: int
     seed: int
+    confidence: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +148,7 @@ def policy_answer(policy: Policy) -> PolicyAnswer:
         horizon_s=seconds(policy.horizon_us),
         sample_count=policy.sample_count,
         seed=policy.seed,
+        confidence=policy.confidence,
     )
 
 

@@ -57,6 +57,9 @@ class FlavorQuoteAnswer(Answer):
         float | None,
         Field(description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."),
     ]
+    eviction_probability_bound: Annotated[
+        float | None, Field(description="What that is below, with the policy's confidence; null: no evidence.")
+    ]
     evidence: list[EvidenceAnswer]
 
 
@@ -143,7 +146,7 @@ def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuote
 
 
 def flavor_quote(
-    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None
+    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, confidence: float
 ) -> FlavorQuoteAnswer:
     """What the table says of a flavor, in both directions."""
     return FlavorQuoteAnswer(
@@ -153,6 +156,9 @@ def flavor_quote(
         lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
         asked_lifetime_s=optional_seconds(lifetime_us),
         estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),
+        eviction_probability_bound=(
+            None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
+        ),
         evidence=[
             EvidenceAnswer(slots=b.slots, sample_count=b.sample_count, evicted_count=b.evicted_count)
             for b in _around(table, flavor, slots)

@@ -17,7 +17,7 @@ from app.api.wire.paging import Link, PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
-from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
 from app.services.explanations import acceptable_instead
 from app.services.reading import Instance, InstanceStatus
 
@@ -104,6 +104,20 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
+class BudgetAnswer(Answer):
+    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
+
+    earned: Annotated[float, Field(description="What they may lose once the instance is admitted.")]
+    evicted: Annotated[int, Field(description="What they have lost.")]
+    committed: Annotated[float, Field(description="What those that run are charged for what they may cost.")]
+    charge: Annotated[float, Field(description="What the instance itself is charged.")]
+    risk: Annotated[float, Field(description="How likely the instance is evicted at all.")]
+    affordable_lifetime_s: Annotated[
+        int | float | None, Field(description="Where it is rejected: the longest lifetime that would not be.")
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
 class QuoteAnswer(Answer):
     """What the decision on a spot start rested on."""
 
@@ -118,6 +132,10 @@ class QuoteAnswer(Answer):
     estimated_eviction_probability: Annotated[
         float | None, Field(description="The eviction probability that the table gives the declared lifetime.")
     ]
+    eviction_probability_bound: Annotated[
+        float | None, Field(description="What that probability is below, with the policy's confidence.")
+    ]
+    budget: Annotated[BudgetAnswer | None, Field(description="Under the pooled guarantee only.")]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -264,6 +282,21 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability=basis.probability,
         lifetime_s=optional_seconds(basis.quoted_lifetime_us),
         estimated_eviction_probability=basis.estimated_probability,
+        eviction_probability_bound=basis.probability_bound,
+        budget=_budget(basis.budget),
+    )
+
+
+def _budget(budget: Budget | None) -> BudgetAnswer | None:
+    if budget is None:
+        return None
+    return BudgetAnswer(
+        earned=budget.earned,
+        evicted=budget.evicted,
+        committed=budget.committed,
+        charge=budget.charge,
+        risk=budget.risk,
+        affordable_lifetime_s=optional_seconds(budget.affordable_us),
     )
 
 

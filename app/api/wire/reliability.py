@@ -35,6 +35,7 @@ class CalibrationAnswer(Answer):
     happened: Annotated[float | None, Field(description="Evicted of those admitted and not running any more.")]
     low: Annotated[float, Field(description="Lower bound of the probability (Wilson), at the confidence.")]
     high: Annotated[float, Field(description="Upper bound.")]
+    bound: Annotated[float | None, Field(description="Mean of the upper bounds quoted; null: none was.")]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +62,9 @@ class ReliabilityAnswer(Answer):
     classes: Annotated[list[CalibrationAnswer], Field(description="By promised probability.")]
     estimates: Annotated[list[EstimateAnswer], Field(description="By estimated probability.")]
     epochs: Annotated[list[EpochCalibrationAnswer], Field(description="By epoch and promised probability.")]
+    coverage: Annotated[
+        float | None, Field(description="In what share of these epochs no more happened than their bounds; null: none.")
+    ]
     links: list[Link]
 
 
@@ -75,6 +79,7 @@ def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer
         classes=[CalibrationAnswer(**_counts(line)) for line in found.classes],
         estimates=[*_estimates(found.estimates)],
         epochs=[EpochCalibrationAnswer(**_counts(line), epoch=line.epoch) for line in found.epochs],
+        coverage=found.coverage,
         links=links,
     )
 
@@ -94,4 +99,5 @@ def _counts(line: Calibration) -> dict[str, Any]:
         "happened": line.happened,
         "low": line.low,
         "high": line.high,
+        "bound": line.bound,
     }

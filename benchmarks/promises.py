@@ -1,0 +1,335 @@
+"""Whether the promises are kept, and what they admit: both guarantees on recorded and synthetic workloads.
+
+    python -m benchmarks.promises sixteen     # SLA 0.01 on the seeds' sixteen configurations
+    python -m benchmarks.promises held-out    # pairs and platforms that nothing was chosen on
+    python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
+
+Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
+
+A line of the first two parts: spot admitted / requested, evicted / admitted, completed core-hours relative to those
+without an SLA, and of the quotes' bounds (at 95 %) the share that covers. For that every spot start that got a quote,
+admitted or not, is looked at: a virtual instance at its moment is followed through the whole log, and in every epoch
+the share that was evicted within its lifetime is set against the mean of the bounds.
+
+Exit code 1 where an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+from app.domain.events import InstanceRejected, InstanceStarted, Recorded
+from app.domain.times import DAY_US
+from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
+from app.forecast.history import History
+from app.forecast.replay import Replay
+from app.services.evaluate import evaluate
+from app.services.side_by_side import run_side_by_side
+from app.services.synthesis import synthesize
+from app.services.tally import Scenario
+from app.services.workload import Workload, combine, load_workload
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
+FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
+GUARANTEES = (Guarantee.POOLED, Guarantee.PER_INSTANCE)
+SLAS = (0.25, 0.10, 0.05, 0.01)
+
+
+class Configuration(NamedTuple):
+    """A pair of traces on a platform; `known` is what the seeds print: admitted / evicted."""
+
+    pair: str
+    count: int
+    cores: int
+    known: str = ""
+
+    @property
+    def platform(self) -> str:
+        return f"{self.pair} on {self.count} x {self.cores}"
+
+
+SIXTEEN = (
+    Configuration("A-B", 7, 12, ".884 / .009"),
+    *(Configuration("A-B", count, 12) for count in (6, 5, 4)),
+    Configuration("B-A", 7, 8, ".757 / .000"),
+    *(Configuration("B-A", count, 8) for count in (6, 5, 4)),
+    Configuration("C-D", 31, 32, ".491 / .002"),
+    Configuration("C-D", 26, 32, ".437"),
+    Configuration("C-D", 21, 32, ".463"),
+    Configuration("C-D", 16, 32, ".490"),
+    Configuration("D-C", 31, 32, ".278 / .006"),
+    *(Configuration("D-C", count, 32) for count in (26, 21, 16)),
+)
+FULL = tuple(SIXTEEN[index] for index in (0, 4, 8, 12))
+HELD_OUT = (
+    *(Configuration(pair, count, 12) for pair in ("A-C", "A-D") for count in (14, 9, 7)),
+    *(Configuration(pair, count, 8) for pair in ("B-C", "B-D") for count in (14, 9, 7)),
+    *(Configuration(pair, count, 32) for pair in ("C-A", "C-B", "D-A", "D-B") for count in (28, 18)),
+    *(Configuration("A-B", count, 12) for count in (8, 3)),
+    *(Configuration("B-A", count, 8) for count in (9, 5)),
+    *(Configuration(pair, count, 16) for pair in ("C-D", "D-C") for count in (58, 44)),
+    *(Configuration(pair, count, 48) for pair in ("C-D", "D-C") for count in (19, 12)),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One evaluation."""
+
+    nodes: tuple[Resources, ...]
+    workload: Workload
+    policy: Policy
+
+    @property
+    def size(self) -> int:
+        """Its steps: a start and a stop for each instance."""
+        return 2 * (len(self.workload.on_demand) + len(self.workload.spot))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of it; `covered` of `rows` epochs, all of them and those in which something was evicted."""
+
+    requested: int
+    admitted: int
+    evicted: int
+    core_us: int
+    covered: int
+    rows: int
+    hard_covered: int
+    hard_rows: int
+    wall_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.evicted / max(self.admitted, 1)
+
+
+def main() -> int:
+    """Run the parts asked for; 1 where a promise is not kept."""
+    parts: dict[str, Callable[[argparse.Namespace], bool]] = {
+        "sixteen": sixteen,
+        "held-out": held_out,
+        "synthetic": synthetic,
+    }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(parts)}; by default all")
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument("--samples", type=int, default=10_000, help="samples of each flavor in an epoch")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments of injection")
+    parser.add_argument("--first-seed", type=int, default=1, help="first of the ten seeds of the synthetic workloads")
+    arguments = parser.parse_args()
+    good = True
+    for part in arguments.parts or list(parts):
+        good &= parts[part](arguments)
+    return 0 if good else 1
+
+
+def sixteen(arguments: argparse.Namespace) -> bool:
+    """The bars: each within 0.010."""
+    print("\nSLA 0.01 on the seeds' configurations")
+    results = _configurations(SIXTEEN, arguments)
+    relative = [results[Guarantee.POOLED, case].core_us / results[Guarantee.NONE, case].core_us for case in FULL]
+    print(f"  pooled, core-hours relative to no SLA, mean of the full platforms: {np.mean(relative):.3f}")
+    _print_coverage(results)
+    print(f"  wall: {sum(result.wall_s for result in results.values()):.0f} s of evaluations, each on one core")
+    return all(result.ratio <= 0.010 for (guarantee, _), result in results.items() if guarantee is not Guarantee.NONE)
+
+
+def held_out(arguments: argparse.Namespace) -> bool:
+    """What nothing was chosen on; shown, not judged."""
+    print("\nSLA 0.01 on other pairs and platforms")
+    results = _configurations(HELD_OUT, arguments)
+    for guarantee in GUARANTEES:
+        ratios = [results[guarantee, configuration].ratio for configuration in HELD_OUT]
+        print(f"  {guarantee}: {sum(ratio <= 0.010 for ratio in ratios)} of {len(ratios)} within 0.010")
+    _print_coverage(results)
+    return True
+
+
+def synthetic(arguments: argparse.Namespace) -> bool:
+    """Ten seeds, four SLAs."""
+    print("\nSynthetic, 10 days on 8 nodes x 4 cores: evicted / admitted of each seed")
+    seeds = range(arguments.first_seed, arguments.first_seed + 10)
+    keys = [(guarantee, sla, seed) for guarantee in GUARANTEES for sla in SLAS for seed in seeds]
+    workloads = {seed: synthetic_workload(seed) for seed in seeds}
+    cases = [
+        Case((Resources(4),) * 8, workloads[seed], _policy(guarantee, arguments, sla)) for guarantee, sla, seed in keys
+    ]
+    results = dict(zip(keys, _run(cases), strict=True))
+    good = True
+    for guarantee in GUARANTEES:
+        kept = 0
+        for sla in SLAS:
+            row = [results[guarantee, sla, seed] for seed in seeds]
+            kept += sum(result.ratio <= sla for result in row)
+            spent = np.mean([result.ratio / sla for result in row])
+            admitted = np.mean([result.admitted / result.requested for result in row])
+            cells = " ".join(f"{result.ratio:.4f}" for result in row)
+            print(f"  {guarantee:13}{sla:5} {cells}  admitted {admitted:.2f}, of the budget spent {spent:.2f}")
+        good &= kept >= len(SLAS) * len(seeds) - 1
+        print(f"  {guarantee}: {kept} of {len(SLAS) * len(seeds)} within the SLA")
+    return good
+
+
+Results = dict[tuple[Guarantee, Configuration], Result]
+
+
+def _configurations(configurations: Sequence[Configuration], arguments: argparse.Namespace) -> Results:
+    keys = [(guarantee, c) for guarantee in (Guarantee.NONE, *GUARANTEES) for c in configurations]
+    pairs = {c.pair for c in configurations}
+    workloads = {pair: _recorded(pair, arguments.traces) for pair in pairs}
+    cases = [
+        Case((Resources(c.cores),) * c.count, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys
+    ]
+    results = dict(zip(keys, _run(cases), strict=True))
+    header = "admitted / evicted / core / covered"
+    print(f"  {'':18}{'pooled: ' + header:>46}{'per_instance':>36}   the seeds")
+    for configuration in configurations:
+        baseline = results[Guarantee.NONE, configuration]
+        cells = "".join(f"{_cells(results[g, configuration], baseline):>36}" for g in GUARANTEES)
+        print(f"  {configuration.platform:18}{cells}   {configuration.known}", flush=True)
+    return results
+
+
+def _cells(result: Result, baseline: Result) -> str:
+    missed = "!" if result.ratio > 0.010 else " "
+    core = result.core_us / max(baseline.core_us, 1)
+    cover = f"{result.covered}/{result.rows}"
+    return f"{result.admitted / result.requested:.3f} / {result.ratio:.4f}{missed}/ {core:.2f} / {cover:>9}"
+
+
+def _print_coverage(results: Results) -> None:
+    for guarantee in GUARANTEES:
+        known = [result for (which, _), result in results.items() if which is guarantee]
+        covered, rows = sum(r.covered for r in known), sum(r.rows for r in known)
+        hard, hard_rows = sum(r.hard_covered for r in known), sum(r.hard_rows for r in known)
+        share, hard_share = covered / max(rows, 1), hard / max(hard_rows, 1)
+        print(
+            f"  {guarantee}: bounds cover in {covered} of {rows} epochs ({share:.3f}); "
+            f"with evictions {hard} of {hard_rows} ({hard_share:.3f})"
+        )
+
+
+def _run(cases: list[Case]) -> list[Result]:
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("evaluations", total=sum(case.size for case in cases))
+        return run_side_by_side(
+            _evaluate, cases, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+
+
+class _Keep:
+    """The log of an evaluation."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Recorded] = []
+
+    def write(self, recorded: Recorded) -> None:
+        self.recorded.append(recorded)
+
+
+def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], None]) -> Result:
+    began, log = perf_counter(), _Keep()
+    outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, log=log, progress=progress)
+    wall_s, tally = perf_counter() - began, outcome.tally
+    rows = [] if case.policy.guarantee is Guarantee.NONE else coverage(log.recorded, case.policy)
+    hard = [covered for covered, evicted in rows if evicted]
+    return Result(
+        tally.spot_requested,
+        tally.spot_admitted,
+        tally.spot_evicted,
+        tally.completed_core_us,
+        sum(covered for covered, _ in rows),
+        len(rows),
+        sum(hard),
+        len(hard),
+        wall_s,
+    )
+
+
+def coverage(recorded: Sequence[Recorded], policy: Policy) -> list[tuple[bool, bool]]:
+    """For every epoch whether its quotes' bounds covered, and whether anything was evicted."""
+    quoted: dict[str, list[tuple[int, int, Basis]]] = defaultdict(list)
+    for item in recorded:
+        event = item.event
+        if isinstance(event, InstanceStarted | InstanceRejected) and event.basis and event.basis.probability_bound:
+            quoted[event.flavor].append((event.at_us, event.lifetime_us or 0, event.basis))
+    history, until_us = History(), recorded[-1].event.at_us + 1
+    history.extend(recorded)
+    used = history.operations(until_us) and history.used_resources()
+    found: dict[int, list[tuple[bool, float]]] = defaultdict(list)
+    for flavor, starts in quoted.items():
+        for epoch, evicted, bound in _followed(
+            history, flavor, used, starts, replace(policy, horizon_us=1 << 50), until_us
+        ):
+            found[epoch].append((evicted, bound))
+    rows = []
+    for fates in found.values():
+        share, bound = np.mean(np.array(fates, float), axis=0)
+        rows.append((bool(share <= bound), bool(share > 0)))
+    return rows
+
+
+def _followed(
+    history: History,
+    flavor: str,
+    used: list[int],
+    starts: list[tuple[int, int, Basis]],
+    policy: Policy,
+    until_us: int,
+) -> list[tuple[int, bool, float]]:
+    """Epoch, whether a virtual instance was evicted within the lifetime, bound; those that outlast the log left out."""
+    operations = history.operations(until_us).counting_only(used)
+    opening = history.opening(history.begin_us or 0)
+    opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
+    replay = Replay(opening, history.begin_us or 0, history.flavors[flavor][used], policy)
+    replay.advance(operations, history.node_count, history.row_count)
+    found = []
+    for at_us, lifetime_us, basis in starts:
+        sample = replay.samples(operations.at_us, until_us, np.array([at_us]))
+        if not len(sample.slots):
+            continue
+        lasted_us, was_evicted = int(sample.lasted_us[0]), bool(sample.was_evicted[0])
+        if was_evicted or lasted_us >= lifetime_us:
+            assert basis.epoch is not None
+            assert basis.probability_bound is not None
+            found.append((basis.epoch, was_evicted and lasted_us <= lifetime_us, basis.probability_bound))
+    return found
+
+
+def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.01) -> Policy:
+    return Policy(
+        guarantee=guarantee,
+        eviction_probability=sla,
+        clock=Clock.EXTERNAL,
+        sample_count=arguments.samples,
+        seed=arguments.seed,
+    )
+
+
+def _recorded(pair: str, traces: Path) -> Workload:
+    on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
+    return load_workload(on_demand, spot, DAY_US)
+
+
+def synthetic_workload(seed: int) -> Workload:
+    """The utilisations of Table I; each market has a trace of its own."""
+    on_demand = synthesize(days=10, mean_utilisation=21.77, cores=1, seed=seed)
+    return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""How each SLA class stands, read from a folded state."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.admission.attainment import read_attainment
+from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded
+from app.domain.times import HOUR_US
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, Policy, Resources
+from app.engine.cloud import Cloud
+
+
+def make_cloud(guarantee: Guarantee) -> Cloud:
+    """Class 0.1: one evicted in time, one when it overran, one stopped, one runs, one overruns; class 0.5: one runs."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(0, Policy(guarantee=guarantee, eviction_probability=0.1)))
+    cloud.apply(NodeAdded(0, "n", Resources(8)))
+    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
+    for name, lifetime_us in (("lost", 9), ("late", 1), ("kept", 9), ("runs", 10 * HOUR_US), ("over", 2)):
+        start(cloud, name, lifetime_us, None)
+    start(cloud, "other", 10 * HOUR_US, 0.5)
+    cloud.apply(InstanceEvicted(5, "lost", EvictionReason.ON_DEMAND_START, 1))
+    cloud.apply(InstanceEvicted(5, "late", EvictionReason.ON_DEMAND_START, 1))
+    cloud.apply(InstanceStopped(5, "kept"))
+    return cloud
+
+
+def start(cloud: Cloud, name: str, lifetime_us: int, own: float | None) -> None:
+    basis = Basis(8, 1, 0.1 if own is None else own, 1, 0.0)
+    cloud.apply(InstanceStarted(0, name, Market.SPOT, "c1", "n", lifetime_us, own, basis))
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.POOLED])
+def test_every_class_stands_by_itself(guarantee: Guarantee) -> None:
+    first, second = read_attainment(make_cloud(guarantee), HOUR_US)
+    assert (first.promised, first.admitted, first.running, first.evicted, first.settled) == (0.1, 5, 1, 1, 4)
+    assert (second.promised, second.admitted, second.running, second.evicted) == (0.5, 1, 1, 0)
+    assert (first.low, first.high) == wilson_interval(1, 4, CONFIDENCE)
+    assert first.ratio == 0.2
+    assert not first.is_kept
+    assert second.is_kept
+    assert first.earned == pytest.approx(0.5)
+    charged = 0.0 if guarantee is Guarantee.PER_INSTANCE else first.committed
+    assert first.left == pytest.approx(0.5 - 1 - charged)
+    assert (first.committed > 0) is (guarantee is Guarantee.POOLED)
+
+
+def test_a_cloud_without_promises_has_no_class() -> None:
+    assert read_attainment(Cloud(), 0) == []
