@@ -7,7 +7,7 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import drills, evaluation, logs, processes, quotes, reliability, tokens, whatif, workloads
+from app.commands import drills, evaluation, logs, processes, quotes, reliability, tokens, webhooks, whatif, workloads
 from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
 
@@ -31,6 +31,7 @@ workloads.register(app)
 logs.register(app)
 quotes.register(app)
 drills.register(app)
+webhooks.register(app)
 reliability.register(app)
 whatif.register(app)
 tokens.register(app)

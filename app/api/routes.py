@@ -14,6 +14,7 @@ from app.api.handlers import (
     reliability,
     service,
     tokens,
+    webhooks,
 )
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
@@ -26,11 +27,13 @@ from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
 from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
+from app.api.wire import webhooks as webhook_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
 from app.domain.values import Role
 
 _CLOUD = "/v1/clouds/{cloud}"
+_WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
 _TIME = (errors.TimeUnexpected, errors.TimeBackwards)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
@@ -430,6 +433,110 @@ OPERATIONS = (
         answer=reliability_wire.ReliabilityAnswer,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
+    ),
+    Operation(
+        "POST",
+        f"{_CLOUD}/webhooks",
+        webhooks.create_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        201,
+        "Create a webhook",
+        answer=webhook_wire.NewWebhookAnswer,
+        body=webhook_wire.WebhookBody,
+        errors=(errors.WebhookRefused, errors.TooManyWebhooks),
+        example={"url": "https://controller.example.org/tenure", "kinds": ["instance_evicted", "instance_started"]},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/webhooks",
+        webhooks.list_webhooks,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "List webhooks",
+        answer=webhook_wire.WebhooksAnswer,
+        query=NumberedPageQuery,
+    ),
+    Operation(
+        "GET",
+        _WEBHOOK,
+        webhooks.show_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Show a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "DELETE",
+        _WEBHOOK,
+        webhooks.delete_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        204,
+        "Delete a webhook",
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/pause",
+        webhooks.pause_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Pause a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/resume",
+        webhooks.resume_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Resume a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/test",
+        webhooks.test_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Test a webhook",
+        answer=webhook_wire.TrialAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_WEBHOOK}/dead",
+        webhooks.list_dead_letters,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "List dead letters",
+        answer=webhook_wire.DeadLettersAnswer,
+        query=webhook_wire.DeadQuery,
+        errors=(errors.WebhookNotFound,),
+        query_example={"after_seq": 0},
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/replay",
+        webhooks.replay_dead_letters,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        202,
+        "Replay dead letters",
+        answer=webhook_wire.ReplayAnswer,
+        body=webhook_wire.ReplayBody,
+        errors=(errors.WebhookNotFound,),
+        example={"seqs": [7]},
     ),
     Operation(
         "POST",

@@ -122,6 +122,40 @@ class TenureClient:
         """Evict one spot instance on purpose, by default the youngest; who it was."""
         return self._call("POST", f"/v1/clouds/{cloud}/drill", {"instance": instance_id} if instance_id else {})
 
+    # --- webhooks ----------------------------------------------------------------------------------------------------
+
+    def create_webhook(self, cloud: str, url: str, kinds: Sequence[str] | None, after_seq: int | None) -> Json:
+        """A new webhook, with its secret."""
+        body: Json = {"url": url}
+        body |= {"kinds": list(kinds)} if kinds else {}
+        body |= {"after_seq": after_seq} if after_seq is not None else {}
+        return self._call("POST", f"/v1/clouds/{cloud}/webhooks", body)
+
+    def webhooks(self, cloud: str) -> list[Json]:
+        """A cloud's webhooks."""
+        return self._all(f"/v1/clouds/{cloud}/webhooks", "webhooks", "marker", "id")
+
+    def webhook(self, cloud: str, webhook: str) -> Json:
+        """One webhook."""
+        return self._call("GET", f"/v1/clouds/{cloud}/webhooks/{webhook}")
+
+    def delete_webhook(self, cloud: str, webhook: str) -> None:
+        """Send nothing more to it."""
+        self._call("DELETE", f"/v1/clouds/{cloud}/webhooks/{webhook}")
+
+    def change_webhook(self, cloud: str, webhook: str, what: str) -> Json:
+        """`pause`, `resume` or `test` it."""
+        return self._call("POST", f"/v1/clouds/{cloud}/webhooks/{webhook}/{what}")
+
+    def dead_letters(self, cloud: str, webhook: str) -> list[Json]:
+        """What its receiver did not take."""
+        return self._all(f"/v1/clouds/{cloud}/webhooks/{webhook}/dead", "dead", "after_seq", "seq")
+
+    def replay_dead_letters(self, cloud: str, webhook: str, seqs: Sequence[int] | None) -> Json:
+        """Have these dead letters, or all, tried once more."""
+        body: Json = {"seqs": list(seqs)} if seqs else {}
+        return self._call("POST", f"/v1/clouds/{cloud}/webhooks/{webhook}/replay", body)
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def events(self, cloud: str) -> Iterator[Recorded]:
@@ -143,6 +177,16 @@ class TenureClient:
     def quotes(self, cloud: str, query: Mapping[str, str | float]) -> Json:
         """What the newest table says now."""
         return self._call("GET", f"/v1/clouds/{cloud}/quotes", query=query)
+
+    def _all(self, path: str, name: str, marker: str, key: str) -> list[Json]:
+        """A whole list, page by page."""
+        found: list[Json] = []
+        while True:
+            after = {marker: found[-1][key]} if found else {}
+            page = self._call("GET", path, query={"limit": _PAGE, **after})
+            found += page[name]
+            if not page["links"]:
+                return found
 
     # --- sending -----------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """Everything that can go wrong with a request, as one tree.
 
     TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound, WebhookNotFound,
-    |             TokenNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TooManyWebhooks, TokenExists
+    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
+    |             TokenNotFound, WebhookNotFound
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
+    |             DrillImpossible, TooManyWebhooks
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid
+    |            MarkerInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.

@@ -344,7 +344,8 @@ def _check_victim(world: _World, row: LogRow) -> None:
     if instance is None:
         _break(row, Rule.FOLD, f"{row.instance_id} is evicted but does not run")
     _require(row, Rule.ON_DEMAND_STAYS, instance.is_spot, f"{row.instance_id} is on-demand and evicted")
-    if instance.row.probability is not None and not instance.youth(row.at_us)[0]:
+    counts = row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]
+    if instance.row.probability is not None and counts:
         _class(world, instance.row.probability)[1] += 1
     if row.eviction_policy is not None:
         _follow_policy(world, row)

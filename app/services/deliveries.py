@@ -87,6 +87,8 @@ class Deliveries:
                 await self.run_while_locked()
             except LogUnavailable as error:
                 logger.warning("deliveries were interrupted: %s", error)
+            except Exception:  # the loop must outlive any fault
+                logger.exception("deliveries failed")
             await asyncio.sleep(_STANDBY_S)
 
     async def run_while_locked(self) -> None:
@@ -166,6 +168,7 @@ class Courier:
     def __init__(self, webhook: Webhook, parts: Parts) -> None:
         self._webhook = webhook
         self._parts = parts
+        self._looked_s = 0.0
         self._random = Random()  # noqa: S311 - jitter
         wanted = set(EVENT_KINDS if webhook.kinds is None else webhook.kinds)
         now = parts.now()
@@ -179,9 +182,9 @@ class Courier:
             reach = await self._parts.growth.reach(self._webhook.cloud_id)
             for queue in (self._urgent, self._ordinary):
                 await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
-            queue = self._due()
-            if queue is not None:
-                going = await self._deliver(queue)
+            due = self._due()
+            if due is not None:
+                going = await self._deliver(due)
             else:
                 going = await self._keep_places() and await self._idle(reach)
 
@@ -243,9 +246,11 @@ class Courier:
 
     async def _idle(self, reach: int) -> bool:
         """Nothing is due: replay what was asked for, else wait for the log, a retry, or the next look."""
-        for letter in await self._parts.webhooks.asked(self._webhook.id, _REPLAYED_AT_ONCE):
-            await self._replay(letter)
         now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s >= _IDLE_S:
+            self._looked_s = now_s
+            for letter in await self._parts.webhooks.asked(self._webhook.id, _REPLAYED_AT_ONCE):
+                await self._replay(letter)
         retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
         pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
         await self._parts.growth.wait_beyond(self._webhook.cloud_id, reach, pause_s)
@@ -274,9 +279,7 @@ class Courier:
 
     async def _post(self, item: Recorded) -> Receipt:
         webhook, parts = self._webhook, self._parts
-        message = event_message(
-            webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes
-        )
+        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
         receipt = await parts.poster.post(webhook.url, webhook.secret, message)
         self._count("delivered" if receipt.taken else "failed")
         return receipt

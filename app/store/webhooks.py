@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.store.database import Database
+from app.store.database import AnyRow, Database
 from app.store.lockids import webhook_lock
 
 _COLUMNS = """
@@ -234,4 +234,13 @@ class Webhooks:
 
     async def _read(self, sql: str, parameters: dict[str, object]) -> list[Webhook]:
         rows = await self._database.execute(sql, parameters)
-        return [Webhook(*row[:11], Progress(*row[11:14]), Progress(*row[14:17]), row[17]) for row in rows]
+        return [_webhook(row) for row in rows]
+
+
+def _webhook(row: AnyRow) -> Webhook:
+    return Webhook(
+        *row[:11],
+        urgent=Progress(*row[11:14]),
+        ordinary=Progress(*row[14:17]),
+        dead_count=row[17],  # type: ignore[misc]
+    )

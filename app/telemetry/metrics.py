@@ -62,6 +62,12 @@ EVICTIONS = Counter(
     ["cloud", "reason"],
     registry=PROCESS,
 )
+DELIVERIES = Counter(
+    "tenure_webhook_deliveries_total",
+    "Tries of this worker to deliver to webhooks: `delivered`, `failed`; and `dead` for events that were given up.",
+    ["cloud", "outcome"],
+    registry=PROCESS,
+)
 APPENDS = Counter(
     "tenure_log_appends_total",
     "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first and"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -42,6 +43,7 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
+        delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         logger.info("worker ready")
         try:
             async for notice in parts.notices:
@@ -49,6 +51,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
                     await _run_pending(parts.forecasts)
         finally:
             scheduler.shutdown(wait=False)
+            delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
 
 
 async def _run_pending(forecasts: Forecasts) -> None:

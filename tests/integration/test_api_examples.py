@@ -22,6 +22,8 @@ STORY = [
     "read_reliability", "read_sla", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",
+    "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
+    "replay_dead_letters", "resume_webhook", "delete_webhook",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
