@@ -27,7 +27,8 @@ ENV PATH=/opt/tenure/bin:$PATH \
     NUMBA_CACHE_DIR=/opt/tenure/compiled \
     TENURE_HOST=0.0.0.0 \
     TENURE_PORT=8080 \
-    TENURE_DATA_DIR=/var/lib/tenure
+    TENURE_DATA_DIR=/var/lib/tenure \
+    TENURE_LOG_FORMAT=json
 USER 10001:10001
 WORKDIR /var/lib/tenure
 VOLUME /var/lib/tenure

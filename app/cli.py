@@ -1,4 +1,5 @@
-"""The `tenure` command. Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service cannot be reached."""
+"""The `tenure` command. Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service, or its database,
+cannot be reached."""
 
 from __future__ import annotations
 
@@ -7,13 +8,27 @@ import sys
 import typer
 
 from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.commands import drills, evaluation, logs, processes, quotes, reliability, tokens, webhooks, whatif, workloads
+from app.commands import (
+    drills,
+    evaluation,
+    history,
+    logs,
+    processes,
+    quotes,
+    reliability,
+    tokens,
+    webhooks,
+    whatif,
+    workloads,
+)
 from app.domain.errors import TenureError, Unavailable
 from app.services.inputs import InputError
+from app.services.refusals import ImportRefused
 
 _EXIT_CODES: dict[type[Exception], int] = {
     InputError: 2,
     ServiceRefused: 1,
+    ImportRefused: 1,
     ServiceUnreachable: 3,
     Unavailable: 3,
     TenureError: 1,
@@ -27,6 +42,7 @@ app = typer.Typer(
     add_completion=False,
 )
 evaluation.register(app)
+history.register(app)
 workloads.register(app)
 logs.register(app)
 quotes.register(app)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 
-from app.api.install import DESCRIPTION, install, install_worker
+from app.api.connection import BoundedConnection, Bounds
+from app.api.install import DESCRIPTION, Terms, install, install_worker
 from app.engine.cloud import warm_up
 from app.settings import Settings
 from app.wiring import WorkerParts, open_services
@@ -30,7 +32,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, max_body_bytes=settings.max_body_bytes, open_metrics=settings.metrics_access == "open")
+    install(app, _terms(settings))
     return app
 
 
@@ -38,5 +40,19 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """What a worker tells of itself: its health and its metrics."""
     app = FastAPI(**DESCRIPTION, openapi_url=None)
     app.state.services = parts
-    install_worker(app, max_body_bytes=settings.max_body_bytes, open_metrics=settings.metrics_access == "open")
+    install_worker(app, _terms(settings))
     return app
+
+
+def connections(settings: Settings) -> Callable[..., BoundedConnection]:
+    """What uvicorn makes of each connection."""
+    return partial(BoundedConnection, Bounds(settings.request_timeout_s, settings.max_connections))
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        max_body_bytes=settings.max_body_bytes,
+        token_requests_per_s=settings.token_requests_per_s,
+        address_requests_per_min=settings.address_requests_per_min,
+        open_metrics=settings.metrics_access == "open",
+    )

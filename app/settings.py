@@ -26,6 +26,14 @@ class Settings(BaseSettings):
         description="The admin token, at least 12 characters; without it one is made at first start.",
     )
     max_body_bytes: int = Field(1 << 20, ge=1024, description="Largest request body taken.")
+    request_timeout_s: float = Field(
+        30.0, gt=0, description="A request not there whole, or an answer not taken, after one to two times this ends."
+    )
+    max_connections: int = Field(1000, ge=1, description="Connections that one process takes at a time.")
+    token_requests_per_s: int = Field(5000, ge=1, description="Requests of one token that a process takes in a second.")
+    address_requests_per_min: int = Field(
+        1200, ge=1, description="Requests without a valid token that a process takes from one address in a minute."
+    )
     database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
     database_pool_size: int = Field(10, ge=2, description="Database connections of one process.")
     queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
@@ -53,3 +61,5 @@ class Settings(BaseSettings):
         None, ge=0, le=65535, description="Port on which a worker tells its health and metrics; without it on none."
     )
     log_level: str = Field("info", description="Level of the service's own log.")
+    log_format: Literal["console", "json"] = Field("console", description="Lines for people, or as JSON.")
+    log_requests: bool = Field(default=True, description="A line for each request, at level info.")

@@ -19,6 +19,7 @@ from app.services.deliveries import Parts as DeliveryParts
 from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
+from app.services.importing import Imports
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
@@ -202,6 +203,13 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Reading(database, clouds, log, tables, runs, _now),
                     TokenKeeper(Tokens(database), clouds),
                 )
+
+
+@asynccontextmanager
+async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
+    """What `tenure import` calls: it works on the database, whether or not a service runs."""
+    async with open_database(settings) as database:
+        yield Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

@@ -33,7 +33,7 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
-from app.commands.service import SERVER
+from app.commands.service import server_config
 from app.main import create_app
 from app.settings import Settings
 from app.wiring import prepare
@@ -56,7 +56,7 @@ def serve(kind: str, port: int) -> None:
     async def empty() -> None:
         return None
 
-    uvicorn.run(app, port=port, **SERVER)
+    uvicorn.Server(server_config(app, settings, port=port)).run()
 
 
 @contextmanager

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import httpx2
-import uvicorn
 
-from app.commands.service import Server
+from app.commands.service import Server, server_config
 from app.main import create_app, end_streams
 from app.settings import Settings
+from app.telemetry.logs import REQUESTS
 from app.wiring import open_worker, prepare
 
 TOKEN = "tnr_token-of-the-tests"
@@ -56,7 +58,7 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     settings = Settings(database_url=database_url, admin_token=TOKEN, database_timeout_s=3, table_wait_s=5, **changed)
     asyncio.run(prepare(settings))
     app = create_app(settings)
-    server = Server(uvicorn.Config(app, port=0, log_config=None, http="httptools"), partial(end_streams, app))
+    server = Server(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -70,3 +72,24 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Recorder:
+    """Keeps the lines of requests instead of writing them."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda event, **fields: self.lines.append({"level": level, "event": event, **fields})
+
+
+@contextmanager
+def recorded_requests() -> Iterator[list[dict[str, Any]]]:
+    """The lines of the requests that are answered within the block, by any service of this process."""
+    recorder = Recorder()
+    REQUESTS.open(logging.DEBUG, recorder)
+    try:
+        yield recorder.lines
+    finally:
+        REQUESTS.open(logging.CRITICAL + 1, None)

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from app.api.errors import Forbidden, ScopeInsufficient, Unauthenticated
+from app.api.rates import Rates
 from app.domain.errors import CloudNotFound
 from app.domain.values import Role
 
@@ -51,6 +52,9 @@ class Caller:
 
 class Authenticator(Protocol):
     """Finds out who sent a request."""
+
+    def is_known(self, token: bytes) -> bool:
+        """Whether it was valid when it was last shown; asks nobody."""
 
     async def caller(self, token: bytes) -> Caller:
         """Whose token it is; Unauthenticated where it is nobody's."""
@@ -90,6 +94,10 @@ class TokenAuthenticator:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
 
+    def is_known(self, token: bytes) -> bool:
+        """Whether it was valid when it was last shown."""
+        return sha256(token).digest() in self._known
+
     async def caller(self, token: bytes) -> Caller:
         """Whose token it is; Unauthenticated where it is nobody's."""
         token_hash = sha256(token).digest()
@@ -119,6 +127,7 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
     """
     caller = await recognise(request)
     if caller is None:
+        request.app.state.rates.count_address(request.scope)
         raise Unauthenticated("send a token as X-Auth-Token or as Authorization: Bearer")
     if role not in GRANTS[caller.role]:
         raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role.value}")
@@ -127,14 +136,29 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
 
 
 async def recognise(request: Request) -> Caller | None:
-    """Who sent the request: None where it carries no token, Unauthenticated where that is nobody's."""
-    token = token_of(request.scope)
+    """Who sent the request: None where it carries no token, Unauthenticated where that is nobody's.
+
+    RateExceeded where they call too often. An address from which many wrong tokens came gets no other one looked up
+    for a while, but for those that were valid before: who shares it with a guesser is not shut out.
+    """
+    token, rates = token_of(request.scope), request.app.state.rates
     if token is None:
         return None
-    authenticator: Authenticator = request.app.state.authenticator
-    caller = await authenticator.caller(token)
+    caller = await _caller(request, token, rates)
+    rates.count_token(caller.id)
     request.scope["state"]["caller"] = caller
     return caller
+
+
+async def _caller(request: Request, token: bytes, rates: Rates) -> Caller:
+    authenticator: Authenticator = request.app.state.authenticator
+    if rates.is_anyone_shut and not authenticator.is_known(token):
+        rates.check_address(request.scope)
+    try:
+        return await authenticator.caller(token)
+    except Unauthenticated:
+        rates.count_address(request.scope)
+        raise
 
 
 def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:

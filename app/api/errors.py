@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI
 from pydantic import ValidationError
@@ -45,6 +47,30 @@ class Forbidden(RequestError):
 
 class ScopeInsufficient(RequestError):
     """The token is for one cloud, and this concerns more than one."""
+
+
+class RateExceeded(RequestError):
+    """The token, or an address without a valid one, sends more requests than it may."""
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class RequestMalformed(RequestError):
+    """The request is no HTTP."""
+
+
+class RequestTooSlow(RequestError):
+    """The request did not come in whole in time."""
+
+
+class HeadTooLarge(RequestError):
+    """The request line and the headers are larger than this service takes."""
+
+
+class ConnectionsExhausted(RequestError):
+    """There are too many connections."""
 
 
 class PathUnknown(RequestError):
@@ -142,6 +168,11 @@ PROBLEMS: dict[type[Exception], Problem] = {
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
     Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
     ScopeInsufficient: Problem(403, "preemptible.scope.insufficient", "The token is for one cloud"),
+    RateExceeded: Problem(429, "preemptible.rate.exceeded", "Too many requests"),
+    RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is no HTTP"),
+    RequestTooSlow: Problem(408, "preemptible.request.too_slow", "The request did not come in time"),
+    HeadTooLarge: Problem(431, "preemptible.head.too_large", "The headers are too large"),
+    ConnectionsExhausted: Problem(503, "preemptible.connections.exhausted", "Too many connections"),
     PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
     MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
     BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is no JSON"),
@@ -166,6 +197,16 @@ def answer(scope: Scope, error: Exception) -> Response:
     """The error answer in the form of design/api.md."""
     entries = entries_of(scope["state"]["request_id"], error)
     return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
+
+
+def raw_answer(error: Exception) -> bytes:
+    """The error answer as bytes, for a connection that never got as far as a request; it is closed with it."""
+    request_id = f"req-{uuid4()}"
+    response = respond(ErrorsAnswer(errors=entries_of(request_id, error)), 400, _headers(error))
+    status = HTTPStatus(PROBLEMS[type(error)].status)
+    headers = [*response.raw_headers, (b"x-openstack-request-id", request_id.encode()), (b"connection", b"close")]
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    return b"".join([head, *(b"%s: %s\r\n" % header for header in headers), b"\r\n", bytes(response.body)])
 
 
 def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
@@ -200,8 +241,10 @@ def _field_errors(error: ValidationError) -> Iterable[RequestError]:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    if isinstance(error, errors.Unavailable):
+    if isinstance(error, errors.Unavailable | ConnectionsExhausted):
         return {"Retry-After": str(RETRY_AFTER_S)}
+    if isinstance(error, RateExceeded):
+        return {"Retry-After": str(error.retry_after_s)}
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
     return {}

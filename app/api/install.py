@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fastapi import FastAPI
@@ -15,32 +15,44 @@ from app.api.errors import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
 from app.api.operations import Operation, OperationRoute
+from app.api.rates import Rates
 from app.api.routes import METRICS, OPERATIONS, WORKERS
 
-__all__ = ["DESCRIPTION", "install", "install_worker"]
+__all__ = ["DESCRIPTION", "Terms", "install", "install_worker"]
 
 
-def install(app: FastAPI, *, max_body_bytes: int, open_metrics: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms requests are taken."""
+
+    max_body_bytes: int
+    token_requests_per_s: int
+    address_requests_per_min: int
+    open_metrics: bool
+
+
+def install(app: FastAPI, terms: Terms) -> None:
     """Routes, errors, tokens, versions and documentation.
 
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at `app.state.services`.
     """
-    _install(app, OPERATIONS, max_body_bytes, open_metrics=open_metrics)
+    _install(app, OPERATIONS, terms)
     install_docs(app)
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
 
 
-def install_worker(app: FastAPI, *, max_body_bytes: int, open_metrics: bool) -> None:
+def install_worker(app: FastAPI, terms: Terms) -> None:
     """As `install`, but only what a worker tells of itself."""
-    _install(app, WORKERS, max_body_bytes, open_metrics=open_metrics)
+    _install(app, WORKERS, terms)
 
 
-def _install(app: FastAPI, operations: Iterable[Operation], max_body_bytes: int, *, open_metrics: bool) -> None:
-    app.add_middleware(Envelope, max_body_bytes=max_body_bytes)
+def _install(app: FastAPI, operations: Iterable[Operation], terms: Terms) -> None:
+    app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
+    app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
     for operation in operations:
-        _add(app, replace(operation, role=None) if open_metrics and operation in METRICS else operation)
+        _add(app, replace(operation, role=None) if terms.open_metrics and operation in METRICS else operation)
 
 
 def _add(app: FastAPI, operation: Operation) -> None:

@@ -25,6 +25,8 @@ from app.api.errors import (
     VersionUnsupported,
     answer,
 )
+from app.telemetry.context import REQUEST
+from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
 _METER = RequestMeter()
+_QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
+"""Asked by machines every few seconds: no news while they succeed."""
 
 
 class Envelope:
@@ -52,11 +56,12 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         exchange = Exchange(scope, receive, send, self._max_body_bytes)
+        REQUEST.set(exchange.scope)
         try:
             exchange.check()
             await self._app(exchange.scope, exchange.receive, exchange.send)
         except ClientDisconnect:
-            logger.debug("%s: the caller went away", exchange.request_id)
+            logger.debug("the caller went away")
         except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
             await exchange.fail(error)
         exchange.log()
@@ -114,19 +119,31 @@ class Exchange:
     async def fail(self, error: Exception) -> None:
         """Answer with an error that no handler has answered."""
         if type(error) not in PROBLEMS:
-            logger.error("%s: %s %s failed", self.request_id, self.scope["method"], self._path(), exc_info=error)
+            logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
         if self.status:
             raise error
         await answer(self.scope, error)(self.scope, self._receive, self.send)
 
     def log(self) -> None:
-        """Tie the caller's own request id to ours."""
-        if self.given_id is not None:
-            path, method = self._path(), self.scope["method"]
-            logger.info("%s (the caller's %s): %s %s: %d", self.request_id, self.given_id, method, path, self.status)
-
-    def _path(self) -> str:
-        return quote(self.scope["path"])
+        """The request's line; it ties the caller's own request id to ours. Status 0: gone before the answer."""
+        scope, status = self.scope, self.status
+        if status >= 500:
+            level = logging.ERROR
+        elif status < 400 and scope["state"].get("operation") in _QUIET:
+            level = logging.DEBUG
+        else:
+            level = logging.INFO
+        if REQUESTS.takes(level):
+            fields = {
+                "method": "HEAD" if self._is_head else scope["method"],
+                "path": quote(scope["path"]),
+                "status": status,
+                "duration_s": round(perf_counter() - self._began, 6),
+                "address": (scope["client"] or ("",))[0],
+            }
+            if self.given_id is not None:
+                fields["callers_request_id"] = self.given_id
+            REQUESTS.write(level, scope, fields)
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge("the body is larger than this service takes")

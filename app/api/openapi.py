@@ -96,6 +96,7 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         api_errors.VersionUnsupported,
         api_errors.BodyTooLarge,
         api_errors.FieldUnknown,
+        api_errors.RateExceeded,
         api_errors.Unforeseen,
         *operation.errors,
     ]

@@ -84,6 +84,8 @@ class Operation:
         async def handle(request: Request) -> Response:
             if role is not None:
                 await authorise(request, role, for_scoped=for_scoped)
+            else:
+                request.app.state.rates.count_address(request.scope)
             if not takes_query and request.scope["query_string"]:
                 read_query(request, Query)
             return await handler(request)

@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import uvicorn
 
-from app.main import create_app, create_worker_app, end_streams
+from app.main import connections, create_app, create_worker_app, end_streams
 from app.settings import Settings
+from app.telemetry.logs import start_logging
 from app.wiring import WorkerParts, database_url, prepare
 
 logger = logging.getLogger(__name__)
@@ -27,21 +28,24 @@ _STOP_S = 30
 _RESTART_S = 1.0
 
 
-SERVER: dict[str, Any] = {
-    "loop": "uvloop",
-    "http": "httptools",
-    "lifespan": "on",
-    "access_log": False,
-    "log_config": None,
-    "proxy_headers": False,
-    "server_header": False,
-}
-"""How uvicorn runs the application; nothing of ours depends on who a proxy says the caller is."""
+def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+    """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
+    options: dict[str, Any] = {
+        "loop": "uvloop",
+        "http": connections(settings),
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "proxy_headers": False,
+        "server_header": False,
+    }
+    return uvicorn.Config(app, **options | changed)
 
 
 def serve(settings: Settings, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, and with it a worker process if asked for."""
-    start_logging(settings)
+    start_logging("serve", settings.log_level, settings.log_format, requests=settings.log_requests)
     # Both signals unwind in good order; uvicorn raises the one that stopped it once more.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.info("starting; a first start compiles the engine, which may take a minute")
@@ -52,7 +56,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         greeting = _greeting(settings, listener.getsockname()[1], new_token)
         app = create_app(here)
         with _Worker(url) if with_worker else nullcontext():
-            Server(uvicorn.Config(app, **SERVER), partial(end_streams, app), greeting).run(sockets=[listener])
+            Server(server_config(app, settings), partial(end_streams, app), greeting).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):
@@ -79,7 +83,7 @@ def work(settings: Settings, *, leave_with_parent: bool) -> None:
     """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone."""
     from app.worker.main import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
 
-    start_logging(settings)
+    start_logging("worker", settings.log_level, settings.log_format, requests=settings.log_requests)
     beside = None if settings.worker_port is None else partial(_answering, settings, settings.worker_port)
     asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
 
@@ -88,7 +92,7 @@ def work(settings: Settings, *, leave_with_parent: bool) -> None:
 async def _answering(settings: Settings, port: int, parts: WorkerParts) -> AsyncIterator[None]:
     """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
     listener = _listen(settings.host, port)
-    server = _Beside(uvicorn.Config(create_worker_app(settings, parts), **SERVER | {"lifespan": "off"}))
+    server = _Beside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
@@ -103,12 +107,6 @@ class _Beside(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def start_logging(settings: Settings) -> None:
-    """The process's own log goes to standard error, and of the libraries' what is wrong."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("app").setLevel(settings.log_level.upper())
 
 
 async def _until_told(work: Coroutine[None, None, None], *, leave_with_parent: bool) -> None:
@@ -169,7 +167,7 @@ class _Worker:
         while not self._stopping.is_set():
             status = self._process.wait()
             if not self._stopping.wait(_RESTART_S):
-                logger.error("the worker ended with status %d and is started again", status)
+                logger.error("the worker ended and is started again", extra={"status": status})
                 self._process = self._start()
 
 

@@ -58,7 +58,7 @@ def drive(
     """
     from app.services.drive import drive as run  # noqa: PLC0415
 
-    policy = policy_of(_sla(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
+    policy = policy_of(sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenario = Scenario(parse_nodes(nodes), workload, policy)
     retry_s = parse_duration(retry_for) / 1e6
@@ -87,7 +87,7 @@ def synth(
         write_trace(instances, file or sys.stdout)
 
 
-def _sla(sla: float | None, *, no_sla: bool) -> float | None:
+def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
     """The eviction probability to keep; None without an SLA."""
     if no_sla:
         if sla is not None:

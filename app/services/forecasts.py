@@ -21,6 +21,7 @@ from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.runs import Run, Runs
 from app.store.tables import Tables
+from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
 
 logger = logging.getLogger(__name__)
@@ -68,13 +69,17 @@ class Forecasts:
 
     async def run(self, run: Run) -> bool:
         """Do one run, unless another worker holds the cloud's lock or has done it."""
+        with working_on(run_id=run.id, cloud_id=run.cloud_id):
+            return await self._run(run)
+
+    async def _run(self, run: Run) -> bool:
         async with self._locks.cloud_lock(run.cloud_id) as held:
             if not held or not await self._runs.start(run.id):
                 return False
             try:
                 epoch = await self._recompute(run)
             except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
-                logger.exception("cloud %d: run %d failed", run.cloud_id, run.id)
+                logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
                 await self._runs.fail(run.id, f"{type(error).__name__}: {error}")
                 RECOMPUTATIONS.labels("failed").inc()
@@ -100,7 +105,8 @@ class Forecasts:
         wall_s = perf_counter() - began
         await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
         RECOMPUTATION_S.observe(perf_counter() - began)
-        logger.info("cloud %d: epoch %d as of %s", run.cloud_id, epoch, to_datetime(due_us).isoformat())
+        as_of = to_datetime(due_us).isoformat()
+        logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})
         return epoch
 
     async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:

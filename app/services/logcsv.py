@@ -8,7 +8,7 @@ and of an eviction repeat what their start said.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import singledispatchmethod
 from pathlib import Path
@@ -232,16 +232,24 @@ def read_log(path: Path) -> Iterator[LogRow]:
     """The lines of a log file. InputError, with the line's number, where one cannot be read."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            missing = [name for name in PROMISED_COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path}, line 1: the columns {', '.join(missing)} are missing")
-            for cells in reader:
-                yield _row(cells, f"{path}, line {reader.line_num}")
+            yield from (row for _, row in read_rows(file, str(path)))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a CSV file: {error}") from error
+
+
+def read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, LogRow]]:
+    """The rows of a log's lines, the header first, each with its line's number; `name` is the file's, for errors."""
+    reader = csv.DictReader(lines, strict=True)
+    try:
+        missing = [column for column in PROMISED_COLUMNS if column not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"{name}, line 1: the columns {', '.join(missing)} are missing")
+        for cells in reader:
+            yield reader.line_num, _row(cells, f"{name}, line {reader.line_num}")
+    except csv.Error as error:
+        raise InputError(f"{name}, line {reader.line_num + 1}: is not a CSV file: {error}") from error
 
 
 def _row(cells: Cells, place: str) -> LogRow:

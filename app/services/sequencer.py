@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Protocol
@@ -86,6 +87,7 @@ class Sequencer:
 
     def __init__(self, cloud_id: int, name: str, parts: Parts) -> None:
         self.cloud_id = cloud_id
+        self._name = name
         self._parts = parts
         self._cloud = Cloud()
         self._in_sync = False
@@ -96,7 +98,8 @@ class Sequencer:
         self._meter = CloudMeter(name, lambda: self._waiting_count)
         self._woken = asyncio.Event()
         self._deciding = asyncio.Lock()
-        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}")
+        # In a context of its own: what it does is not the work of the request that happened to open the cloud.
+        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}", context=Context())
 
     async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
         """The outcomes of these steps, decided in order; returns when all are durable."""
@@ -136,7 +139,7 @@ class Sequencer:
                     raise
                 except Exception as error:  # the loop must outlive any fault; whoever waits gets it
                     if not isinstance(error, TenureError):
-                        logger.exception("cloud %d: a batch failed", self.cloud_id)
+                        logger.exception("a batch failed", extra={"cloud": self._name})
                     self._forget_undecided()
                     _fail(batch, error)
 

@@ -57,7 +57,10 @@ class TableCache:
         while not self._is_there(cloud_id, due_us):
             if monotonic() > deadline:
                 self._given_up_us[cloud_id] = due_us
-                logger.warning("cloud %d: no table within %g s; is a worker running?", cloud_id, self._wait_s)
+                logger.warning(
+                    "no table came in time; is a worker running?",
+                    extra={"cloud_id": cloud_id, "waited_s": self._wait_s},
+                )
                 return
             await self._wait_for_announcement(cloud_id)
             await self.load(cloud_id)
@@ -77,7 +80,7 @@ class TableCache:
             try:
                 return await self.load(cloud_id)
             except LogUnavailable as error:
-                logger.warning("cloud %d: the newest table could not be read: %s", cloud_id, error)
+                logger.warning("the newest table could not be read", extra={"cloud_id": cloud_id, "error": str(error)})
             await asyncio.sleep(_POLL_S)
 
     def _is_there(self, cloud_id: int, due_us: int) -> bool:

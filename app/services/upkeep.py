@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.admission.recompute import Mark, mark, recompute_reason
 from app.domain.values import Clock, Guarantee
 from app.services.states import States
 from app.store.clouds import Clouds
@@ -47,6 +48,7 @@ class Schedule:
         self._tables = tables
         self._runs = runs
         self._now_us = now_us
+        self._marks: dict[int, tuple[int, Mark]] = {}
 
     async def intervals_us(self) -> dict[int, int]:
         """The recompute interval of every cloud that has a schedule."""
@@ -65,3 +67,23 @@ class Schedule:
         newest = await self._tables.newest(cloud_id)
         if due_us > cloud.created_us and (newest is None or newest.epoch_us < due_us):
             await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
+
+    async def request_changed(self) -> None:
+        """Ask for new tables where what has happened since the newest one calls for it (admission/recompute.py)."""
+        for cloud_id in await self.intervals_us():
+            await self._request_changed(cloud_id)
+
+    async def _request_changed(self, cloud_id: int) -> None:
+        """Compare the cloud with what it was when this process first saw its newest table, or last asked for one."""
+        tables = await self._tables.page(cloud_id, 1)
+        if not tables:
+            return
+        newest = tables[0].epoch
+        cloud = await self._states.current(cloud_id)
+        now = mark(cloud, self._now_us())
+        epoch, then = self._marks.get(cloud_id, (None, now))
+        reason = recompute_reason(then, now, cloud.policy) if epoch == newest else None
+        if epoch != newest or reason is not None:
+            self._marks[cloud_id] = newest, now
+        if reason is not None:
+            await self._runs.request(cloud_id, RunCause(reason), None)

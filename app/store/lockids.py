@@ -19,6 +19,7 @@ DELIVERY_LOCK: LockId = (_number("delivery"), 0)
 _LOG = _number("log")
 _FORECAST = _number("forecast")
 _WEBHOOK = _number("webhook")
+_IMPORT = _number("import")
 
 
 def log_lock(cloud_id: int) -> LockId:
@@ -34,3 +35,8 @@ def forecast_lock(cloud_id: int) -> LockId:
 def webhook_lock(cloud_id: int) -> LockId:
     """Who adds a webhook to a cloud."""
     return _WEBHOOK, cloud_id
+
+
+def import_lock(cloud_id: int) -> LockId:
+    """Who imports a cloud's past."""
+    return _IMPORT, cloud_id

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from app.domain.errors import LogUnavailable
 from app.store.database import Database, Session
-from app.store.lockids import LockId, forecast_lock
+from app.store.lockids import LockId, forecast_lock, import_lock
 
 
 class Locks:
@@ -16,10 +16,17 @@ class Locks:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    @asynccontextmanager
-    async def cloud_lock(self, cloud_id: int) -> AsyncIterator[bool]:
+    def cloud_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
         """Whether this process is the one that recomputes the cloud's table, until the block ends."""
-        async with self.held(forecast_lock(cloud_id)) as hold:
+        return self._is_held(forecast_lock(cloud_id))
+
+    def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
+        """Whether this process is the one that imports the cloud's past, until the block ends."""
+        return self._is_held(import_lock(cloud_id))
+
+    @asynccontextmanager
+    async def _is_held(self, lock: LockId) -> AsyncIterator[bool]:
+        async with self.held(lock) as hold:
             yield hold is not None
 
     @asynccontextmanager

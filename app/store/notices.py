@@ -85,7 +85,7 @@ async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Not
                     if notice is not None:
                         yield notice
         except (psycopg.Error, OSError) as error:
-            logger.warning("listening to the database was interrupted: %s", error)
+            logger.warning("listening to the database was interrupted", extra={"error": str(error)})
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -113,6 +113,6 @@ def _decoded(payload: str) -> Notice | None:
     try:
         notice: Notice = _DECODER.decode(payload)
     except msgspec.DecodeError:
-        logger.debug("a notice of an unknown kind was left unread: %s", payload)
+        logger.debug("a notice of an unknown kind was left unread", extra={"payload": payload})
         return None
     return notice

@@ -22,6 +22,7 @@ CROSS JOIN LATERAL (
         extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 'pending')) AS waiting_s
     FROM open_run WHERE open_run.cloud_id = c.id
 ) r
+WHERE NOT c.importing
 ORDER BY c.name COLLATE "C"
 """
 

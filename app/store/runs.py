@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.store.database import AnyRow, Database
+from app.store.database import AnyRow, Database, Session
 from app.store.notices import RunRequested, announce
 
 _MAX_ATTEMPTS = 5
@@ -21,11 +21,17 @@ _FIRST_RETRY_S = 30.0
 
 
 class RunCause(StrEnum):
-    """Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock."""
+    """Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock.
+
+    Or what has happened since the last table: nodes came or went, more was evicted than promised, the SLA was passed.
+    """
 
     REQUESTED = "requested"
     SCHEDULED = "scheduled"
     EXTERNAL_CLOCK = "external_clock"
+    CAPACITY_CHANGED = "capacity_changed"
+    EVICTION_BURST = "eviction_burst"
+    SLA_DRIFT = "sla_drift"
 
 
 class RunStatus(StrEnum):
@@ -94,12 +100,7 @@ class Runs:
     async def request(self, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
         """Ask for a run and tell the workers; where one of the same due time is pending, that one."""
         async with self._database.transaction() as session:
-            rows = await session.execute(
-                f"{_INSERT} {_COLUMNS}", {"cloud_id": cloud_id, "cause": str(cause), "due_us": due_us}
-            )
-            run = _run(rows[0])
-            await announce(session, RunRequested(cloud_id, run.id))
-        return run
+            return await request_run(session, cloud_id, cause, due_us)
 
     async def pending(self) -> list[Run]:
         """All runs that wait to be run, to be run again, or were perhaps left by a dead worker; oldest first."""
@@ -135,6 +136,14 @@ class Runs:
             {"cloud_id": cloud_id, "before": before_id, "limit": limit},
         )
         return [_run(row) for row in rows]
+
+
+async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
+    """As `Runs.request`, when the session's transaction commits."""
+    rows = await session.execute(f"{_INSERT} {_COLUMNS}", {"cloud_id": cloud_id, "cause": str(cause), "due_us": due_us})
+    run = _run(rows[0])
+    await announce(session, RunRequested(cloud_id, run.id))
+    return run
 
 
 def _run(row: AnyRow) -> Run:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Boolean,
     Column,
     Computed,
     DateTime,
@@ -44,6 +45,7 @@ cloud = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("importing", Boolean, nullable=False, server_default=text("false")),
 )
 
 # No foreign key to cloud: it would cost a trigger for every event, and clouds are never deleted.

@@ -73,7 +73,9 @@ class Snapshots:
             return None
         cloud = decode_cloud(rows[0].data)
         if cloud is None or cloud.digest() != rows[0].digest:
-            logger.warning("cloud %d: the snapshot is not what was saved; the log is folded from its start", cloud_id)
+            logger.warning(
+                "the snapshot is not what was saved; the log is folded from its start", extra={"cloud_id": cloud_id}
+            )
             return None
         return cloud
 

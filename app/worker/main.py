@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 _JOB = "forecast-"
 _RECONCILE_S = 10
 _PENDING_S = 5
+_CHANGED_S = 10
 _SNAPSHOT_S = 60
 
 
@@ -40,6 +41,7 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1})
         _every(scheduler, _RECONCILE_S, reconcile, scheduler, parts.schedule)
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
+        _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
@@ -59,7 +61,7 @@ async def _run_pending(forecasts: Forecasts) -> None:
     try:
         await forecasts.run_pending()
     except LogUnavailable as error:  # the job that looks every few seconds will find what waits
-        logger.warning("pending runs were left for later: %s", error)
+        logger.warning("pending runs were left for later", extra={"error": str(error)})
 
 
 async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:

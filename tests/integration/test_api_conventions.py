@@ -8,7 +8,7 @@ import time
 
 import httpx2
 import pytest
-from api_service import TOKEN, Service
+from api_service import TOKEN, Service, recorded_requests
 from servers import run_sql
 
 from app.api import auth
@@ -37,16 +37,40 @@ def test_every_answer_has_a_request_id_and_the_version(client: httpx2.Client, pa
     assert VERSION in first.headers["Vary"]
 
 
-def test_the_callers_own_request_id_is_logged_beside_ours(
-    client: httpx2.Client, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_callers_own_request_id_is_logged_beside_ours(client: httpx2.Client) -> None:
     given = "req-12345678-1234-1234-1234-123456789abc"
-    with caplog.at_level(logging.INFO, "app.api"):
+    with recorded_requests() as lines:
         ours = client.get("/v1/clouds", headers={"X-Openstack-Request-Id": given}).headers["X-Openstack-Request-Id"]
         client.get("/v1/clouds", headers={"X-Openstack-Request-Id": "forged, line"})
     assert ours != given
-    assert any(given in line and ours in line for line in caplog.messages)
-    assert "forged" not in caplog.text
+    assert [line["callers_request_id"] for line in lines] == [given, "req-unreadable"]
+    assert lines[0]["request_id"] == ours
+
+
+def test_a_request_is_one_line_with_what_it_was_and_who_sent_it(client: httpx2.Client) -> None:
+    with recorded_requests() as lines:
+        assert client.get("/v1/clouds/some%0Aname%1B/nodes?limit=1").status_code == 404
+        assert client.head("/nowhere%0A", headers={"X-Auth-Token": "tnr_wrong"}).status_code == 404
+        assert client.get("/v1/clouds", headers={"X-Auth-Token": "tnr_wrong"}).status_code == 401
+        client.get("/healthcheck")
+    assert all(line.pop("duration_s") > 0 and line.pop("address") == "127.0.0.1" for line in lines)
+    ids = [line.pop("request_id") for line in lines]
+    assert len({*ids}) == 4
+    assert lines == [
+        {
+            "level": "info", "event": "request", "operation": "list_nodes", "cloud": "some%0Aname%1B",
+            "caller": "admin", "method": "GET", "path": "/v1/clouds/some%0Aname%1B/nodes", "status": 404,
+        },
+        {"level": "info", "event": "request", "method": "HEAD", "path": "/nowhere%0A", "status": 404},
+        {
+            "level": "info", "event": "request", "operation": "list_clouds", "method": "GET", "path": "/v1/clouds",
+            "status": 401,
+        },
+        {
+            "level": "debug", "event": "request", "operation": "check_health", "method": "GET", "path": "/healthcheck",
+            "status": 200,
+        },
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -111,8 +135,10 @@ def test_a_revoked_token_is_refused_within_seconds(
 
 
 def test_no_token_is_logged(client: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), recorded_requests() as lines:
         client.get("/v1/clouds", headers={"X-Openstack-Request-Id": f"req-{TOKEN}"})
+    assert len(lines) == 1
+    assert TOKEN not in repr(lines)
     assert TOKEN not in "".join(line for line in caplog.messages if "req-" in line)
 
 

@@ -271,6 +271,30 @@ async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(pro
         assert (await api.scheduler.table(name)).epoch_us == DAY_US + 6 * HOUR_US
 
 
+async def test_a_change_of_capacity_is_a_reason_for_a_new_table(process: Process):
+    now = [DAY_US]
+    async with running(Process(process.database, lambda: now[0])) as api:
+        name = await make_cloud(api, Policy(sample_count=100))
+        cloud_id = await api.scheduler.cloud_id(name)
+        now[0] += 7 * HOUR_US
+        async with worker(api, lambda: now[0]) as schedule:
+            await schedule.request_changed()
+            assert await finished(api, cloud_id) == [], "the first table is the schedule's"
+            await schedule.request_due(cloud_id)
+            await finished(api, cloud_id)
+            await schedule.request_changed()
+            await api.scheduler.add_node(name, "more", Resources(4), None)
+            await schedule.request_changed()
+            assert len(await finished(api, cloud_id)) == 1, "too soon after the last one"
+            now[0] += HOUR_US
+            await schedule.request_changed()
+            await schedule.request_changed()
+            newest = (await finished(api, cloud_id))[0]
+            assert (newest.cause, newest.status, newest.epoch) == ("capacity_changed", RunStatus.SUCCEEDED, 2)
+            await schedule.request_changed()
+            assert len(await finished(api, cloud_id)) == 2, "the new table knows of it"
+
+
 async def finished(process: Process, cloud_id: int) -> list[Run]:
     """All of the cloud's runs, when none is under way any more."""
     for _ in range(1000):

@@ -14,6 +14,8 @@ from app.api.errors import PROBLEMS
 from app.api.routes import OPERATIONS
 from app.commands import service
 from app.services.logcsv import COLUMNS
+from app.services.pastrules import RULES
+from app.services.refusals import REFUSALS
 from app.settings import Settings
 from app.store.codec import EVENT_KINDS
 from app.telemetry import metrics
@@ -86,6 +88,14 @@ def test_every_event_kind_and_its_fields_are_explained() -> None:
 def test_every_csv_column_is_explained() -> None:
     table = page("log.md").split("## As CSV")[1]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(COLUMNS)
+
+
+def test_every_rule_and_refusal_of_an_import_is_explained() -> None:
+    text = page("import.md")
+    rules = [f"| `{rule}` | {effect.replace('_', ' ')} | {what} |" for rule, (effect, what) in RULES.items()]
+    assert re.findall(r"^\| `\w+` \| [^|]+ \| [^|]+ \|$", text, re.MULTILINE) == rules
+    refusals = [f"| `{refusal.code}` | {refusal.__doc__} |" for refusal in REFUSALS]
+    assert re.findall(r"^\| `import\.\w+` \| [^|]+ \|$", text, re.MULTILINE) == refusals
 
 
 def test_paths_in_the_documentation_exist() -> None:

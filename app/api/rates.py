@@ -1,0 +1,81 @@
+"""How often may somebody call: requests of a token, and of an address those without a valid token.
+
+Counted in this process, by the library `limits`. A token's requests are taken from it a hundredth of the limit at a
+time: asking it for each would cost a start or stop some three per cent (docs/decisions/0027-rate-limits.md).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from ipaddress import IPv6Address, ip_address
+
+from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from starlette.types import Scope
+
+from app.api.errors import RateExceeded
+
+_PARTS = 100
+_NETWORK_BITS = 64
+"""Of an IPv6 address: whoever has one has the whole network of this length."""
+
+
+class Rates:
+    """The counters of one process."""
+
+    def __init__(self, token_requests_per_s: int, address_requests_per_min: int) -> None:
+        self._of_token = RateLimitItemPerSecond(token_requests_per_s)
+        self._of_address = RateLimitItemPerMinute(address_requests_per_min)
+        self._part = max(1, token_requests_per_s // _PARTS)
+        self._left: dict[int, int] = {}
+        self._shut: dict[str, float] = {}
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+
+    @property
+    def is_anyone_shut(self) -> bool:
+        """Whether any address has used up its requests."""
+        return bool(self._shut)
+
+    def count_token(self, token_id: int) -> None:
+        """One more request with this token; RateExceeded where those of this second are used up."""
+        left = self._left.get(token_id, 0)
+        if not left:
+            if not self._limiter.hit(self._of_token, str(token_id), cost=self._part):
+                raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
+            left = self._part
+        self._left[token_id] = left - 1
+
+    def count_address(self, scope: Scope) -> None:
+        """One more request without a valid token; RateExceeded where the address's of this minute are used up."""
+        self.check_address(scope)
+        address = _address(scope)
+        if not self._limiter.hit(self._of_address, address):
+            error = self._exceeded(self._of_address, address, "too many requests without a valid token")
+            now = time.monotonic()
+            self._shut = {shut: until for shut, until in self._shut.items() if until > now}
+            self._shut[address] = now + error.retry_after_s
+            raise error
+
+    def check_address(self, scope: Scope) -> None:
+        """RateExceeded where the address's requests without a valid token are used up."""
+        rest_s = self._shut.get(_address(scope), 0.0) - time.monotonic() if self._shut else 0.0
+        if rest_s > 0:
+            raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
+
+    def _exceeded(self, item: RateLimitItem, key: str, why: str) -> RateExceeded:
+        resets_at = self._limiter.get_window_stats(item, key).reset_time
+        return RateExceeded(f"{why}: {item}", max(1, math.ceil(resets_at - time.time())))
+
+
+def _address(scope: Scope) -> str:
+    """Who is at the other end; of IPv6 the network."""
+    client = scope.get("client")
+    if client is None:
+        return "local"
+    try:
+        address = ip_address(client[0])
+    except ValueError:
+        return str(client[0])
+    return str(int(address) >> _NETWORK_BITS) if isinstance(address, IPv6Address) else str(address)

@@ -1,0 +1,226 @@
+"""`import`: a recorded past into a new cloud's log."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from app.commands import options
+from app.commands.output import STDOUT, print_json, progress_bar
+from app.commands.workloads import eviction_policy, sla_of
+from app.domain.times import DAY_US, SECOND_US
+from app.domain.values import Clock, Guarantee, Policy
+from app.services.inputs import InputError, parse_duration, parse_nodes
+
+if TYPE_CHECKING:
+    from app.services.importing import Import, Imported
+    from app.services.past import Wishes
+
+_CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
+
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Eucalyptus, SWF, CSV start_s,lifetime_s,cores, or a log as CSV; or .gz."),
+]
+CloudName = Annotated[str, typer.Argument(metavar="CLOUD", help="Name of the cloud, which the import makes.")]
+SpotFiles = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A file of spot instances.")]
+Nodes = Annotated[str | None, typer.Option(metavar="NxC", help="The platform; otherwise the file must tell it.")]
+Flavors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="exact|doubling|NAME=C,...",
+        show_default="doubling for SWF, exact otherwise",
+        help="A flavor for each size, for powers of two, or these.",
+    ),
+]
+ClockName = Annotated[str, typer.Option(metavar="system|external", help="The cloud's clock.")]
+Times = Annotated[
+    str | None,
+    typer.Option(
+        metavar="now|recorded",
+        show_default="now; recorded with an external clock",
+        help="Let the past end now, or when it did.",
+    ),
+]
+Gap = Annotated[str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")]
+StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("import", epilog=_EXAMPLE)(import_past)
+
+
+def import_past(
+    cloud: CloudName,
+    files: Files,
+    *,
+    spot: SpotFiles = None,
+    nodes: Nodes = None,
+    flavors: Flavors = None,
+    clock: ClockName = "system",
+    times: Times = None,
+    longest_gap: Gap = None,
+    stop_at_end: StopAtEnd = False,
+    sla: options.Sla = None,
+    no_sla: options.NoSla = False,
+    eviction: options.Eviction = "yjf",
+    dry_run: DryRun = False,
+    restart: Restart = False,
+    as_json: options.Json = False,
+) -> None:
+    """Give a new cloud a past to learn from, so that it quotes from its first minute.
+
+    The recorded instances are started and stopped as the live scheduler would have, and the decisions are the beginning
+    of the cloud's log. Run it again after it was cut off, and it goes on; run it twice, and nothing changes. It works
+    on the service's database, whose settings are those of `tenure run`, whether or not the service runs.
+    """
+    from app.services.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
+
+    policy = _policy(sla, clock, eviction, no_sla=no_sla)
+    gap_us = parse_duration(longest_gap) if longest_gap else None
+    wishes = Wishes(
+        parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None, gap_us, stop_at_end
+    )
+    asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
+    report = _run(asked, dry_run=dry_run, restart=restart)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+class _Asked(NamedTuple):
+    """What is to be imported."""
+
+    cloud: str
+    on_demand: list[Path]
+    spot: list[Path]
+    wishes: Wishes
+    policy: Policy
+    as_recorded: bool
+
+
+def _cloud_name(text: str) -> str:
+    if not _CLOUD.fullmatch(text):
+        raise InputError(f"{text!r} is not a cloud's name: letters, digits, dots, dashes and underscores")
+    return text
+
+
+def _policy(sla: float | None, clock: str, eviction: str, *, no_sla: bool) -> Policy:
+    """The policy in force when the past ends."""
+    probability, default = sla_of(sla, no_sla=no_sla), Policy()
+    if clock not in set(Clock):
+        raise InputError(f"--clock {clock!r} is unknown: write system or external")
+    return replace(
+        default,
+        guarantee=Guarantee.NONE if probability is None else default.guarantee,
+        eviction_probability=default.eviction_probability if probability is None else probability,
+        eviction_policy=eviction_policy(eviction),
+        clock=Clock(clock),
+    )
+
+
+def _as_recorded(times: str | None, policy: Policy) -> bool:
+    if times not in (None, "now", "recorded"):
+        raise InputError(f"--times {times!r} is unknown: write now or recorded")
+    return policy.clock is Clock.EXTERNAL if times is None else times == "recorded"
+
+
+def _run(asked: _Asked, *, dry_run: bool, restart: bool) -> dict[str, Any]:
+    """Read everything, then write: a broken file changes nothing."""
+    from app.services.importing import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
+    from app.services.past import Past  # noqa: PLC0415 - as above
+    from app.services.pastfiles import read_past  # noqa: PLC0415 - as above
+    from app.services.pastreport import report  # noqa: PLC0415 - as above
+    from app.store.scratch import Scratch  # noqa: PLC0415 - as above
+    from app.wiring import now_us  # noqa: PLC0415 - as above
+
+    with Scratch() as scratch:
+        past = Past(scratch, [str(path) for path in (*asked.on_demand, *asked.spot)], asked.wishes)
+        with progress_bar("reading") as progress:
+            read_past(past, asked.on_demand, asked.spot, progress)
+        wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
+        with progress_bar("deciding" if dry_run else "importing") as progress:
+            if dry_run:
+                imported = rehearse(wanted, now_us(), progress)
+            else:
+                imported = asyncio.run(_import(wanted, progress, restart=restart))
+        return report(wanted, imported, dry_run=dry_run)
+
+
+async def _import(wanted: Import, progress: Callable[[int, int], None], *, restart: bool) -> Imported:
+    from app.settings import Settings  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.wiring import open_imports  # noqa: PLC0415 - as above
+
+    async with open_imports(Settings()) as imports:
+        if restart:
+            await imports.abandon(wanted.cloud)
+        return await imports.run(wanted, progress)
+
+
+def _print(told: dict[str, Any]) -> None:
+    """What a person wants to know: what the log holds now, and what was not taken as it was."""
+    written, there = told["events"]["written"], told["events"]["there_before"]
+    on_demand, spot = told["on_demand"], told["spot"]
+    if told["dry_run"]:
+        done = f"would write {written} events"
+    elif written:
+        done = f"{written} events written" + (f", {there} were there" if there else "")
+        done += f" ({told['wall_s']:.1f} s, {told['events_per_s']} a second)"
+    else:
+        done = f"nothing to do: its {there} events are there"
+    days = told["length_s"] * SECOND_US / DAY_US
+    lines = [
+        f"cloud {told['cloud']}: {done}",
+        f"the past: {days:.1f} days, from {told['begins_at'][:16]} to {told['ends_at'][:16]}",
+        f"platform: {told['nodes']} nodes, {told['cores']} cores; flavors {', '.join(told['flavors'])}",
+        f"on-demand: {on_demand['admitted']} of {on_demand['requested']} admitted"
+        + (f"; spot: {spot['admitted']} of {spot['requested']}, {spot['evicted']} evicted" if spot["requested"] else "")
+        + f"; {told['running']} run on",
+    ]
+    STDOUT.print("\n".join(lines), highlight=False, markup=False)
+    _print_rules(told)
+    _print_quotes(told)
+
+
+def _print_rules(told: dict[str, Any]) -> None:
+    if not told["rules"]:
+        STDOUT.print("every line was taken as it stands")
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name, justify in (
+        ("rule", "left"),
+        ("", "left"),
+        ("count", "right"),
+        ("what", "left"),
+        ("first lines", "left"),
+    ):
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name in ("rule", "", "count"))
+    several = len(told["files"]) > 1
+    for rule in told["rules"]:
+        places = [f"{Path(p['file']).name}:{p['line']}" if several else str(p["line"]) for p in rule["lines"]]
+        shown = ", ".join(places) + (", ..." if rule["count"] > len(places) else "")
+        table.add_row(rule["rule"], rule["effect"].replace("_", " "), str(rule["count"]), rule["what"], shown)
+    STDOUT.print(table)
+
+
+def _print_quotes(told: dict[str, Any]) -> None:
+    if told["dry_run"] or told["quotes_from"] is None:
+        return
+    if told["warmed_up"]:
+        STDOUT.print("A table was asked for: a running worker computes it, and the cloud quotes from then on.")
+    else:
+        STDOUT.print(f"The past is shorter than the warm-up: quotes from {told['quotes_from'][:16]} on.")

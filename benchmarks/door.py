@@ -1,0 +1,127 @@
+"""What rate limits and the bounds of a connection cost a request, as a ratio to the same request without them.
+
+Method: one process, no socket. The real application (its services are empty ones, so that there is nothing else to
+measure) behind uvicorn's connection, fed with the bytes of `GET /v1/clouds` with a token; the answer's bytes end the
+request. Rounds of the two kinds follow each other; the medians are compared. The absolute difference is what counts for
+a start or a stop, which takes some ten times as long as this request.
+
+    bare      uvicorn's own connection, and nothing counted
+    bounded   the service's connection, and requests counted by token
+
+    python -m benchmarks.door [--requests 5000] [--rounds 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from types import SimpleNamespace
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from app.api.connection import BoundedConnection, Bounds
+from app.api.install import DESCRIPTION, Terms, install
+from app.api.rates import Rates
+from app.domain.values import Role
+
+REQUEST = b"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: tnr_benchmark\r\nAccept: */*\r\n\r\n"
+
+
+class Uncounted(Rates):
+    """Rates that count nothing."""
+
+    def count_token(self, token_id: int) -> None:
+        """Nothing."""
+
+
+class Empty:
+    """Services with one token and no cloud."""
+
+    async def find(self, _: bytes) -> SimpleNamespace:
+        return SimpleNamespace(id=1, name="benchmark", role=Role.READER, cloud=None)
+
+    async def names(self) -> list[str]:
+        return []
+
+
+class Transport(asyncio.Transport):
+    """Takes an answer, and says when it is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        if data.startswith(b'{"clouds"'):
+            self.answered.set()
+
+    def close(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 1) if name in {"peername", "sockname"} else default
+
+
+def application(rates: Rates) -> FastAPI:
+    """The application as it is, with those rates."""
+    app = FastAPI(**DESCRIPTION)
+    install(app, Terms(1 << 20, 1_000_000_000, 1, open_metrics=False))
+    app.state.rates = rates
+    app.state.services = SimpleNamespace(tokens=Empty(), scheduler=Empty())
+    return app
+
+
+async def measure(protocol: HttpToolsProtocol, count: int) -> float:
+    """Microseconds a request."""
+    transport = Transport()
+    protocol.connection_made(transport)
+    begun = time.perf_counter()
+    for _ in range(count):
+        transport.answered.clear()
+        protocol.data_received(REQUEST)
+        await transport.answered.wait()
+    us = (time.perf_counter() - begun) / count * 1e6
+    protocol.connection_lost(None)
+    return us
+
+
+async def main_loop(requests: int, rounds: int) -> dict[str, list[float]]:
+    """All measurements, round after round."""
+    bare = uvicorn.Config(application(Uncounted(1, 1)), lifespan="off", access_log=False, log_config=None, ws="none")
+    bounded = uvicorn.Config(
+        application(Rates(1_000_000_000, 1)), lifespan="off", access_log=False, log_config=None, ws="none"
+    )
+    for config in (bare, bounded):
+        config.load()
+    results: dict[str, list[float]] = {"bare": [], "bounded": []}
+    for _ in range(rounds):
+        results["bare"].append(await measure(HttpToolsProtocol(bare, ServerState(), {}), requests))
+        connection = BoundedConnection(Bounds(30.0, 1000), bounded, ServerState(), {})
+        results["bounded"].append(await measure(connection, requests))
+    return results
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    results = uvloop.run(main_loop(options.requests, options.rounds))
+    median = {name: statistics.median(found) for name, found in results.items()}
+    for name, found in results.items():
+        print(f"{name:8} {median[name]:6.1f} us a request ({min(found):.1f} to {max(found):.1f})")
+    print(f"bounded / bare {median['bounded'] / median['bare']:.3f}, +{median['bounded'] - median['bare']:.2f} us")
+
+
+if __name__ == "__main__":
+    main()

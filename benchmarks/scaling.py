@@ -1,0 +1,120 @@
+"""How the time and memory of a replay grow with history, nodes and flavors.
+
+    python -m benchmarks.scaling                  # doubles each in turn; some minutes
+    python -m benchmarks.scaling --year           # one year of 1,000 nodes, seven flavors
+    python -m benchmarks.scaling --one DAYS NODES FLAVORS
+
+A synthetic log with the rate of C-D, 11 starts a day and node, seven in ten on demand; flavors of 1, 2,
+4 ... cores asked for alike; log-normal lifetimes (sigma 1.5) that fill 60 % of the cores on demand and 25 % as spot,
+whose declared lifetimes are kept. The replay decides all placements itself. Every size is run in a process of its own,
+and none before it has compiled. Events are read in chunks, as the worker does; memory is the peak of the whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, islice
+from time import perf_counter
+
+import numpy as np
+
+from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
+from app.domain.times import DAY_US
+from app.domain.values import Market, Policy, Resources
+from app.forecast.compute import Forecaster
+from app.forecast.differences import MOST_WORLDS
+
+CORES = 32
+STARTS_A_DAY = 11.0
+CHUNK = 20_000
+BASE = (36, 31, 4)
+YEAR = (365, 1000, 7)
+POLICY = Policy()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--one", nargs=3, type=int, metavar=("DAYS", "NODES", "FLAVORS"))
+    parser.add_argument("--year", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.one:
+        report(*arguments.one)
+        return
+    days, nodes, flavors = BASE
+    factors = (1, 2, 4)
+    sizes = [(days * f, nodes, flavors) for f in factors] + [(days, nodes * f, flavors) for f in factors]
+    sizes += [(days, nodes, f) for f in (1, 2, 4, 8)]
+    for size in [YEAR] if arguments.year else sizes:
+        subprocess.run([sys.executable, "-m", __spec__.name, "--one", *map(str, size)], check=True)
+
+
+def report(days: int, nodes: int, flavors: int) -> None:
+    forecaster = Forecaster(POLICY)
+    compile_kernels()
+    began = perf_counter()
+    total, until_us, events = 0, days * DAY_US, log(days, nodes, flavors)
+    while chunk := list(islice(events, CHUNK)):
+        forecaster.extend(chunk)
+        forecaster.fold(until_us)
+        total += len(chunk)
+    folded = perf_counter()
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        forecaster.publish(until_us, 1, total, executor=executor)
+    done = perf_counter()
+    mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    worlds = max(replay.run.counters[MOST_WORLDS] for replay, _ in forecaster._replays.values())  # noqa: SLF001
+    print(
+        f"{days:4} days {nodes:5} nodes {flavors} flavors: {total:8} events, made and folded {folded - began:6.1f} s, "
+        f"replayed {done - folded:7.2f} s ({1e6 * (done - folded) / total / flavors:6.2f} us an event and flavor), "
+        f"at most {worlds} worlds, peak {mebibytes:.0f} MiB",
+        flush=True,
+    )
+
+
+def compile_kernels() -> None:
+    forecaster = Forecaster(POLICY)
+    forecaster.extend(islice(log(2, 2, 1), 100))
+    forecaster.publish(DAY_US, 1, 100)
+
+
+def log(days: int, nodes: int, flavors: int) -> Iterator[Recorded]:
+    """The log's events, numbered."""
+    return (Recorded(seq, event) for seq, event in zip(count(1), events(days, nodes, flavors), strict=False))
+
+
+def events(days: int, nodes: int, flavors: int) -> Iterator[Event]:
+    yield CloudCreated(0, POLICY)
+    for node in range(nodes):
+        yield NodeAdded(0, f"n{node}", Resources(CORES))
+    for flavor in range(flavors):
+        yield FlavorAdded(0, f"f{flavor}", Resources(1 << min(flavor, 5)))
+    ends: list[tuple[int, str]] = []
+    for number, start in enumerate(starts(days, nodes, flavors)):
+        while ends and ends[0][0] <= start.at_us:
+            at_us, instance_id = heapq.heappop(ends)
+            yield InstanceStopped(at_us, instance_id)
+        yield start
+        heapq.heappush(ends, (start.at_us + (start.lifetime_us or 0), f"i{number}"))
+
+
+def starts(days: int, nodes: int, flavors: int) -> Iterator[InstanceStarted]:
+    random = np.random.default_rng(1)
+    cores = np.minimum(2 ** np.arange(flavors), CORES).mean()
+    mean_us = 0.85 * CORES / (STARTS_A_DAY * cores) * DAY_US
+    for number in range(int(days * nodes * STARTS_A_DAY)):
+        at_us = int(number * DAY_US / (nodes * STARTS_A_DAY) + random.random() * 1e6)
+        lifetime_us = int(random.lognormal(np.log(mean_us) - 1.5**2 / 2, 1.5))
+        market = Market.SPOT if random.random() < 0.3 else Market.ON_DEMAND
+        flavor = f"f{random.integers(flavors)}"
+        yield InstanceStarted(at_us, f"i{number}", market, flavor, "n0", lifetime_us=lifetime_us)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""How often, how slowly and how much: requests over the limits are refused, and nobody else notices."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPResponse
+
+import httpx2
+import pytest
+from api_service import TOKEN, Service, running_service
+
+from app.api import auth, errors
+from app.api.errors import PROBLEMS
+from app.api.rates import Rates
+
+TIMEOUT_S = 0.3
+
+
+@pytest.fixture(scope="module")
+def hasty(database_url: str) -> Iterator[Service]:
+    """A service that waits for nobody."""
+    with running_service(database_url, request_timeout_s=TIMEOUT_S, max_connections=8) as service:
+        service.client.post("/v1/clouds", json={"name": "north"}).raise_for_status()
+        yield service
+
+
+def check(status: int, headers: httpx2.Headers | HTTPResponse, body: bytes, error: type[Exception]) -> None:
+    """The answer is this error in the one form."""
+    (entry,) = json.loads(body)["errors"]
+    problem = PROBLEMS[error]
+    assert (status, entry["status"], entry["code"]) == (problem.status, problem.status, problem.code)
+    get = headers.getheader if isinstance(headers, HTTPResponse) else headers.get
+    assert get("X-Openstack-Request-Id") == entry["request_id"]
+    if problem.status in {429, 503}:
+        assert int(get("Retry-After") or 0) >= 1
+
+
+def check_answer(answer: httpx2.Response, error: type[Exception]) -> None:
+    check(answer.status_code, answer.headers, answer.content, error)
+
+
+class TestRates:
+    def test_a_token_that_sends_too_much_is_refused_until_the_next_second(self, database_url: str) -> None:
+        with running_service(database_url, token_requests_per_s=50) as service:
+            other = service.client.post("/v1/tokens", json={"name": "other", "role": "reader"}).json()["token"]
+            time.sleep(1.1)
+            answers = [service.client.get("/v1/clouds") for _ in range(60)]
+            statuses = [answer.status_code for answer in answers]
+            assert statuses == [200] * statuses.count(200) + [429] * statuses.count(429)
+            assert statuses.count(200) == 50
+            check_answer(answers[-1], errors.RateExceeded)
+            assert service.client.get("/v1/clouds", headers={"X-Auth-Token": other}).status_code == 200
+            time.sleep(int(answers[-1].headers["Retry-After"]))
+            assert service.client.get("/v1/clouds").status_code == 200
+
+    def test_an_address_that_guesses_tokens_is_shut_out_and_who_shares_it_is_not(
+        self, database_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(auth, "CACHED_S", 0.05)
+        with running_service(database_url, address_requests_per_min=5) as service:
+            new = service.client.post("/v1/tokens", json={"name": "new", "role": "reader"}).json()["token"]
+            guesses = [service.client.get("/v1/clouds", headers={"X-Auth-Token": f"tnr_{n}"}) for n in range(7)]
+            assert [answer.status_code for answer in guesses] == [401] * 5 + [429] * 2
+            check_answer(guesses[-1], errors.RateExceeded)
+            time.sleep(0.1)  # the process must look the known token up again, and may
+            assert service.client.get("/v1/clouds").status_code == 200
+            for token in ("tnr_more", new):
+                answer = service.client.get("/v1/clouds", headers={"X-Auth-Token": token})
+                check_answer(answer, errors.RateExceeded)
+            with httpx2.Client(base_url=service.url) as anyone:
+                check_answer(anyone.get("/healthcheck"), errors.RateExceeded)
+                check_answer(anyone.get("/v1/clouds"), errors.RateExceeded)
+
+    def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
+        rates = Rates(1, 2)
+
+        def take(client: tuple[str, int] | None) -> bool:
+            try:
+                rates.count_address({"client": client})
+            except errors.RateExceeded:
+                return False
+            return True
+
+        assert [take(("10.0.0.1", port)) for port in range(3)] == [True, True, False]
+        assert take(("10.0.0.2", 1))
+        assert [take((f"2001:db8::{n}", 1)) for n in range(3)] == [True, True, False]
+        assert take(("2001:db8:0:1::1", 1))
+        assert [take(None) for _ in range(3)] == [True, True, False]
+        assert rates.is_anyone_shut
+
+    @pytest.mark.parametrize("limit", [1, 7, 250, 1000])
+    def test_no_token_gets_more_than_the_limit_and_hardly_less(self, limit: int) -> None:
+        rates, taken = Rates(limit, 1), 0
+        with suppress(errors.RateExceeded):
+            while True:
+                rates.count_token(1)
+                taken += 1
+        assert 0.99 * limit <= taken <= limit
+
+
+@contextmanager
+def connected(service: Service) -> Iterator[socket.socket]:
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), 5) as connection:
+        yield connection
+
+
+def read(connection: socket.socket) -> tuple[HTTPResponse, bytes]:
+    answer = HTTPResponse(connection)
+    answer.begin()
+    return answer, answer.read()
+
+
+HEAD = f"POST /v1/clouds/north/flavors HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n"
+JSON = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+
+
+class TestConnections:
+    @pytest.mark.parametrize("sent", ["GET / HT", HEAD, HEAD + JSON, HEAD + JSON + '{"name":'])
+    def test_a_request_that_stops_half_way_is_given_up(self, hasty: Service, sent: str) -> None:
+        begun = time.monotonic()
+        with connected(hasty) as connection:
+            connection.sendall(sent.encode())
+            answer, body = read(connection)
+            check(answer.status, answer, body, errors.RequestTooSlow)
+            assert connection.recv(1) == b""
+        assert TIMEOUT_S <= time.monotonic() - begun < 2 * TIMEOUT_S + 2
+
+    @pytest.mark.parametrize("sent", [HEAD, HEAD + JSON], ids=["head", "body"])
+    def test_a_request_that_comes_drop_by_drop_is_given_up(self, hasty: Service, sent: str) -> None:
+        with connected(hasty) as connection:
+            connection.sendall(sent.encode())
+            connection.settimeout(TIMEOUT_S / 10)
+            came = b""
+            for _ in range(100):
+                try:
+                    came = connection.recv(4096)
+                    break
+                except TimeoutError:
+                    connection.sendall(b"x")
+        assert came.startswith(b"HTTP/1.1 408 ")
+
+    def test_a_connection_without_a_request_is_closed(self, hasty: Service) -> None:
+        with connected(hasty) as connection:
+            assert b"preemptible.request.too_slow" in connection.recv(4096)
+            assert connection.recv(1) == b""
+
+    def test_an_answer_that_nobody_takes_is_given_up(self, hasty: Service) -> None:
+        with connected(hasty) as connection:
+            connection.sendall(b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+            time.sleep(3 * TIMEOUT_S)
+            came = 0
+            with suppress(ConnectionError):
+                while part := connection.recv(1 << 20):
+                    came += len(part)
+            assert came < 20 * 1_000_000
+
+    def test_a_head_that_has_no_end_is_refused(self, hasty: Service) -> None:
+        with connected(hasty) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Filler: ")
+            for _ in range(64):  # not more: what is sent after the refusal would drown it
+                connection.sendall(b"x" * 1024)
+                time.sleep(0.001)
+            answer, body = read(connection)
+            check(answer.status, answer, body, errors.HeadTooLarge)
+
+    def test_what_is_no_http_is_refused_in_the_one_form(self, hasty: Service) -> None:
+        for sent in (b"\x16\x03\x01\x02\x00\x01", b"HELO\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"):
+            with connected(hasty) as connection:
+                connection.sendall(sent)
+                answer, body = read(connection)
+                check(answer.status, answer, body, errors.RequestMalformed)
+
+    def test_more_connections_than_there_may_be_are_refused(self, hasty: Service) -> None:
+        with connected(hasty) as first:
+            others = [socket.create_connection(first.getpeername()) for _ in range(8)]
+            answer, body = read(others[-1])
+            check(answer.status, answer, body, errors.ConnectionsExhausted)
+            for other in others:
+                other.close()
+        time.sleep(0.1)
+        assert hasty.client.get("/v1/clouds").status_code == 200
+
+    def test_who_is_not_slow_is_not_disturbed(self, hasty: Service) -> None:
+        """One connection, over many times the limit, and a stream that says nothing for longer than it."""
+        with hasty.client.stream("GET", "/v1/clouds/north/events/stream", params={"after_seq": 1}) as stream:
+            lines = stream.iter_lines()
+            with connected(hasty) as connection:
+                for number in range(6):
+                    connection.sendall(f"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n\r\n".encode())
+                    answer, _ = read(connection)
+                    assert answer.status == 200, number
+                    time.sleep(TIMEOUT_S / 2)
+            hasty.client.post("/v1/clouds/north/flavors", json={"name": "small", "cores": 1}).raise_for_status()
+            assert any("flavor_added" in line for line in lines)

@@ -1,0 +1,57 @@
+"""When a table is computed before its time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.admission.recompute import Mark, Reason, mark, recompute_reason
+from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, NodeAdded, NodeDrained
+from app.domain.times import HOUR_US
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Policy, Resources
+from app.engine.cloud import ClassCounts, Cloud
+
+POLICY = Policy(eviction_probability=0.01)
+EPOCH = Mark(0, {0.01: ClassCounts(1000, 9)}, frozenset(), 1.0)
+
+
+def later(admitted: int = 0, evicted: int = 0, at_us: int = HOUR_US) -> Mark:
+    return EPOCH._replace(at_us=at_us, classes={0.01: ClassCounts(1000 + admitted, 9 + evicted)})
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (later(), None),
+        (later(evicted=1), None),
+        (later(evicted=2), Reason.DRIFT),
+        (later(admitted=200, evicted=2), None),
+        (later(evicted=5), Reason.BURST),
+        (later(admitted=300, evicted=10), Reason.DRIFT),
+        (later(admitted=300, evicted=11), Reason.BURST),
+        (later(evicted=5, at_us=HOUR_US // 5), None),
+        (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(3, 1)}), Reason.DRIFT),
+        (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(4, 1)}), None),
+        (later()._replace(nodes=frozenset({(0, NodeStatus.OPEN)})), Reason.CAPACITY),
+    ],
+)
+def test_the_reason(now: Mark, reason: Reason | None) -> None:
+    assert recompute_reason(EPOCH, now, POLICY) == reason
+    assert recompute_reason(EPOCH, now, replace(POLICY, guarantee=Guarantee.NONE)) is None
+
+
+def test_drift_is_told_once() -> None:
+    over = EPOCH._replace(classes={0.01: ClassCounts(1000, 50)})
+    assert recompute_reason(over, over._replace(at_us=HOUR_US), POLICY) is None
+
+
+def test_a_mark_is_read_off_the_cloud() -> None:
+    cloud = Cloud()
+    spot = InstanceStarted(0, "a", Market.SPOT, "f", "n", 5, None, Basis(4, 1, 0.01))
+    for event in (CloudCreated(0, POLICY), NodeAdded(0, "n", Resources(4)), FlavorAdded(0, "f", Resources(1)), spot):
+        cloud.apply(event)
+    assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1)}, frozenset({(0, NodeStatus.OPEN)}), 0.01)
+    cloud.apply(NodeDrained(1, "n"))
+    cloud.apply(InstanceEvicted(1, "a", EvictionReason.ON_DEMAND_START, cloud.seq + 2))
+    assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1, 1)}, frozenset({(0, NodeStatus.DRAINED)}), 0.0)
