@@ -18,7 +18,7 @@ webhook.urgent_seq, webhook.urgent_attempts, webhook.urgent_retry_at,
 webhook.ordinary_seq, webhook.ordinary_attempts, webhook.ordinary_retry_at,
 (SELECT count(*) FROM webhook_dead dead WHERE dead.webhook_id = webhook.id) AS dead_count
 """
-_FROM = "FROM webhook JOIN cloud ON cloud.id = webhook.cloud_id"
+_FROM = "FROM webhook JOIN cloud ON cloud.id = webhook.cloud_id AND NOT cloud.importing"
 _INSERT = """
 INSERT INTO webhook (cloud_id, url, secret, kinds, urgent_seq, ordinary_seq)
 SELECT %(cloud_id)s, %(url)s, %(secret)s, %(kinds)s::text[], %(after_seq)s, %(after_seq)s
