@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from app.client.errors import ServiceRefused, ServiceUnreachable
+from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 from app.commands import (
     drills,
     evaluation,
@@ -30,6 +30,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     ServiceRefused: 1,
     ImportRefused: 1,
     ServiceUnreachable: 3,
+    AnswerUnreadable: 3,
     Unavailable: 3,
     TenureError: 1,
 }

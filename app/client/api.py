@@ -1,62 +1,116 @@
-"""A client of the service. Every request that it sends may be sent again, so it tries again when no answer came."""
+"""A client of the service, in two kinds: one that waits for answers, and one for asynchronous programs.
+
+Both have the same methods, made of the same descriptions (`calls`). See docs/client.md.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
+from tenacity import AsyncRetrying, Retrying
 
-from app.client.errors import ServiceRefused, ServiceUnreachable
-from app.client.wire import (
-    Decision,
-    Json,
-    decision_of,
-    operation_body,
-    policy_body,
-    policy_of,
-    recorded_of,
-    resources_body,
-    resources_of,
-    time_text,
+from app.client import calls
+from app.client.answers import Event
+from app.client.calls import Call, Listing
+from app.client.exchange import (
+    Again,
+    broken,
+    client_arguments,
+    event_in,
+    failure,
+    read,
+    request_arguments,
+    retry_rules,
 )
-from app.domain.events import Recorded
-from app.domain.requests import Operation, StartRequest
-from app.domain.values import Policy, Resources
+from app.client.methods import ListMethod, Method
 
 T = TypeVar("T")
 
-_PAGE = 1000
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 2.0
-_NOT_READY = 503
+RETRY_S = 30.0
+TIMEOUT_S = 60.0
+_PAUSE_S = 1.0
+"""Between two streams of events, where the service does not say how long."""
 
 
-class _NotReady(Exception):
-    """The service answered that it cannot serve now; the same request may be sent again."""
+class Operations:
+    """What can be asked of a service. Each method's arguments and answer: `calls`."""
+
+    create_cloud = Method(calls.create_cloud)
+    clouds = ListMethod(calls.clouds)
+    cloud = Method(calls.cloud)
+    change_policy = Method(calls.change_policy)
+    add_node = Method(calls.add_node)
+    nodes = ListMethod(calls.nodes)
+    node = Method(calls.node)
+    remove_node = Method(calls.remove_node)
+    drain_node = Method(calls.drain_node)
+    open_node = Method(calls.open_node)
+    add_flavor = Method(calls.add_flavor)
+    flavors = ListMethod(calls.flavors)
+    flavor = Method(calls.flavor)
+    start = Method(calls.start)
+    stop = Method(calls.stop)
+    batch = Method(calls.batch)
+    drill = Method(calls.drill)
+    create_webhook = Method(calls.create_webhook)
+    webhooks = ListMethod(calls.webhooks)
+    webhook = Method(calls.webhook)
+    delete_webhook = Method(calls.delete_webhook)
+    pause_webhook = Method(calls.pause_webhook)
+    resume_webhook = Method(calls.resume_webhook)
+    test_webhook = Method(calls.test_webhook)
+    dead_letters = ListMethod(calls.dead_letters)
+    replay_dead_letters = Method(calls.replay_dead_letters)
+    instances = ListMethod(calls.instances)
+    instance = Method(calls.instance)
+    explain = Method(calls.explain)
+    decisions = ListMethod(calls.decisions)
+    quotes = Method(calls.quotes)
+    request_table = Method(calls.request_table)
+    tables = ListMethod(calls.tables)
+    newest_table = Method(calls.newest_table)
+    table = Method(calls.table)
+    runs = ListMethod(calls.runs)
+    run = Method(calls.run)
+    reliability = Method(calls.reliability)
+    sla = Method(calls.sla)
+    events = ListMethod(calls.events)
+    create_token = Method(calls.create_token)
+    tokens = ListMethod(calls.tokens)
+    token = Method(calls.token)
+    revoke_token = Method(calls.revoke_token)
+    versions = Method(calls.versions)
+    health = Method(calls.health)
+    readiness = Method(calls.readiness)
+    process_metrics = Method(calls.process_metrics)
+    cloud_metrics = Method(calls.cloud_metrics)
 
 
-class TenureClient:
-    """One connection to the service. `retry_s` is how long a request is tried again when no answer came."""
+class TenureClient(Operations):
+    """Connections to a service that threads may share.
+
+    `retry_s` is how long a request that failed is tried again, where that is safe; `timeout_s` bounds each wait for
+    the service in one attempt. ServiceUnreachable where `url` is none.
+    """
 
     def __init__(
         self,
         url: str,
-        token: str | None,
+        token: str | None = None,
         *,
-        retry_s: float = 0.0,
-        timeout_s: float = 900.0,
+        retry_s: float = RETRY_S,
+        timeout_s: float = TIMEOUT_S,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """ServiceUnreachable where `url` is none."""
-        headers = {"X-Auth-Token": token} if token else {}
-        self._retry_s = retry_s
-        try:
-            self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout_s, transport=transport)
-        except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
+        self._retrying = Retrying(**retry_rules(retry_s))
+        self._http = httpx2.Client(**client_arguments(url, token, timeout_s), transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -64,180 +118,151 @@ class TenureClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
         self._http.close()
 
-    # --- clouds ------------------------------------------------------------------------------------------------------
+    def send(self, call: Call[T]) -> T:
+        """The answer to a call. ClientError where there is none."""
+        try:
+            answer: T = self._retrying(self._attempt, call)
+        except Again as last:
+            raise last.error from last
+        return answer
 
-    def create_cloud(self, cloud: str, policy: Policy) -> None:
-        """A new cloud. ServiceRefused where one of that name exists."""
-        self._call("POST", "/v1/clouds", {"name": cloud, "policy": policy_body(policy)})
+    def every(self, listing: Listing[T]) -> Iterator[T]:
+        """All items of a list, page by page, as they are wanted."""
+        call: Call[Any] | None = listing.first
+        while call is not None:
+            page = self.send(call)
+            yield from listing.items(page)
+            call = listing.after(page)
 
-    def policy(self, cloud: str) -> Policy:
-        """The policy in force."""
-        return policy_of(self._call("GET", f"/v1/clouds/{cloud}")["policy"])
+    def follow(self, cloud: str, *, after_seq: int = 0) -> Iterator[Event]:
+        """Every event after a seq, once and in order, and each later one when it comes; it never ends by itself.
 
-    def last_seq(self, cloud: str) -> int:
-        """The end of the cloud's log."""
-        return int(self._call("GET", f"/v1/clouds/{cloud}")["seq"])
-
-    def add_node(self, cloud: str, node: str, capacity: Resources) -> None:
-        """Add a node at the end of the node order; the same again changes nothing."""
-        self._call("POST", f"/v1/clouds/{cloud}/nodes", resources_body(node, capacity))
-
-    def add_flavor(self, cloud: str, flavor: str, demand: Resources) -> None:
-        """Add a flavor; the same again changes nothing."""
-        self._call("POST", f"/v1/clouds/{cloud}/flavors", resources_body(flavor, demand))
-
-    def nodes(self, cloud: str) -> list[tuple[str, Resources]]:
-        """The cloud's nodes, in node order."""
-        found: list[tuple[str, Resources]] = []
+        A stream that breaks is opened again where it was left, for `retry_s` at a time.
+        """
+        call = calls.event_stream(cloud, after_seq=after_seq)
         while True:
-            marker = {"marker": found[-1][0]} if found else {}
-            page = self._call("GET", f"/v1/clouds/{cloud}/nodes", query={"limit": _PAGE, **marker})
-            found += [(node["name"], resources_of(node["capacity"])) for node in page["nodes"]]
-            if not page["links"]:
-                return found
-
-    # --- instances ---------------------------------------------------------------------------------------------------
-
-    def decide(self, cloud: str, operation: Operation) -> Decision | None:
-        """Send one start or stop by itself; None is the answer to a stop."""
-        path = f"/v1/clouds/{cloud}/instances"
-        if isinstance(operation, StartRequest):
-            return decision_of(self._call("POST", path, operation_body(operation)))
-        query = {} if operation.at_us is None else {"at": time_text(operation.at_us)}
-        self._call("DELETE", f"{path}/{operation.instance_id}", query=query)
-        return None
-
-    def decide_batch(self, cloud: str, operations: Sequence[Operation]) -> list[Decision | None]:
-        """Send up to 1000 starts and stops in one request. ServiceRefused where one of them failed."""
-        body = {"operations": [{_kind(operation): operation_body(operation)} for operation in operations]}
-
-        def attempt() -> list[Decision | None]:
-            return [_result(answer) for answer in self._request("POST", f"/v1/clouds/{cloud}/batch", body)["results"]]
-
-        return self._until_answered(attempt)
-
-    def drill(self, cloud: str, instance_id: str | None) -> Json:
-        """Evict one spot instance on purpose, by default the youngest; who it was."""
-        return self._call("POST", f"/v1/clouds/{cloud}/drill", {"instance": instance_id} if instance_id else {})
-
-    # --- webhooks ----------------------------------------------------------------------------------------------------
-
-    def create_webhook(self, cloud: str, url: str, kinds: Sequence[str] | None, after_seq: int | None) -> Json:
-        """A new webhook, with its secret."""
-        body: Json = {"url": url}
-        body |= {"kinds": list(kinds)} if kinds else {}
-        body |= {"after_seq": after_seq} if after_seq is not None else {}
-        return self._call("POST", f"/v1/clouds/{cloud}/webhooks", body)
-
-    def webhooks(self, cloud: str) -> list[Json]:
-        """A cloud's webhooks."""
-        return self._all(f"/v1/clouds/{cloud}/webhooks", "webhooks", "marker", "id")
-
-    def webhook(self, cloud: str, webhook: str) -> Json:
-        """One webhook."""
-        return self._call("GET", f"/v1/clouds/{cloud}/webhooks/{webhook}")
-
-    def delete_webhook(self, cloud: str, webhook: str) -> None:
-        """Send nothing more to it."""
-        self._call("DELETE", f"/v1/clouds/{cloud}/webhooks/{webhook}")
-
-    def change_webhook(self, cloud: str, webhook: str, what: str) -> Json:
-        """`pause`, `resume` or `test` it."""
-        return self._call("POST", f"/v1/clouds/{cloud}/webhooks/{webhook}/{what}")
-
-    def dead_letters(self, cloud: str, webhook: str) -> list[Json]:
-        """What its receiver did not take."""
-        return self._all(f"/v1/clouds/{cloud}/webhooks/{webhook}/dead", "dead", "after_seq", "seq")
-
-    def replay_dead_letters(self, cloud: str, webhook: str, seqs: Sequence[int] | None) -> Json:
-        """Have these dead letters, or all, tried once more."""
-        body: Json = {"seqs": list(seqs)} if seqs else {}
-        return self._call("POST", f"/v1/clouds/{cloud}/webhooks/{webhook}/replay", body)
-
-    # --- reading -----------------------------------------------------------------------------------------------------
-
-    def events(self, cloud: str) -> Iterator[Recorded]:
-        """The cloud's log from its beginning, page by page."""
-        after_seq = 0
-        while True:
-            query = {"after_seq": after_seq, "limit": _PAGE}
-            page = self._call("GET", f"/v1/clouds/{cloud}/events", query=query)["events"]
-            if not page:
-                return
-            yield from map(recorded_of, page)
-            after_seq = page[-1]["seq"]
-
-    def reliability(self, cloud: str, after_seq: int | None) -> Json:
-        """Promises against what happened, in the stretch of the log after a seq or in the newest."""
-        query = {} if after_seq is None else {"after_seq": after_seq}
-        return self._call("GET", f"/v1/clouds/{cloud}/reliability", query=query)
-
-    def quotes(self, cloud: str, query: Mapping[str, str | float]) -> Json:
-        """What the newest table says now."""
-        return self._call("GET", f"/v1/clouds/{cloud}/quotes", query=query)
-
-    def _all(self, path: str, name: str, marker: str, key: str) -> list[Json]:
-        """A whole list, page by page."""
-        found: list[Json] = []
-        while True:
-            after = {marker: found[-1][key]} if found else {}
-            page = self._call("GET", path, query={"limit": _PAGE, **after})
-            found += page[name]
-            if not page["links"]:
-                return found
-
-    # --- sending -----------------------------------------------------------------------------------------------------
-
-    def _call(
-        self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str | float] | None = None
-    ) -> Json:
-        return self._until_answered(lambda: self._request(method, path, body, query=query))
-
-    def _request(
-        self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str | float] | None = None
-    ) -> Json:
-        response = self._http.request(method, path, json=body, params=query)
-        if response.is_success:
-            return _json(response) if response.content else {}
-        raise _error(response.status_code, _json(response).get("errors", []), response.reason_phrase)
-
-    def _until_answered(self, attempt: Callable[[], T]) -> T:
-        """Try, and for `retry_s` after the first failure try again, at growing intervals."""
-        deadline, pause_s = time.monotonic() + self._retry_s, _FIRST_PAUSE_S
-        while True:
-            try:
-                return attempt()
-            except (httpx2.TransportError, _NotReady) as error:
-                if time.monotonic() + pause_s > deadline:
-                    raise ServiceUnreachable(f"{self._http.base_url}: {error or type(error).__name__}") from error
+            pause_s = _PAUSE_S
+            with ExitStack() as stack:
+                source = self._until_answered(call, stack)
+                with suppress(httpx2.TransportError):
+                    for frame in source:
+                        pause_s = pause_s if frame.retry is None else frame.retry / 1000
+                        event = event_in(frame)
+                        if event is not None:
+                            call = replace(call, query={"after_seq": event.seq})
+                            yield event
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _attempt(self, call: Call[T]) -> T:
+        try:
+            response = self._http.request(**request_arguments(call))
+        except httpx2.RequestError as error:
+            raise broken(call, error, self._http.base_url) from error
+        return read(call, response)
+
+    def _until_answered(self, call: Call[str], stack: ExitStack) -> httpx2.EventSource:
+        try:
+            return self._retrying(self._open, call, stack)
+        except Again as last:
+            raise last.error from last
+
+    def _open(self, call: Call[str], stack: ExitStack) -> httpx2.EventSource:
+        try:
+            source = stack.enter_context(self._http.sse(call.path, params=call.query))
+            if not source.response.is_success:
+                source.response.read()
+        except httpx2.RequestError as error:
+            raise broken(call, error, self._http.base_url) from error
+        if not source.response.is_success:
+            raise failure(call, source.response)
+        return source
 
 
-def _kind(operation: Operation) -> str:
-    return "start" if isinstance(operation, StartRequest) else "stop"
+class AsyncTenureClient(Operations):
+    """As `TenureClient`, for asynchronous programs."""
 
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        retry_s: float = RETRY_S,
+        timeout_s: float = TIMEOUT_S,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._retrying = AsyncRetrying(**retry_rules(retry_s))
+        self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s), transport=transport)
 
-def _result(answer: Json) -> Decision | None:
-    if "errors" in answer:
-        raise _error(answer["status"], answer["errors"], "")
-    return decision_of(answer["body"]) if "body" in answer else None
+    async def __aenter__(self) -> Self:
+        return self
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
-def _json(response: httpx2.Response) -> Json:
-    """The answer's object; an empty one where it is something else, as a proxy between may answer."""
-    try:
-        value: Any = response.json()
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
 
+    async def asend(self, call: Call[T]) -> T:
+        """The answer to a call. ClientError where there is none."""
+        try:
+            return await self._retrying(self._attempt, call)
+        except Again as last:
+            raise last.error from last
 
-def _error(status: int, errors: Sequence[Json], reason: str) -> Exception:
-    first = errors[0] if errors else {}
-    detail = first.get("detail") or reason
-    if status == _NOT_READY:
-        return _NotReady(detail)
-    return ServiceRefused(status, first.get("code", ""), detail)
+    async def aevery(self, listing: Listing[T]) -> AsyncIterator[T]:
+        """All items of a list, page by page, as they are wanted."""
+        call: Call[Any] | None = listing.first
+        while call is not None:
+            page = await self.asend(call)
+            for item in listing.items(page):
+                yield item
+            call = listing.after(page)
+
+    async def follow(self, cloud: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+        """As `TenureClient.follow`."""
+        call = calls.event_stream(cloud, after_seq=after_seq)
+        while True:
+            pause_s = _PAUSE_S
+            async with AsyncExitStack() as stack:
+                source = await self._until_answered(call, stack)
+                with suppress(httpx2.TransportError):
+                    async for frame in source:
+                        pause_s = pause_s if frame.retry is None else frame.retry / 1000
+                        event = event_in(frame)
+                        if event is not None:
+                            call = replace(call, query={"after_seq": event.seq})
+                            yield event
+            await asyncio.sleep(pause_s)
+
+    async def _attempt(self, call: Call[T]) -> T:
+        try:
+            response = await self._http.request(**request_arguments(call))
+        except httpx2.RequestError as error:
+            raise broken(call, error, self._http.base_url) from error
+        return read(call, response)
+
+    async def _until_answered(self, call: Call[str], stack: AsyncExitStack) -> httpx2.EventSource:
+        try:
+            return await self._retrying(self._open, call, stack)
+        except Again as last:
+            raise last.error from last
+
+    async def _open(self, call: Call[str], stack: AsyncExitStack) -> httpx2.EventSource:
+        try:
+            source = await stack.enter_async_context(self._http.sse(call.path, params=call.query))
+            if not source.response.is_success:
+                await source.response.aread()
+        except httpx2.RequestError as error:
+            raise broken(call, error, self._http.base_url) from error
+        if not source.response.is_success:
+            raise failure(call, source.response)
+        return source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -38,21 +37,6 @@ from app.domain.values import (
 )
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The answer to a start: whether it was accepted, whom it evicted, and the epoch of the quote it rests on."""
-
-    accepted: bool
-    victims: tuple[str, ...]
-    epoch: int | None
-
-
-def decision_of(answer: Json) -> Decision:
-    """The decision in the answer to a start."""
-    quote = answer["quote"] or {}
-    return Decision(answer["status"] == "accepted", _ids(answer["victims"]), quote.get("epoch"))
 
 
 def operation_body(operation: Operation) -> Json:

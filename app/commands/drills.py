@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from app.client.answers import json_of
 from app.client.api import TenureClient
 from app.commands import options
 from app.commands.output import STDOUT, print_json
@@ -27,9 +28,11 @@ def drill(
     as_json: options.Json = False,
 ) -> None:
     """Evict one spot instance on purpose, to try out what follows; it does not count against the SLA."""
-    with TenureClient(url, token) as client:
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
         answer = client.drill(cloud, instance)
     if as_json:
-        print_json(answer)
+        print_json(json_of(answer))
     else:
-        STDOUT.print(f"evicted {answer['id']} at {answer['at']} (event {answer['seq']}), as a drill", highlight=False)
+        STDOUT.print(
+            f"evicted {answer.id} at {answer.at:%Y-%m-%dT%H:%M:%SZ} (event {answer.seq}), as a drill", highlight=False
+        )

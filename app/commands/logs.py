@@ -77,7 +77,7 @@ def export(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
 ) -> None:
     """Write a running cloud's whole event log as CSV."""
-    with TenureClient(url, token) as client:
-        client.last_seq(cloud)  # before the file is touched: there is a service, and it has the cloud
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        client.cloud(cloud)  # before the file is touched: there is a service, and it has the cloud
         with writing(out) as file, progress_bar("exporting") as progress:
             export_log(client, cloud, file or sys.stdout, progress=progress)

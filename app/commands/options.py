@@ -57,4 +57,6 @@ Token = Annotated[str | None, typer.Option(envvar="TENURE_TOKEN", show_envvar=Tr
 Cloud = Annotated[str, typer.Option(help="Name of the cloud.")]
 Timeout = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for an answer.")]
 
+RETRY_S = 2.0
+"""How long a command that a person waits for tries again; who drives a workload says how long."""
 LOCAL = "http://127.0.0.1:8080"

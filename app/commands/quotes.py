@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from app.client.answers import Quotes, json_of
 from app.client.api import TenureClient
 from app.commands import options
 from app.commands.output import STDOUT, print_json
+from app.domain.times import SECOND_US, length_text
 from app.services.inputs import parse_duration
 
 _EXAMPLE = f"Example: tenure quote --url {options.LOCAL} --cloud north --flavor small --probability 0.05 --lifetime 6h"
@@ -38,48 +40,33 @@ def quote(
 
     With --lifetime, the exit code is 1 where no flavor asked for would be accepted for that long.
     """
-    query: dict[str, str | float] = {}
-    if flavor is not None:
-        query["flavor"] = flavor
-    if probability is not None:
-        query["eviction_probability"] = probability
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
-    if lifetime_us is not None:
-        query["lifetime_s"] = lifetime_us / 1e6
-    with TenureClient(url, token) as client:
-        answer = client.quotes(cloud, query)
+    lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        answer = client.quotes(cloud, flavor=flavor, eviction_probability=probability, lifetime_s=lifetime_s)
     if as_json:
-        print_json(answer)
+        print_json(json_of(answer))
     else:
         STDOUT.print(_table(answer))
-    if lifetime_us is not None and not any(
-        (quote["lifetime_s"] or 0) > lifetime_us / 1e6 for quote in answer["quotes"]
-    ):
+    if lifetime_s is not None and not any((quote.lifetime_s or 0) > lifetime_s for quote in answer.quotes):
         raise typer.Exit(1)
 
 
-def _table(answer: dict[str, Any]) -> Table:
-    caption = f"epoch {answer['epoch']}, of {answer['epoch_at']}; expires {answer['expires_at']}"
+def _table(answer: Quotes) -> Table:
+    caption = f"epoch {answer.epoch}, of {answer.epoch_at}; expires {answer.expires_at}"
     table = Table("flavor", "slots", "probability", "lifetime", "asked", "its probability", caption=caption)
-    for quote in answer["quotes"]:
+    for quote in answer.quotes:
+        estimate = quote.estimated_eviction_probability
         table.add_row(
-            quote["flavor"],
-            str(quote["slots"]),
-            f"{quote['eviction_probability']:g}",
-            _length(quote["lifetime_s"]),
-            _length(quote["asked_lifetime_s"]),
-            "-"
-            if quote["estimated_eviction_probability"] is None
-            else f"{quote['estimated_eviction_probability']:.4g}",
+            quote.flavor,
+            str(quote.slots),
+            f"{quote.eviction_probability:g}",
+            _length(quote.lifetime_s),
+            _length(quote.asked_lifetime_s),
+            "-" if estimate is None else f"{estimate:.4g}",
         )
     return table
 
 
 def _length(seconds: float | None) -> str:
-    """A length of time in the unit that suits it."""
-    if seconds is None:
-        return "-"
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
+    return "-" if seconds is None else length_text(round(seconds * SECOND_US))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from app.client.answers import json_of
 from app.client.api import TenureClient
 from app.commands import options
 from app.commands.output import STDOUT, print_json
@@ -29,8 +30,8 @@ def reliability(
     as_json: options.Json = False,
 ) -> None:
     """Compare the eviction probabilities that a running cloud promised with what happened."""
-    with TenureClient(url, token) as client:
-        answer = client.reliability(cloud, after_seq)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        answer = json_of(client.reliability(cloud, after_seq=after_seq))
     if as_json:
         print_json(answer)
         return

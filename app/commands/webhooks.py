@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from app.client import answers
+from app.client.answers import json_of
 from app.client.api import TenureClient
 from app.commands import options
 from app.commands.output import STDOUT, print_json
@@ -48,23 +51,23 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Have events sent to a URL. The secret that they are signed with is shown this once."""
-    with TenureClient(url, token) as client:
-        made = client.create_webhook(cloud, receiver, kind, after_seq)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
     if as_json:
-        print_json(made)
+        print_json(json_of(made))
     else:
-        STDOUT.print(f"webhook {made['id']}; its secret, shown this once:", highlight=False)
-        typer.echo(made["secret"])
+        STDOUT.print(f"webhook {made.id}; its secret, shown this once:", highlight=False)
+        typer.echo(made.secret)
 
 
 def list_webhooks(
     *, url: options.Url, token: options.Token = None, cloud: options.Cloud, as_json: options.Json = False
 ) -> None:
     """List a cloud's webhooks, and how far each has got."""
-    with TenureClient(url, token) as client:
-        found = client.webhooks(cloud)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        found = list(client.webhooks(cloud))
     if as_json:
-        print_json({"webhooks": found})
+        print_json({"webhooks": [json_of(webhook) for webhook in found]})
     else:
         STDOUT.print(_table(found))
 
@@ -78,14 +81,14 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show a webhook, how far it has got, and what went wrong last."""
-    with TenureClient(url, token) as client:
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
         found = client.webhook(cloud, webhook)
     _print(found, as_json=as_json)
 
 
 def delete(webhook: Webhook, *, url: options.Url, token: options.Token = None, cloud: options.Cloud) -> None:
     """Send nothing more to it, and forget it with its dead letters."""
-    with TenureClient(url, token) as client:
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
         client.delete_webhook(cloud, webhook)
 
 
@@ -98,8 +101,8 @@ def pause(
     as_json: options.Json = False,
 ) -> None:
     """Send nothing until it is resumed; its place in the log is kept."""
-    with TenureClient(url, token) as client:
-        found = client.change_webhook(cloud, webhook, "pause")
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        found = client.pause_webhook(cloud, webhook)
     _print(found, as_json=as_json)
 
 
@@ -112,8 +115,8 @@ def resume(
     as_json: options.Json = False,
 ) -> None:
     """Go on where it was paused."""
-    with TenureClient(url, token) as client:
-        found = client.change_webhook(cloud, webhook, "resume")
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        found = client.resume_webhook(cloud, webhook)
     _print(found, as_json=as_json)
 
 
@@ -126,13 +129,13 @@ def try_out(
     as_json: options.Json = False,
 ) -> None:
     """Send one message that is no event, and tell how it was answered. Exit code 1 where it was not taken."""
-    with TenureClient(url, token) as client:
-        answer = client.change_webhook(cloud, webhook, "test")
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        answer = client.test_webhook(cloud, webhook)
     if as_json:
-        print_json(answer)
+        print_json(json_of(answer))
     else:
-        STDOUT.print("taken" if answer["taken"] else f"not taken: {answer['error']}", highlight=False)
-    if not answer["taken"]:
+        STDOUT.print("taken" if answer.taken else f"not taken: {answer.error}", highlight=False)
+    if not answer.taken:
         raise typer.Exit(1)
 
 
@@ -145,14 +148,15 @@ def dead(
     as_json: options.Json = False,
 ) -> None:
     """List the events that the receiver did not take, however often they were tried."""
-    with TenureClient(url, token) as client:
-        letters = client.dead_letters(cloud, webhook)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        letters = list(client.dead_letters(cloud, webhook))
     if as_json:
-        print_json({"dead": letters})
+        print_json({"dead": [json_of(letter) for letter in letters]})
         return
     table = numbers_table(("kind", "error", "died"), ("seq", "tries"))
     for letter in letters:
-        table.add_row(letter["kind"], letter["error"], letter["died_at"], str(letter["seq"]), str(letter["attempts"]))
+        died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
+        table.add_row(letter.kind, letter.error, died, str(letter.seq), str(letter.attempts))
     STDOUT.print(table)
 
 
@@ -168,26 +172,26 @@ def replay(
     as_json: options.Json = False,
 ) -> None:
     """Have dead letters tried once more."""
-    with TenureClient(url, token) as client:
-        answer = client.replay_dead_letters(cloud, webhook, seq)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
+        answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
     if as_json:
-        print_json(answer)
+        print_json(json_of(answer))
     else:
-        STDOUT.print(f"{answer['asked']} dead letters will be tried once more", highlight=False)
+        STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
 
 
-def _print(webhook: dict[str, Any], *, as_json: bool) -> None:
+def _print(webhook: answers.Webhook, *, as_json: bool) -> None:
     if as_json:
-        print_json(webhook)
+        print_json(json_of(webhook))
     else:
         STDOUT.print(_table([webhook]))
 
 
-def _table(found: list[dict[str, Any]]) -> Table:
+def _table(found: Sequence[answers.Webhook]) -> Table:
     table = numbers_table(("id", "url", "status", "last error"), ("urgent", "ordinary", "delivered", "dead"))
     for webhook in found:
-        status = webhook["paused_because"] or webhook["status"]
-        places = (str(webhook["urgent"]["seq"]), str(webhook["ordinary"]["seq"]))
-        counts = (str(webhook["delivered_count"]), str(webhook["dead_count"]))
-        table.add_row(webhook["id"], webhook["url"], status, webhook["last_error"] or "-", *places, *counts)
+        places = (str(webhook.urgent.seq), str(webhook.ordinary.seq))
+        counts = (str(webhook.delivered_count), str(webhook.dead_count))
+        status = webhook.paused_because or webhook.status
+        table.add_row(webhook.id, webhook.url, status, webhook.last_error or "-", *places, *counts)
     return table

@@ -110,10 +110,10 @@ def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path |
     if url is None or cloud is None:
         raise InputError("give a running cloud with --url and --cloud, or a log with --log")
     found = []
-    with TenureClient(url, token) as client, progress_bar("reading the log") as progress:
-        last_seq = client.last_seq(cloud)
+    with TenureClient(url, token, retry_s=options.RETRY_S) as client, progress_bar("reading the log") as progress:
+        last_seq = client.cloud(cloud).seq
         for item in client.events(cloud):
-            found.append(item)
+            found.append(item.recorded())
             progress(item.seq, last_seq)
     return found
 

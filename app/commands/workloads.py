@@ -18,6 +18,8 @@ from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.tally import Scenario
 from app.services.workload import load_workload, write_trace
 
+_TIMEOUT_S = 900.0
+"""A start that crosses into a new epoch waits for its table."""
 _WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 0.01"
 
 
@@ -62,7 +64,7 @@ def drive(
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenario = Scenario(parse_nodes(nodes), workload, policy)
     retry_s = parse_duration(retry_for) / 1e6
-    with TenureClient(url, token, retry_s=retry_s) as client, progress_bar("driving") as progress:
+    with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
     print_outcome(outcome, as_json=as_json)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
+from app.client.answers import Decision
 from app.client.api import TenureClient
-from app.client.errors import ServiceRefused
-from app.client.wire import Decision
+from app.client.errors import NotFound
 from app.domain.requests import Operation, StartRequest
+from app.domain.times import SECOND_US, to_datetime
 from app.services.inputs import InputError
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, node_name, operations
 
 Progress = Callable[[int, int], None]
-_CONFLICT = 409
 
 
 def drive(
@@ -39,16 +39,15 @@ def drive(
 def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
     """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
     try:
-        client.create_cloud(cloud, scenario.policy)
-    except ServiceRefused as error:
-        if error.status != _CONFLICT:
-            raise
-        if client.policy(cloud) != scenario.policy:
-            raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud") from error
+        there = client.cloud(cloud)
+    except NotFound:
+        there = client.create_cloud(cloud, scenario.policy)
+    if there.policy != scenario.policy:
+        raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
     nodes = [(node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
     for name, capacity in nodes:
         client.add_node(cloud, name, capacity)
-    if client.nodes(cloud) != nodes:
+    if [(node.name, node.capacity.resources) for node in client.nodes(cloud)] != nodes:
         raise InputError(f"cloud {cloud!r} exists with other nodes; give another name with --cloud")
     for flavor, demand in flavors(scenario.workload).items():
         client.add_flavor(cloud, flavor, demand)
@@ -60,16 +59,36 @@ def _answers(
     """Each operation with its answer."""
     if batch == 1:
         for step in steps:
-            yield step, client.decide(cloud, step)
+            yield step, _answer(client, cloud, step)
         return
     for at in range(0, len(steps), batch):
         part = steps[at : at + batch]
-        yield from zip(part, client.decide_batch(cloud, part), strict=True)
+        for step, result in zip(part, client.batch(cloud, part).results, strict=True):
+            if result.error is not None:
+                raise result.error
+            yield step, result.body
+
+
+def _answer(client: TenureClient, cloud: str, step: Operation) -> Decision | None:
+    at = None if step.at_us is None else to_datetime(step.at_us)
+    if not isinstance(step, StartRequest):
+        client.stop(cloud, step.instance_id, at=at)
+        return None
+    lifetime_s = None if step.lifetime_us is None else step.lifetime_us / SECOND_US
+    return client.start(
+        cloud,
+        step.instance_id,
+        step.market,
+        step.flavor,
+        lifetime_s=lifetime_s,
+        eviction_probability=step.eviction_probability,
+        at=at,
+    )
 
 
 def _count(tally: Tally, operation: Operation, decision: Decision | None) -> None:
     if isinstance(operation, StartRequest):
         assert decision is not None
-        tally.started(operation, accepted=decision.accepted, victims=decision.victims, epoch=decision.epoch)
+        tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)
     else:
         tally.stopped(operation.instance_id)

@@ -13,9 +13,9 @@ Progress = Callable[[int, int], None]
 
 def export_log(client: TenureClient, cloud: str, file: TextIO, *, progress: Progress | None = None) -> None:
     """Write every event of the cloud's log, each at its own seq."""
-    last_seq = client.last_seq(cloud)
+    last_seq = client.cloud(cloud).seq
     writer = LogWriter(file)
-    for recorded in client.events(cloud):
-        writer.write(recorded)
+    for event in client.events(cloud):
+        writer.write(event.recorded())
         if progress is not None:
-            progress(recorded.seq, last_seq)
+            progress(event.seq, last_seq)

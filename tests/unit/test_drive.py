@@ -15,10 +15,14 @@ import httpx2
 import pytest
 
 from app.admission.decide import decide_start, decide_stop
+from app.api.respond import respond
+from app.api.wire.clouds import cloud_answer
+from app.api.wire.fields import Answer
+from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
+from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
 from app.client.api import TenureClient
-from app.client.errors import ServiceRefused, ServiceUnreachable
 from app.client.wire import policy_body, policy_of, recorded_of
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, StartDecision
+from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
@@ -55,7 +59,7 @@ class Peer:
     faults: float = 0.0
     random: Random = field(default_factory=lambda: Random(0))
     cloud: Cloud = field(default_factory=Cloud)
-    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[str, StartAnswer] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(default_factory=list)
     requests: int = 0
     created: str | None = None
@@ -78,18 +82,20 @@ class Peer:
             case "POST", ["clouds"]:
                 return self.create(body)
             case "GET", ["clouds", _]:
-                return httpx2.Response(200, json={"policy": policy_body(self.cloud.policy), "seq": self.cloud.seq})
+                if self.created is None:
+                    return problem(404, "preemptible.cloud.not_found", "there is none")
+                return answered(200, cloud_answer("c", self.cloud))
             case "POST", ["clouds", _, "nodes" | "flavors" as kind]:
                 return self.add(kind, body)
             case "GET", ["clouds", _, "nodes"]:
                 return self.list_nodes()
             case "POST", ["clouds", _, "instances"]:
-                return httpx2.Response(201, json=self.start(body))
+                return answered(201, self.start(body))
             case "DELETE", ["clouds", _, "instances", name]:
                 self.stop(name, parse_qs(request.url.query.decode())["at"][0])
                 return httpx2.Response(204)
             case "POST", ["clouds", _, "batch"]:
-                return httpx2.Response(200, json={"results": [self.result(step) for step in body["operations"]]})
+                return answered(200, BatchAnswer(results=[self.result(step) for step in body["operations"]]))
         raise AssertionError(f"{request.method} {request.url}")
 
     def create(self, body: dict[str, Any]) -> httpx2.Response:
@@ -97,7 +103,7 @@ class Peer:
             return problem(409, "preemptible.cloud.exists", "it exists")
         self.created = body["name"]
         self.apply([CloudCreated(0, policy_of(body["policy"]))])
-        return httpx2.Response(201, json={})
+        return answered(201, cloud_answer("c", self.cloud))
 
     def add(self, kind: str, body: dict[str, Any]) -> httpx2.Response:
         resources = Resources(body["cores"], body["memory_mib"], body["disk_gib"])
@@ -105,24 +111,26 @@ class Peer:
             self.apply([NodeAdded(0, body["name"], resources)])
         if kind == "flavors" and body["name"] not in self.cloud.flavors:
             self.apply([FlavorAdded(0, body["name"], resources)])
-        return httpx2.Response(201, json={})
+        if kind == "nodes":
+            return answered(201, node_answer(self.cloud, self.cloud.nodes[body["name"]]))
+        return answered(201, flavor_answer(self.cloud, self.cloud.flavors[body["name"]]))
 
     def list_nodes(self) -> httpx2.Response:
-        nodes = [{"name": node.name, "capacity": node.capacity._asdict()} for node in self.cloud.nodes.values()]
-        return httpx2.Response(200, json={"nodes": nodes, "links": []})
+        nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
+        return answered(200, NodesAnswer(nodes=nodes, links=[]))
 
-    def result(self, step: dict[str, Any]) -> dict[str, Any]:
+    def result(self, step: dict[str, Any]) -> StartedResult | StoppedResult:
         if "start" in step:
-            return {"status": 201, "body": self.start(step["start"])}
+            return StartedResult(body=self.start(step["start"]))
         self.stop(step["stop"]["id"], step["stop"]["at"])
-        return {"status": 204}
+        return StoppedResult()
 
-    def start(self, body: dict[str, Any]) -> dict[str, Any]:
+    def start(self, body: dict[str, Any]) -> StartAnswer:
         if body["id"] not in self.answers:
             lifetime_us = round(body["lifetime_s"] * SECOND_US)
             request = StartRequest(body["id"], Market(body["market"]), body["flavor"], lifetime_us)
             decision = self.apply(list(decide_start(self.cloud, request, at_us(body["at"]), None)))
-            self.answers[body["id"]] = start_answer(decision)
+            self.answers[body["id"]] = start_answer(decision, self.cloud.seq)
         return self.answers[body["id"]]
 
     def stop(self, name: str, at: str) -> None:
@@ -137,14 +145,9 @@ class Peer:
         return events[-1] if events else None
 
 
-def start_answer(decision: StartDecision) -> dict[str, Any]:
-    started = isinstance(decision, InstanceStarted)
-    victims = decision.victims if isinstance(decision, InstanceStarted) else ()
-    return {
-        "status": "accepted" if started else "rejected",
-        "victims": [{"id": victim} for victim in victims],
-        "quote": {"epoch": None} if decision.basis else None,
-    }
+def answered(status: int, answer: Answer) -> httpx2.Response:
+    """As the service writes it."""
+    return httpx2.Response(status, content=respond(answer).body, headers={"Content-Type": "application/json"})
 
 
 def at_us(text: str) -> int:
@@ -181,10 +184,14 @@ def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy) -> 
 def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.client.api._FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("app.client.exchange.FIRST_PAUSE_S", 0.0)
     with client_of(Peer()) as client:
         expected = drive(client, "c", scenario(), batch).report()
     peer = Peer(faults=0.2)
+    calm = Peer(cloud=peer.cloud, log=peer.log)
+    with client_of(calm) as client:
+        client.create_cloud("c", NO_SLA)
+    peer.created = calm.created
     with client_of(peer) as client:
         first = drive(client, "c", scenario(), batch).report()
         again = drive(client, "c", scenario(), batch).report()
@@ -204,52 +211,6 @@ def test_a_cloud_of_another_kind_is_left_alone() -> None:
         with pytest.raises(InputError, match="other nodes"):
             drive(client, "c", Scenario((Resources(4),), scenario().workload, NO_SLA), 1000)
     assert peer.cloud.seq == seq
-
-
-def test_no_answer_for_too_long_is_told() -> None:
-    def refuse(_request: httpx2.Request) -> httpx2.Response:
-        raise httpx2.ConnectError("nobody is there")
-
-    client = TenureClient("http://peer", None, retry_s=0.2, transport=httpx2.MockTransport(refuse))
-    with client, pytest.raises(ServiceUnreachable, match="nobody is there"):
-        client.policy("c")
-
-
-@pytest.mark.parametrize("url", ["http://[", "ftp://peer", "peer"])
-def test_a_url_that_is_none_is_told(url: str) -> None:
-    with pytest.raises(ServiceUnreachable), TenureClient(url, None) as client:
-        client.policy("c")
-
-
-def test_an_error_is_told_with_its_code() -> None:
-    def refuse(_request: httpx2.Request) -> httpx2.Response:
-        return problem(401, "preemptible.token.invalid", "who are you?")
-
-    client = TenureClient("http://peer", None, transport=httpx2.MockTransport(refuse))
-    with client, pytest.raises(ServiceRefused) as caught:
-        client.policy("c")
-    assert (caught.value.status, caught.value.code) == (401, "preemptible.token.invalid")
-    assert "who are you?" in str(caught.value)
-
-
-def test_an_error_of_one_operation_in_a_batch_is_told() -> None:
-    errors = [{"code": "preemptible.instance.conflict", "detail": "another body", "status": 409}]
-
-    def refuse(_request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, json={"results": [{"status": 409, "errors": errors}]})
-
-    client = TenureClient("http://peer", None, transport=httpx2.MockTransport(refuse))
-    with client, pytest.raises(ServiceRefused, match="another body"):
-        client.decide_batch("c", [StartRequest("i", Market.SPOT, "f", 1)])
-
-
-def test_an_answer_that_is_no_json_is_an_error_too() -> None:
-    transport = httpx2.MockTransport(lambda _request: httpx2.Response(404, text="<html>"))
-    with (
-        TenureClient("http://peer", None, transport=transport) as client,
-        pytest.raises(ServiceRefused, match="Not Found"),
-    ):
-        client.policy("c")
 
 
 def test_an_event_of_an_unknown_kind_is_told() -> None:
@@ -272,9 +233,10 @@ def test_an_export_pages_through_the_log() -> None:
     def page(request: httpx2.Request) -> httpx2.Response:
         query = parse_qs(request.url.query.decode())
         if "after_seq" not in query:
-            return httpx2.Response(200, json={"seq": 2})
+            return answered(200, cloud_answer("c", Cloud()))
         after = int(query["after_seq"][0])
-        return httpx2.Response(200, json={"events": events[after : after + 1]})
+        links = [{"rel": "next", "href": f"/v1/clouds/c/events?after_seq={after + 1}"}] if after == 0 else []
+        return httpx2.Response(200, json={"events": events[after : after + 1], "links": links})
 
     file = io.StringIO()
     with TenureClient("http://peer", None, transport=httpx2.MockTransport(page)) as client:
