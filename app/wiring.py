@@ -120,7 +120,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             tokens = TokenKeeper(Tokens(database), clouds)
             async with growth.kept_up(), poster(settings) as post:
                 webhooks = webhook_keeper(settings, database, post)

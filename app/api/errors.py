@@ -27,7 +27,10 @@ from app.domain import errors
 
 logger = logging.getLogger(__name__)
 
+SERVICE_TYPE = "preemptible"
 MIN_VERSION = MAX_VERSION = "1.0"
+OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
+"""Versions of other services, which may stand in the same header, after commas."""
 RETRY_AFTER_S = 1
 _LISTED = 20
 """A body can be wrong in a thousand places; this many are told."""

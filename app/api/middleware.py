@@ -18,7 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import (
     MAX_VERSION,
     MIN_VERSION,
+    OTHERS_VERSION,
     PROBLEMS,
+    SERVICE_TYPE,
     BodyTooLarge,
     PathUnknown,
     VersionMalformed,
@@ -31,9 +33,9 @@ from app.telemetry.metrics import OTHER, RequestMeter
 
 logger = logging.getLogger(__name__)
 
-SERVICE_TYPE = "preemptible"
 _REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
 _VERSION = re.compile(r"([1-9][0-9]{0,3}|0)\.([1-9][0-9]{0,3}|0)")
+_OTHERS = re.compile(OTHERS_VERSION)
 _VERSION_HEADER = b"openstack-api-version"
 _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
@@ -153,15 +155,14 @@ class Exchange:
 def check_version(header: bytes) -> None:
     """Whether the microversion that is asked for is one that there is; other services' are theirs to judge."""
     for part in header.decode("latin-1").split(","):
-        service, _, version = part.strip().partition(" ")
-        if service != SERVICE_TYPE and version:
+        service, _, version = part.strip(" ").partition(" ")
+        if service != SERVICE_TYPE and _OTHERS.fullmatch(part.strip(" ")):
             continue
-        if version.strip() == "latest":
+        if service == SERVICE_TYPE and version == "latest":
             continue
-        found = _VERSION.fullmatch(version.strip())
-        if service != SERVICE_TYPE or found is None:
+        if service != SERVICE_TYPE or not _VERSION.fullmatch(version):
             raise VersionMalformed(f"write it as 'OpenStack-API-Version: {SERVICE_TYPE} {MAX_VERSION}'")
-        if not _number(MIN_VERSION) <= _number(version.strip()) <= _number(MAX_VERSION):
+        if not _number(MIN_VERSION) <= _number(version) <= _number(MAX_VERSION):
             raise VersionUnsupported(f"there are versions {MIN_VERSION} to {MAX_VERSION}")
 
 

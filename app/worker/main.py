@@ -92,5 +92,5 @@ def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *argumen
 
 def _count(event: JobExecutionEvent) -> None:
     """The jobs of the clouds' schedules count as one."""
-    job = "request_due" if event.job_id.startswith(_JOB) else event.job_id
-    JOBS.labels(job, _OUTCOMES[event.code]).inc()
+    task = "request_due" if event.job_id.startswith(_JOB) else event.job_id
+    JOBS.labels(task, _OUTCOMES[event.code]).inc()
