@@ -209,7 +209,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
     async with open_database(settings) as database:
-        yield Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), now_us)
+        log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
+        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

@@ -9,7 +9,6 @@ import logging
 import re
 from functools import lru_cache
 from time import perf_counter
-from urllib.parse import quote
 from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
@@ -27,7 +26,7 @@ from app.api.errors import (
     VersionUnsupported,
     answer,
 )
-from app.telemetry.context import REQUEST
+from app.telemetry.context import REQUEST, shown
 from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
 
@@ -138,7 +137,7 @@ class Exchange:
         if REQUESTS.takes(level):
             fields = {
                 "method": "HEAD" if self._is_head else scope["method"],
-                "path": quote(scope["path"]),
+                "path": shown(scope["path"]),
                 "status": status,
                 "duration_s": round(perf_counter() - self._began, 6),
                 "address": (scope["client"] or ("",))[0],

@@ -135,13 +135,21 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
 def error_responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
     """The documentation of its errors: by status, the codes that it may carry."""
     problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
-    return {
+    no: dict[int | str, dict[str, Any]] = {503: _no(operation)} if operation.may_say_no else {}
+    return no | {
         status: {
             "content": _ERRORS_CONTENT,
             "description": "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status),
         }
         for status in sorted({problem.status for problem in problems})
     }
+
+
+def _no(operation: Operation) -> dict[str, Any]:
+    """A 503 that is no error: the answer is no, and says why."""
+    if operation.answer is not None:
+        return {"model": operation.answer, "description": "No, and why."}
+    return {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "No, and why."}
 
 
 def extra(operation: Operation) -> dict[str, Any]:

@@ -49,7 +49,9 @@ METRICS = (
         "GET", "/metrics/clouds", metrics.read_cloud_metrics, Tag.SERVICE, Role.READER, 200, "Read the clouds' metrics"
     ),
 )
-_HEALTH = Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health")
+_HEALTH = Operation(
+    "GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health", may_say_no=True
+)
 WORKERS = (_HEALTH, METRICS[0])
 """What a worker answers."""
 
@@ -614,6 +616,7 @@ OPERATIONS = (
         "Check readiness",
         answer=service_wire.ReadinessAnswer,
         errors=(api_errors.Unauthenticated,),
+        may_say_no=True,
     ),
     *METRICS,
 )

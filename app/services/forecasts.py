@@ -13,8 +13,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
-from app.domain.times import to_datetime
-from app.domain.values import Clock, Policy
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.times import HOUR_US, SECOND_US, to_datetime
+from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.services.states import States
 from app.store.locks import Locks
@@ -126,3 +136,23 @@ class Forecasts:
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """The part of a policy that a replay depends on."""
     return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed
+
+
+def warm_up() -> None:
+    """Have every compiled function of a recomputation ready, so that a first table does not wait for the compiler.
+
+    A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
+    """
+    events: list[Event] = [
+        CloudCreated(0, Policy()),
+        NodeAdded(0, "node", Resources(2)),
+        FlavorAdded(0, "small", Resources(1)),
+        FlavorAdded(0, "large", Resources(2)),
+        InstanceStarted(0, "spot", Market.SPOT, "small", "node", HOUR_US, None, Basis(2)),
+        InstanceEvicted(SECOND_US, "spot", EvictionReason.ON_DEMAND_START, 7),
+        InstanceStarted(SECOND_US, "on-demand", Market.ON_DEMAND, "large", "node", victims=("spot",)),
+        InstanceStopped(2 * SECOND_US, "on-demand"),
+    ]
+    forecaster = Forecaster(Policy(sample_count=100))
+    forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
+    forecaster.publish(HOUR_US, 1, len(events))

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -14,7 +15,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from app.domain.errors import LogUnavailable
 from app.domain.times import to_datetime
-from app.services.forecasts import Forecasts
+from app.services.forecasts import Forecasts, warm_up
 from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
@@ -46,6 +47,9 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
+        if settings.dask_scheduler is None:
+            # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
+            Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         try:
             async for notice in parts.notices:
