@@ -163,6 +163,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),
     errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
+    errors.TimeRangeInvalid: Problem(
+        400, "preemptible.time.range_invalid", "The end of the time is not after its begin"
+    ),
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),

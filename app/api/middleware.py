@@ -29,6 +29,7 @@ from app.api.errors import (
 from app.telemetry.context import REQUEST, shown
 from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
@@ -58,13 +59,14 @@ class Envelope:
             return
         exchange = Exchange(scope, receive, send, self._max_body_bytes)
         REQUEST.set(exchange.scope)
-        try:
-            exchange.check()
-            await self._app(exchange.scope, exchange.receive, exchange.send)
-        except ClientDisconnect:
-            logger.debug("the caller went away")
-        except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
-            await exchange.fail(error)
+        with TRACES.request(exchange.scope):
+            try:
+                exchange.check()
+                await self._app(exchange.scope, exchange.receive, exchange.send)
+            except ClientDisconnect:
+                logger.debug("the caller went away")
+            except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
+                await exchange.fail(error)
         exchange.log()
 
 
@@ -109,7 +111,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = self.scope["state"]["status"] = message["status"]
             operation = self.scope["state"].get("operation", OTHER)
             _METER.answered(operation, self.status, perf_counter() - self._began)
             message["headers"] = [*message["headers"], *self._added]
@@ -121,6 +123,7 @@ class Exchange:
         """Answer with an error that no handler has answered."""
         if type(error) not in PROBLEMS:
             logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
+            TRACES.failed(error)
         if self.status:
             raise error
         await answer(self.scope, error)(self.scope, self._receive, self.send)

@@ -14,6 +14,7 @@ from app.api.handlers import (
     reliability,
     service,
     tokens,
+    utilisation,
     webhooks,
 )
 from app.api.operations import Operation, Tag
@@ -27,6 +28,7 @@ from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
 from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
+from app.api.wire import utilisation as utilisation_wire
 from app.api.wire import webhooks as webhook_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
@@ -594,6 +596,19 @@ OPERATIONS = (
         200,
         "See how each SLA class stands",
         answer=sla_wire.SlaAnswer,
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/utilisation",
+        utilisation.read_utilisation,
+        Tag.CLOUDS,
+        Role.READER,
+        200,
+        "See utilisation over time",
+        answer=utilisation_wire.UtilisationAnswer,
+        query=utilisation_wire.UtilisationQuery,
+        errors=(errors.NodeNotFound, errors.TimeRangeInvalid),
+        query_example={"points": 100},
     ),
     Operation(
         "GET",

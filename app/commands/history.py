@@ -15,7 +15,7 @@ from rich.table import Table
 
 from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, progress_bar
-from app.commands.workloads import eviction_policy, sla_of
+from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Policy
 from app.services.inputs import InputError, parse_duration, parse_nodes
@@ -78,6 +78,7 @@ def import_past(
     stop_at_end: StopAtEnd = False,
     sla: options.Sla = None,
     no_sla: options.NoSla = False,
+    guarantee: options.Guarantees = "per-instance",
     eviction: options.Eviction = "yjf",
     wait: Wait = "5m",
     dry_run: DryRun = False,
@@ -92,7 +93,7 @@ def import_past(
     """
     from app.services.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
-    policy = _policy(sla, clock, eviction, no_sla=no_sla)
+    policy = _policy(sla, guarantee, clock, eviction, no_sla=no_sla)
     gap_us = parse_duration(longest_gap) if longest_gap else None
     wishes = Wishes(
         parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None, gap_us, stop_at_end
@@ -122,14 +123,14 @@ def _cloud_name(text: str) -> str:
     return text
 
 
-def _policy(sla: float | None, clock: str, eviction: str, *, no_sla: bool) -> Policy:
+def _policy(sla: float | None, guarantee: str, clock: str, eviction: str, *, no_sla: bool) -> Policy:
     """The policy in force when the past ends."""
     probability, default = sla_of(sla, no_sla=no_sla), Policy()
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
     return replace(
         default,
-        guarantee=Guarantee.NONE if probability is None else default.guarantee,
+        guarantee=Guarantee.NONE if probability is None else guarantee_named(guarantee),
         eviction_probability=default.eviction_probability if probability is None else probability,
         eviction_policy=eviction_policy(eviction),
         clock=Clock(clock),

@@ -33,6 +33,7 @@ from app.store.runs import Run, Runs
 from app.store.tables import Tables
 from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,9 @@ class Forecasts:
             if not held or not await self._runs.start(run.id):
                 return False
             try:
-                epoch = await self._recompute(run)
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                    epoch = await self._recompute(run)
+                    TRACES.add(epoch=epoch)
             except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
@@ -109,11 +112,14 @@ class Forecasts:
         if newest is not None and newest.epoch_us >= due_us:
             return newest.epoch
         epoch = 1 if newest is None else newest.epoch + 1
-        forecaster = await self._read(run.cloud_id, policy, seq, due_us)
-        table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
-        data = await asyncio.to_thread(table.to_bytes)
+        with TRACES.span("read", up_to_seq=seq):
+            forecaster = await self._read(run.cloud_id, policy, seq, due_us)
+        with TRACES.span("replay"):
+            table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
+            data = await asyncio.to_thread(table.to_bytes)
         wall_s = perf_counter() - began
-        await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
+        with TRACES.span("publish", epoch=epoch):
+            await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
         RECOMPUTATION_S.observe(perf_counter() - began)
         as_of = to_datetime(due_us).isoformat()
         logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})

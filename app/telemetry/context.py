@@ -37,6 +37,8 @@ def request_fields(scope: Mapping[str, Any]) -> dict[str, object]:
         cloud = scope["path_params"].get("cloud")
         if cloud is not None:
             fields["cloud"] = shown(cloud)
+    if "trace_id" in state:
+        fields["trace_id"] = state["trace_id"]
     caller = state.get("caller")
     if caller is not None:
         fields["caller"] = caller.name

@@ -29,6 +29,7 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
+_ROLLUP_S = 1
 
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
@@ -44,6 +45,7 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")

@@ -98,6 +98,8 @@ NAMED = [
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
     Bad(errors.MarkerInvalid, "GET", "/v1/clouds?marker=none"),
+    Bad(errors.NodeNotFound, "GET", f"{CLOUD}/utilisation?node=none"),
+    Bad(errors.TimeRangeInvalid, "GET", f"{CLOUD}/utilisation?begin_at={NOON}&end_at={EARLIER}"),
 ]
 
 CONFLICTING = [

@@ -19,7 +19,7 @@ STORY = [
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
-    "read_reliability", "read_sla", "list_events", "stream_events", "list_decisions",
+    "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",

@@ -49,6 +49,7 @@ LEAST = {
     "list_runs": "reader",
     "show_run": "reader",
     "read_reliability": "reader",
+    "read_utilisation": "reader",
     "read_sla": "reader",
     "create_webhook": "admin",
     "list_webhooks": "admin",
