@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_drill, decide_node_removal
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -117,9 +117,17 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return decide_drill(cloud, instance_id, now_us)
 
-        (evicted,) = (await self._change(name, decide, at_us)).events
+        *_, evicted = (await self._change(name, decide, at_us)).events
         assert isinstance(evicted, InstanceEvicted)
         return evicted
+
+    async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
+        """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_confirmation(cloud, instance_id, now_us)
+
+        return bool((await self._change(name, decide, at_us)).events)
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
         """Add a flavor; False if it is there with this very resource vector."""

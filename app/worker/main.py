@@ -28,6 +28,8 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
+_OVERDUE_S = 2
+_RISK_S = 30
 
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
@@ -43,6 +45,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
+        _every(scheduler, _RISK_S, parts.warnings.assess_risks)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")

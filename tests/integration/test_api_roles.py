@@ -50,6 +50,8 @@ LEAST = {
     "show_run": "reader",
     "read_reliability": "reader",
     "read_sla": "reader",
+    "list_handovers": "reader",
+    "confirm_handover": "member",
     "create_webhook": "admin",
     "list_webhooks": "admin",
     "show_webhook": "admin",
