@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
 	--python-version 3.11 --custom-compile-command "make lock" --group build
 
-.PHONY: run test lint format lock clean
+.PHONY: run test lint format lock clean assets
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
@@ -43,3 +43,13 @@ clean:  ## everything that make made; not the data in .tenure
 .venv/dev.stamp: requirements-dev.lock .venv/run.stamp
 	$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@touch $@
+
+assets:  ## the pages' script libraries, as pinned in package-lock.json; needs npm, and only to change their versions
+	npm ci --ignore-scripts --no-audit --no-fund
+	cp node_modules/idiomorph/dist/idiomorph.min.js app/ui/static/vendor/idiomorph.js
+	cp node_modules/uplot/dist/uPlot.iife.min.js app/ui/static/vendor/uplot.js
+	cp node_modules/uplot/dist/uPlot.min.css app/ui/static/vendor/uplot.css
+	cat node_modules/idiomorph/LICENSE > app/ui/static/vendor/LICENSES.txt
+	printf '\n----\nuPlot\n\n' >> app/ui/static/vendor/LICENSES.txt
+	cat node_modules/uplot/LICENSE >> app/ui/static/vendor/LICENSES.txt
+	cd app/ui/static/vendor && sha256sum idiomorph.js uplot.js uplot.css LICENSES.txt > SHA256SUMS

@@ -11,11 +11,15 @@ from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachab
 from app.commands import (
     drills,
     evaluation,
+    events,
     history,
+    instances,
     logs,
     processes,
     quotes,
     reliability,
+    sla,
+    status,
     tokens,
     webhooks,
     whatif,
@@ -40,25 +44,31 @@ app = typer.Typer(
     help="A scheduler service that sells a cloud's spare capacity with a promise.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-evaluation.register(app)
-history.register(app)
-workloads.register(app)
-logs.register(app)
-quotes.register(app)
-drills.register(app)
-webhooks.register(app)
-reliability.register(app)
-whatif.register(app)
-tokens.register(app)
-processes.register(app)
+for commands in (
+    status,
+    sla,
+    instances,
+    events,
+    quotes,
+    reliability,
+    drills,
+    webhooks,
+    logs,
+    tokens,
+    processes,
+    history,
+    evaluation,
+    workloads,
+    whatif,
+):
+    commands.register(app)
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        app(prog_name="tenure")
     except tuple(_EXIT_CODES) as error:
         sys.stderr.write(f"tenure: {error}\n")
         sys.exit(next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)))

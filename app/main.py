@@ -13,12 +13,14 @@ from app.api.connection import BoundedConnection, Bounds
 from app.api.install import DESCRIPTION, Terms, install, install_worker
 from app.engine.cloud import warm_up
 from app.settings import Settings
+from app.ui.install import install_pages
 from app.wiring import WorkerParts, open_services
 
 
 def end_streams(app: FastAPI) -> None:
     """End the answers that would never end by themselves, so that the process can stop."""
     app.state.services.feed.close()
+    app.state.services.watching.close()
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -33,6 +35,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
     install(app, _terms(settings))
+    install_pages(app)
     return app
 
 

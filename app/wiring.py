@@ -23,12 +23,15 @@ from app.services.importing import Imports
 from app.services.notices import Notices
 from app.services.observing import Observing
 from app.services.reading import Reading
+from app.services.rollup import Rollup
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
+from app.services.utilisation import UtilisationHistory
+from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
@@ -38,10 +41,12 @@ from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
+from app.store.pulses import Pulses
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.store.tokens import Tokens
+from app.store.utilisation import UtilisationRows
 from app.store.webhooks import Webhooks
 
 _POSTS_AT_ONCE = 32
@@ -57,6 +62,8 @@ class Services:
     tokens: TokenKeeper
     feed: Feed
     webhooks: WebhookKeeper
+    watching: Watching
+    history: UtilisationHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class WorkerParts:
     warnings: Notices
     reading: Reading
     tokens: TokenKeeper
+    rollup: Rollup
 
 
 def now_us() -> int:
@@ -122,11 +130,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         following = asyncio.create_task(cache.follow(listen(database)))
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
-            observing = Observing(scheduler, Observations(database), now_us)
+            observing = Observing(scheduler, Observations(database))
             tokens = TokenKeeper(Tokens(database), clouds)
             async with growth.kept_up(), poster(settings) as post:
                 webhooks = webhook_keeper(settings, database, post)
-                yield Services(scheduler, reading, observing, tokens, feed, webhooks)
+                watching = Watching(clouds, Pulses(database), growth)
+                history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
+                yield Services(scheduler, reading, observing, tokens, feed, webhooks, watching, history)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -205,6 +215,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Notices(clouds, log, states, tables, growth, now_us),
                     Reading(database, clouds, log, tables, runs, _now),
                     TokenKeeper(Tokens(database), clouds),
+                    Rollup(log, UtilisationRows(database)),
                 )
 
 
@@ -212,7 +223,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
     async with open_database(settings) as database:
-        yield Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), now_us)
+        log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
+        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

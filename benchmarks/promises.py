@@ -78,7 +78,7 @@ HELD_OUT = (
     *(Configuration(pair, count, 8) for pair in ("B-C", "B-D") for count in (14, 9, 7)),
     *(Configuration(pair, count, 32) for pair in ("C-A", "C-B", "D-A", "D-B") for count in (28, 18)),
     *(Configuration("A-B", count, 12) for count in (8, 3)),
-    *(Configuration("B-A", count, 8) for count in (9, 5)),
+    *(Configuration("B-A", count, 8) for count in (9,)),
     *(Configuration(pair, count, 16) for pair in ("C-D", "D-C") for count in (58, 44)),
     *(Configuration(pair, count, 48) for pair in ("C-D", "D-C") for count in (19, 12)),
 )

@@ -44,6 +44,18 @@ class Service:
 
         asyncio.run(work())
 
+    def roll_up(self) -> None:
+        """Do what a worker would: bring every history of utilisation up to its log."""
+
+        async def work() -> None:
+            async with open_worker(self.settings) as worker:
+                await worker.rollup.catch_up()
+
+        # In a thread of its own: a browser that is driven here has this one's event loop.
+        thread = threading.Thread(target=lambda: asyncio.run(work()))
+        thread.start()
+        thread.join()
+
     def wait_for_epoch(self, cloud: str, epoch: int) -> None:
         """Until the service has heard of the table."""
         deadline = time.monotonic() + 10

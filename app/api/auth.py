@@ -136,29 +136,29 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
 
 
 async def recognise(request: Request) -> Caller | None:
-    """Who sent the request: None where it carries no token, Unauthenticated where that is nobody's.
+    """Who sent the request: None where it carries no token, else as `identify`."""
+    token = token_of(request.scope)
+    return None if token is None else await identify(request, token)
 
-    RateExceeded where they call too often. An address from which many wrong tokens came gets no other one looked up
-    for a while, but for those that were valid before: who shares it with a guesser is not shut out.
+
+async def identify(request: Request, token: bytes) -> Caller:
+    """Whose token it is; Unauthenticated where it is nobody's, RateExceeded where they call too often.
+
+    An address from which many wrong tokens came gets no other one looked up for a while, but for those that were valid
+    before: who shares it with a guesser is not shut out.
     """
-    token, rates = token_of(request.scope), request.app.state.rates
-    if token is None:
-        return None
-    caller = await _caller(request, token, rates)
-    rates.count_token(caller.id)
-    request.scope["state"]["caller"] = caller
-    return caller
-
-
-async def _caller(request: Request, token: bytes, rates: Rates) -> Caller:
     authenticator: Authenticator = request.app.state.authenticator
+    rates: Rates = request.app.state.rates
     if rates.is_anyone_shut and not authenticator.is_known(token):
         rates.check_address(request.scope)
     try:
-        return await authenticator.caller(token)
+        caller = await authenticator.caller(token)
     except Unauthenticated:
         rates.count_address(request.scope)
         raise
+    rates.count_token(caller.id)
+    request.scope["state"]["caller"] = caller
+    return caller
 
 
 def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:

@@ -27,7 +27,10 @@ from app.domain import errors
 
 logger = logging.getLogger(__name__)
 
+SERVICE_TYPE = "preemptible"
 MIN_VERSION = MAX_VERSION = "1.0"
+OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
+"""Versions of other services, which may stand in the same header, after commas."""
 RETRY_AFTER_S = 1
 _LISTED = 20
 """A body can be wrong in a thousand places; this many are told."""
@@ -161,6 +164,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),
     errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
+    errors.TimeRangeInvalid: Problem(
+        400, "preemptible.time.range_invalid", "The end of the time is not after its begin"
+    ),
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),

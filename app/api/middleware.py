@@ -9,7 +9,6 @@ import logging
 import re
 from functools import lru_cache
 from time import perf_counter
-from urllib.parse import quote
 from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
@@ -18,22 +17,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import (
     MAX_VERSION,
     MIN_VERSION,
+    OTHERS_VERSION,
     PROBLEMS,
+    SERVICE_TYPE,
     BodyTooLarge,
     PathUnknown,
     VersionMalformed,
     VersionUnsupported,
     answer,
 )
-from app.telemetry.context import REQUEST
+from app.telemetry.context import REQUEST, shown
 from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
-SERVICE_TYPE = "preemptible"
 _REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
 _VERSION = re.compile(r"([1-9][0-9]{0,3}|0)\.([1-9][0-9]{0,3}|0)")
+_OTHERS = re.compile(OTHERS_VERSION)
 _VERSION_HEADER = b"openstack-api-version"
 _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
@@ -57,13 +59,14 @@ class Envelope:
             return
         exchange = Exchange(scope, receive, send, self._max_body_bytes)
         REQUEST.set(exchange.scope)
-        try:
-            exchange.check()
-            await self._app(exchange.scope, exchange.receive, exchange.send)
-        except ClientDisconnect:
-            logger.debug("the caller went away")
-        except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
-            await exchange.fail(error)
+        with TRACES.request(exchange.scope):
+            try:
+                exchange.check()
+                await self._app(exchange.scope, exchange.receive, exchange.send)
+            except ClientDisconnect:
+                logger.debug("the caller went away")
+            except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
+                await exchange.fail(error)
         exchange.log()
 
 
@@ -108,7 +111,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = self.scope["state"]["status"] = message["status"]
             operation = self.scope["state"].get("operation", OTHER)
             _METER.answered(operation, self.status, perf_counter() - self._began)
             message["headers"] = [*message["headers"], *self._added]
@@ -120,6 +123,7 @@ class Exchange:
         """Answer with an error that no handler has answered."""
         if type(error) not in PROBLEMS:
             logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
+            TRACES.failed(error)
         if self.status:
             raise error
         await answer(self.scope, error)(self.scope, self._receive, self.send)
@@ -136,7 +140,7 @@ class Exchange:
         if REQUESTS.takes(level):
             fields = {
                 "method": "HEAD" if self._is_head else scope["method"],
-                "path": quote(scope["path"]),
+                "path": shown(scope["path"]),
                 "status": status,
                 "duration_s": round(perf_counter() - self._began, 6),
                 "address": (scope["client"] or ("",))[0],
@@ -153,15 +157,14 @@ class Exchange:
 def check_version(header: bytes) -> None:
     """Whether the microversion that is asked for is one that there is; other services' are theirs to judge."""
     for part in header.decode("latin-1").split(","):
-        service, _, version = part.strip().partition(" ")
-        if service != SERVICE_TYPE and version:
+        service, _, version = part.strip(" ").partition(" ")
+        if service != SERVICE_TYPE and _OTHERS.fullmatch(part.strip(" ")):
             continue
-        if version.strip() == "latest":
+        if service == SERVICE_TYPE and version == "latest":
             continue
-        found = _VERSION.fullmatch(version.strip())
-        if service != SERVICE_TYPE or found is None:
+        if service != SERVICE_TYPE or not _VERSION.fullmatch(version):
             raise VersionMalformed(f"write it as 'OpenStack-API-Version: {SERVICE_TYPE} {MAX_VERSION}'")
-        if not _number(MIN_VERSION) <= _number(version.strip()) <= _number(MAX_VERSION):
+        if not _number(MIN_VERSION) <= _number(version) <= _number(MAX_VERSION):
             raise VersionUnsupported(f"there are versions {MIN_VERSION} to {MAX_VERSION}")
 
 

@@ -5,6 +5,7 @@ The page's scripts are served from the installed `fastapi-offline` package; noth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from app import __version__
 from app.api import errors as api_errors
 from app.api.auth import GRANTS
-from app.api.errors import PROBLEMS
+from app.api.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERVICE_TYPE
 from app.api.operations import Operation, Tag
 from app.api.routes import OPERATIONS
 from app.api.wire.errors import ErrorsAnswer
@@ -76,16 +77,34 @@ _TOKENS = {
     "XAuthToken": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
     "Bearer": {"type": "http", "scheme": "bearer"},
 }
+_ONE_VERSION = f"({SERVICE_TYPE} ({re.escape(MAX_VERSION)}|latest)|{OTHERS_VERSION})"
 _VERSION_PARAMETER = {
     "name": "OpenStack-API-Version",
     "in": "header",
-    "description": "The microversion wanted; absent means the lowest.",
-    "schema": {"type": "string"},
-    "example": "preemptible 1.0",
+    "description": "The microversion wanted; absent means the lowest. Other services' versions may stand beside it.",
+    "schema": {
+        "anyOf": [
+            {"enum": [f"{SERVICE_TYPE} {MAX_VERSION}", f"{SERVICE_TYPE} latest"]},
+            {"type": "string", "pattern": f"^{_ONE_VERSION}( *, *{_ONE_VERSION}){{0,15}}$"},
+        ]
+    },
+    "example": f"{SERVICE_TYPE} {MAX_VERSION}",
 }
 _ANSWER_HEADERS = {
     "X-Openstack-Request-Id": {"description": "This request's id in the service's log.", "schema": {"type": "string"}},
     "OpenStack-API-Version": {"description": "The microversion used.", "schema": {"type": "string"}},
+}
+
+
+_EVENT_OF_STREAM = {
+    "description": "Each event of the stream.",
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "Its seq."},
+        "event": {"type": "string", "description": "Its kind."},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
 }
 
 
@@ -116,13 +135,21 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
 def error_responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
     """The documentation of its errors: by status, the codes that it may carry."""
     problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
-    return {
+    no: dict[int | str, dict[str, Any]] = {503: _no(operation)} if operation.may_say_no else {}
+    return no | {
         status: {
             "content": _ERRORS_CONTENT,
             "description": "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status),
         }
         for status in sorted({problem.status for problem in problems})
     }
+
+
+def _no(operation: Operation) -> dict[str, Any]:
+    """A 503 that is no error: the answer is no, and says why."""
+    if operation.answer is not None:
+        return {"model": operation.answer, "description": "No, and why."}
+    return {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "No, and why."}
 
 
 def extra(operation: Operation) -> dict[str, Any]:
@@ -159,6 +186,8 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
         for operation in methods.values():
             for response in operation["responses"].values():
                 response["headers"] = _ANSWER_HEADERS
+                for form in response.get("content", {}).keys() & {"text/event-stream"}:
+                    response["content"][form]["schema"] = _EVENT_OF_STREAM
     return document
 
 

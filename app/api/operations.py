@@ -49,6 +49,7 @@ class Operation:
     cloud in its path, and what is `for_scoped`: its handler shows such a caller its own cloud alone.
     `errors` are those that it can answer beyond what every operation of its kind can. The examples are documented, and
     a test plays them. `streams`: the answer is a stream of server-sent events.
+    `may_say_no`: it can be 503 in the very form of the answer.
     """
 
     method: str
@@ -64,6 +65,7 @@ class Operation:
     errors: tuple[type[Exception], ...] = ()
     example: Mapping[str, Any] | None = None
     streams: bool = False
+    may_say_no: bool = False
     query_example: Mapping[str, Any] = field(default_factory=dict)
     for_scoped: bool = False
 

@@ -15,6 +15,7 @@ from app.api.handlers import (
     reliability,
     service,
     tokens,
+    utilisation,
     webhooks,
 )
 from app.api.operations import Operation, Tag
@@ -29,6 +30,7 @@ from app.api.wire import reliability as reliability_wire
 from app.api.wire import service as service_wire
 from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
+from app.api.wire import utilisation as utilisation_wire
 from app.api.wire import webhooks as webhook_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
@@ -51,7 +53,9 @@ METRICS = (
         "GET", "/metrics/clouds", metrics.read_cloud_metrics, Tag.SERVICE, Role.READER, 200, "Read the clouds' metrics"
     ),
 )
-_HEALTH = Operation("GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health")
+_HEALTH = Operation(
+    "GET", "/healthcheck", service.check_health, Tag.SERVICE, None, 200, "Check health", may_say_no=True
+)
 WORKERS = (_HEALTH, METRICS[0])
 """What a worker answers."""
 
@@ -621,6 +625,19 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
+        f"{_CLOUD}/utilisation",
+        utilisation.read_utilisation,
+        Tag.CLOUDS,
+        Role.READER,
+        200,
+        "See utilisation over time",
+        answer=utilisation_wire.UtilisationAnswer,
+        query=utilisation_wire.UtilisationQuery,
+        errors=(errors.NodeNotFound, errors.TimeRangeInvalid),
+        query_example={"points": 100},
+    ),
+    Operation(
+        "GET",
         "/",
         service.discover,
         Tag.SERVICE,
@@ -640,6 +657,7 @@ OPERATIONS = (
         "Check readiness",
         answer=service_wire.ReadinessAnswer,
         errors=(api_errors.Unauthenticated,),
+        may_say_no=True,
     ),
     *METRICS,
 )

@@ -11,12 +11,18 @@ from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.tokens import TokenKeeper
+from app.services.utilisation import UtilisationHistory
 from app.services.webhooks import WebhookKeeper
 
 
 def scheduler(request: Request) -> Scheduler:
     """Everything that changes a cloud, and its state."""
     return cast("Scheduler", request.app.state.services.scheduler)
+
+
+def history(request: Request) -> UtilisationHistory:
+    """What was in use over time."""
+    return cast("UtilisationHistory", request.app.state.services.history)
 
 
 def reading(request: Request) -> Reading:

@@ -555,6 +555,34 @@ class Sla(Answer):
     classes: list[SlaClass]
 
 
+class UtilisationPoint(Answer):
+    """A bucket of time: means are weighted by time, peaks are the highest after any event."""
+
+    at: datetime
+    on_demand_mean: float
+    spot_mean: float
+    total_mean: float
+    on_demand_peak: int
+    spot_peak: int
+    used_peak: int
+    on_demand_admitted: int
+    on_demand_rejected: int
+    spot_admitted: int
+    spot_rejected: int
+    evicted: int
+
+
+class Utilisation(Answer):
+    """What of a cloud's cores was in use over time."""
+
+    begin_at: datetime
+    as_of: datetime
+    width_s: int
+    seq: int
+    log_seq: int
+    points: list[UtilisationPoint]
+
+
 # --- events ----------------------------------------------------------------------------------------------------------
 
 

@@ -83,6 +83,7 @@ class Operations:
     run = Method(calls.run)
     reliability = Method(calls.reliability)
     sla = Method(calls.sla)
+    utilisation = Method(calls.utilisation)
     events = ListMethod(calls.events)
     create_token = Method(calls.create_token)
     tokens = ListMethod(calls.tokens)

@@ -382,6 +382,19 @@ def sla(cloud: str) -> Call[answers.Sla]:
     return Call("GET", f"{_cloud(cloud)}/sla", answers.Sla)
 
 
+def utilisation(
+    cloud: str,
+    *,
+    begin_at: datetime | None = None,
+    end_at: datetime | None = None,
+    points: int = 300,
+    node: str | None = None,
+) -> Call[answers.Utilisation]:
+    """What of the cores was in use over time, of the cloud or of one node; by default in the last day."""
+    query = {"begin_at": begin_at, "end_at": end_at, "points": points, "node": node}
+    return Call("GET", f"{_cloud(cloud)}/utilisation", answers.Utilisation, _given(query))
+
+
 # --- events ----------------------------------------------------------------------------------------------------------
 
 

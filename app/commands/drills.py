@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from app.client.answers import json_of
-from app.client.api import TenureClient
 from app.commands import options
+from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 
 
@@ -22,14 +22,14 @@ def drill(
         str | None, typer.Argument(help="A running spot instance; by default the one started last.")
     ] = None,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Evict one spot instance on purpose, to try out what follows; it does not count against the SLA."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        answer = client.drill(cloud, instance)
+    with connect(url, token) as client:
+        answer = client.drill(cloud_meant(client, cloud), instance)
     if as_json:
         print_json(json_of(answer))
     else:

@@ -14,8 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.commands import options
-from app.commands.output import STDOUT, print_json, progress_bar
-from app.commands.workloads import eviction_policy, sla_of
+from app.commands.output import STDERR, STDOUT, print_json, progress_bar
+from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Policy
 from app.services.inputs import InputError, parse_duration, parse_nodes
@@ -23,6 +23,7 @@ from app.services.inputs import InputError, parse_duration, parse_nodes
 if TYPE_CHECKING:
     from app.services.importing import Import, Imported
     from app.services.past import Wishes
+    from app.store.runs import Run
 
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
@@ -54,6 +55,7 @@ Times = Annotated[
 ]
 Gap = Annotated[str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")]
 StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")]
+Wait = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the cloud's first table at most.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")]
 
@@ -76,7 +78,9 @@ def import_past(
     stop_at_end: StopAtEnd = False,
     sla: options.Sla = None,
     no_sla: options.NoSla = False,
+    guarantee: options.Guarantees = "per-instance",
     eviction: options.Eviction = "yjf",
+    wait: Wait = "5m",
     dry_run: DryRun = False,
     restart: Restart = False,
     as_json: options.Json = False,
@@ -89,13 +93,13 @@ def import_past(
     """
     from app.services.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
-    policy = _policy(sla, clock, eviction, no_sla=no_sla)
+    policy = _policy(sla, guarantee, clock, eviction, no_sla=no_sla)
     gap_us = parse_duration(longest_gap) if longest_gap else None
     wishes = Wishes(
         parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None, gap_us, stop_at_end
     )
     asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
-    report = _run(asked, dry_run=dry_run, restart=restart)
+    report = _run(asked, parse_duration(wait) / SECOND_US, dry_run=dry_run, restart=restart)
     if as_json:
         print_json(report)
     else:
@@ -119,14 +123,14 @@ def _cloud_name(text: str) -> str:
     return text
 
 
-def _policy(sla: float | None, clock: str, eviction: str, *, no_sla: bool) -> Policy:
+def _policy(sla: float | None, guarantee: str, clock: str, eviction: str, *, no_sla: bool) -> Policy:
     """The policy in force when the past ends."""
     probability, default = sla_of(sla, no_sla=no_sla), Policy()
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
     return replace(
         default,
-        guarantee=Guarantee.NONE if probability is None else default.guarantee,
+        guarantee=Guarantee.NONE if probability is None else guarantee_named(guarantee),
         eviction_probability=default.eviction_probability if probability is None else probability,
         eviction_policy=eviction_policy(eviction),
         clock=Clock(clock),
@@ -139,7 +143,7 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
     return policy.clock is Clock.EXTERNAL if times is None else times == "recorded"
 
 
-def _run(asked: _Asked, *, dry_run: bool, restart: bool) -> dict[str, Any]:
+def _run(asked: _Asked, wait_s: float, *, dry_run: bool, restart: bool) -> dict[str, Any]:
     """Read everything, then write: a broken file changes nothing."""
     from app.services.importing import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
     from app.services.past import Past  # noqa: PLC0415 - as above
@@ -155,20 +159,25 @@ def _run(asked: _Asked, *, dry_run: bool, restart: bool) -> dict[str, Any]:
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
         with progress_bar("deciding" if dry_run else "importing") as progress:
             if dry_run:
-                imported = rehearse(wanted, now_us(), progress)
-            else:
-                imported = asyncio.run(_import(wanted, progress, restart=restart))
-        return report(wanted, imported, dry_run=dry_run)
+                return report(wanted, rehearse(wanted, now_us(), progress), None, dry_run=True)
+            imported, table = asyncio.run(_import(wanted, progress, wait_s, restart=restart))
+        return report(wanted, imported, table, dry_run=False)
 
 
-async def _import(wanted: Import, progress: Callable[[int, int], None], *, restart: bool) -> Imported:
+async def _import(
+    wanted: Import, progress: Callable[[int, int], None], wait_s: float, *, restart: bool
+) -> tuple[Imported, Run | None]:
     from app.settings import Settings  # noqa: PLC0415 - the service's libraries are slow to load
     from app.wiring import open_imports  # noqa: PLC0415 - as above
 
     async with open_imports(Settings()) as imports:
         if restart:
             await imports.abandon(wanted.cloud)
-        return await imports.run(wanted, progress)
+        imported = await imports.run(wanted, progress)
+        if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
+            STDERR.print("[dim]every event is in the log; waiting for the first table (Ctrl-C does no harm)[/dim]")
+            return imported, await imports.wait_for_table(imported, wait_s)
+        return imported, imported.run
 
 
 def _print(told: dict[str, Any]) -> None:
@@ -218,9 +227,16 @@ def _print_rules(told: dict[str, Any]) -> None:
 
 
 def _print_quotes(told: dict[str, Any]) -> None:
-    if told["dry_run"] or told["quotes_from"] is None:
+    table = told["table"]
+    if table is None or told["quotes_from"] is None:
         return
-    if told["warmed_up"]:
-        STDOUT.print("A table was asked for: a running worker computes it, and the cloud quotes from then on.")
+    if table["status"] == "succeeded":
+        STDOUT.print(f"the first table is there, epoch {table['epoch']}")
+    elif table["status"] == "failed":
+        STDOUT.print(f"the first table could not be computed, see run {table['run']}; it is tried again")
+    elif table["status"] == "running":
+        STDOUT.print("a worker computes the first table")
     else:
-        STDOUT.print(f"The past is shorter than the warm-up: quotes from {told['quotes_from'][:16]} on.")
+        STDOUT.print("the first table waits for a worker: tenure run, or tenure worker")
+    if not told["warmed_up"]:
+        STDOUT.print(f"the past is shorter than the warm-up: no promises before {told['quotes_from'][:16]}")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from app.client.api import TenureClient
 from app.commands import options
+from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
 from app.services.audit import Audit, audit
@@ -71,13 +71,14 @@ def _log() -> None:
 
 def export(
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
 ) -> None:
     """Write a running cloud's whole event log as CSV."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        client.cloud(cloud)  # before the file is touched: there is a service, and it has the cloud
+    with connect(url, token) as client:
+        name = cloud_meant(client, cloud)
+        client.cloud(name)  # before the file is touched: there is a service, and it has the cloud
         with writing(out) as file, progress_bar("exporting") as progress:
-            export_log(client, cloud, file or sys.stdout, progress=progress)
+            export_log(client, name, file or sys.stdout, progress=progress)

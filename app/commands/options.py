@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from app.commands.connecting import LOCAL, complete_clouds
+
+__all__ = ["LOCAL"]
+
 Nodes = Annotated[str, typer.Option(metavar="NxC", help="The platform: N nodes with C cores each.")]
 OnDemand = Annotated[
     Path, typer.Option(metavar="FILE", help="On-demand trace: Eucalyptus, or CSV start_s,lifetime_s,cores.")
@@ -50,13 +54,19 @@ Report = Annotated[
 ]
 Reliability = Annotated[bool, typer.Option("--reliability", help="Tell promised probabilities and what happened.")]
 ByEpoch = Annotated[bool, typer.Option("--by-epoch", help="Tell reliability for each epoch, too.")]
+Limit = Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-Url = Annotated[str, typer.Option(envvar="TENURE_URL", help="Where the service is.")]
+Url = Annotated[str, typer.Option(envvar="TENURE_URL", show_envvar=True, help="Where the service is.")]
 Token = Annotated[str | None, typer.Option(envvar="TENURE_TOKEN", show_envvar=True, help="Token of the service.")]
-Cloud = Annotated[str, typer.Option(help="Name of the cloud.")]
+Cloud = Annotated[
+    str | None,
+    typer.Option(
+        envvar="TENURE_CLOUD",
+        show_envvar=True,
+        show_default="the only one there is",
+        help="Name of the cloud.",
+        autocompletion=complete_clouds,
+    ),
+]
 Timeout = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for an answer.")]
-
-RETRY_S = 2.0
-"""How long a command that a person waits for tries again; who drives a workload says how long."""
-LOCAL = "http://127.0.0.1:8080"

@@ -10,15 +10,21 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
 from app.services.tally import Outcome
 
-_PIPED_WIDTH = 100
+_PIPED_WIDTH = 1000
 STDOUT = Console(soft_wrap=True)
 if not STDOUT.is_terminal:
-    STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # where nothing says how wide, no number is cut short
+    STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # no terminal: nothing is cut short
 STDERR = Console(stderr=True)
+
+
+def print_text(text: Text) -> None:
+    """A line or more for people, wrapped between words where there is a terminal."""
+    STDOUT.print(text, soft_wrap=not STDOUT.is_terminal)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds

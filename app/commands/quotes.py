@@ -5,16 +5,29 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from app.client.answers import Quotes, json_of
-from app.client.api import TenureClient
+from app.client.answers import FlavorQuote, Quotes, json_of
 from app.commands import options
-from app.commands.output import STDOUT, print_json
-from app.domain.times import SECOND_US, length_text
+from app.commands.connecting import cloud_meant, connect
+from app.commands.fitting import Column, print_fitting
+from app.commands.output import STDOUT, print_json, print_text
+from app.commands.words import length, moment, percent
+from app.domain.times import SECOND_US
 from app.services.inputs import parse_duration
 
 _EXAMPLE = f"Example: tenure quote --url {options.LOCAL} --cloud north --flavor small --probability 0.05 --lifetime 6h"
+
+_COLUMNS = (
+    Column("flavor", 9),
+    Column("slots", 4, is_number=True),
+    Column("at most", 6, is_number=True),
+    Column("lifetime", 9, is_number=True),
+    Column("asked for", 5, is_number=True),
+    Column("risk", 8, is_number=True),
+    Column("surely below", 3, is_number=True),
+    Column("samples", 1, is_number=True),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,9 +37,9 @@ def register(app: typer.Typer) -> None:
 
 def quote(
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     flavor: Annotated[str | None, typer.Option(help="Only this flavor.")] = None,
     probability: Annotated[
         float | None, typer.Option(metavar="P", help="Eviction probability, between 0 and 1; by default the cloud's.")
@@ -42,31 +55,32 @@ def quote(
     """
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
     lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        answer = client.quotes(cloud, flavor=flavor, eviction_probability=probability, lifetime_s=lifetime_s)
+    with connect(url, token) as client:
+        answer = client.quotes(
+            cloud_meant(client, cloud), flavor=flavor, eviction_probability=probability, lifetime_s=lifetime_s
+        )
     if as_json:
         print_json(json_of(answer))
     else:
-        STDOUT.print(_table(answer))
+        _print(answer)
     if lifetime_s is not None and not any((quote.lifetime_s or 0) > lifetime_s for quote in answer.quotes):
         raise typer.Exit(1)
 
 
-def _table(answer: Quotes) -> Table:
-    caption = f"epoch {answer.epoch}, of {answer.epoch_at}; expires {answer.expires_at}"
-    table = Table("flavor", "slots", "probability", "lifetime", "asked", "its probability", caption=caption)
-    for quote in answer.quotes:
-        estimate = quote.estimated_eviction_probability
-        table.add_row(
-            quote.flavor,
-            str(quote.slots),
-            f"{quote.eviction_probability:g}",
-            _length(quote.lifetime_s),
-            _length(quote.asked_lifetime_s),
-            "-" if estimate is None else f"{estimate:.4g}",
-        )
-    return table
+def _print(answer: Quotes) -> None:
+    print_fitting(STDOUT, _COLUMNS, [_quote(quote) for quote in answer.quotes])
+    caption = f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
+    print_text(Text(caption, style="dim"))
 
 
-def _length(seconds: float | None) -> str:
-    return "-" if seconds is None else length_text(round(seconds * SECOND_US))
+def _quote(quote: FlavorQuote) -> list[object]:
+    return [
+        quote.flavor,
+        quote.slots,
+        percent(quote.eviction_probability),
+        length(quote.lifetime_s),
+        length(quote.asked_lifetime_s),
+        percent(quote.estimated_eviction_probability),
+        percent(quote.eviction_probability_bound),
+        sum(bucket.sample_count for bucket in quote.evidence),
+    ]

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from app.client.answers import json_of
-from app.client.api import TenureClient
 from app.commands import options
+from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import reliability_tables
 
@@ -20,9 +20,9 @@ def register(app: typer.Typer) -> None:
 
 def reliability(
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     after_seq: Annotated[
         int | None, typer.Option(min=0, help="Look at the log after this event; by default at its newest stretch.")
     ] = None,
@@ -30,11 +30,12 @@ def reliability(
     as_json: options.Json = False,
 ) -> None:
     """Compare the eviction probabilities that a running cloud promised with what happened."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        answer = json_of(client.reliability(cloud, after_seq=after_seq))
+    with connect(url, token) as client:
+        name = cloud_meant(client, cloud)
+        answer = json_of(client.reliability(name, after_seq=after_seq))
     if as_json:
         print_json(answer)
         return
-    for table in reliability_tables(answer, cloud, by_epoch=by_epoch):
+    for table in reliability_tables(answer, name, by_epoch=by_epoch):
         STDOUT.print(table)
     STDOUT.print(f"events {answer['first_seq']} to {answer['last_seq']}, as of {answer['as_of']}", highlight=False)

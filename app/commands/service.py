@@ -20,6 +20,7 @@ import uvicorn
 from app.main import connections, create_app, create_worker_app, end_streams
 from app.settings import Settings
 from app.telemetry.logs import start_logging
+from app.telemetry.tracing import TracingImpossible, tracing
 from app.wiring import WorkerParts, database_url, prepare
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
     # Both signals unwind in good order; uvicorn raises the one that stopped it once more.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.info("starting; a first start compiles the engine, which may take a minute")
-    with suppress(KeyboardInterrupt), database_url(settings) as url:
+    with _traced("serve"), suppress(KeyboardInterrupt), database_url(settings) as url:
         here = settings.model_copy(update={"database_url": url})
         new_token = asyncio.run(prepare(here))
         listener = _listen(settings.host, settings.port)
@@ -85,7 +86,17 @@ def work(settings: Settings, *, leave_with_parent: bool) -> None:
 
     start_logging("worker", settings.log_level, settings.log_format, requests=settings.log_requests)
     beside = None if settings.worker_port is None else partial(_answering, settings, settings.worker_port)
-    asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
+    with _traced("worker"):
+        asyncio.run(_until_told(run_worker(settings, beside), leave_with_parent=leave_with_parent))
+
+
+@contextmanager
+def _traced(process: str) -> Iterator[None]:
+    try:
+        with tracing(process):
+            yield
+    except TracingImpossible as error:
+        raise SystemExit(f"tenure: {error}") from None
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from app.client import answers
 from app.client.answers import json_of
-from app.client.api import TenureClient
 from app.commands import options
+from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
 
@@ -39,9 +39,9 @@ def _webhooks() -> None:
 def create(
     receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The URL to send events to.")],
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="A kind of event to send; may stand several times.", show_default="all")
     ] = None,
@@ -51,8 +51,8 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Have events sent to a URL. The secret that they are signed with is shown this once."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
+    with connect(url, token) as client:
+        made = client.create_webhook(cloud_meant(client, cloud), receiver, kinds=kind, after_seq=after_seq)
     if as_json:
         print_json(json_of(made))
     else:
@@ -61,11 +61,15 @@ def create(
 
 
 def list_webhooks(
-    *, url: options.Url, token: options.Token = None, cloud: options.Cloud, as_json: options.Json = False
+    *,
+    url: options.Url = options.LOCAL,
+    token: options.Token = None,
+    cloud: options.Cloud = None,
+    as_json: options.Json = False,
 ) -> None:
     """List a cloud's webhooks, and how far each has got."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        found = list(client.webhooks(cloud))
+    with connect(url, token) as client:
+        found = list(client.webhooks(cloud_meant(client, cloud)))
     if as_json:
         print_json({"webhooks": [json_of(webhook) for webhook in found]})
     else:
@@ -75,62 +79,64 @@ def list_webhooks(
 def show(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Show a webhook, how far it has got, and what went wrong last."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        found = client.webhook(cloud, webhook)
+    with connect(url, token) as client:
+        found = client.webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
 
 
-def delete(webhook: Webhook, *, url: options.Url, token: options.Token = None, cloud: options.Cloud) -> None:
+def delete(
+    webhook: Webhook, *, url: options.Url = options.LOCAL, token: options.Token = None, cloud: options.Cloud = None
+) -> None:
     """Send nothing more to it, and forget it with its dead letters."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        client.delete_webhook(cloud, webhook)
+    with connect(url, token) as client:
+        client.delete_webhook(cloud_meant(client, cloud), webhook)
 
 
 def pause(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Send nothing until it is resumed; its place in the log is kept."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        found = client.pause_webhook(cloud, webhook)
+    with connect(url, token) as client:
+        found = client.pause_webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
 
 
 def resume(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on where it was paused."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        found = client.resume_webhook(cloud, webhook)
+    with connect(url, token) as client:
+        found = client.resume_webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
 
 
 def try_out(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Send one message that is no event, and tell how it was answered. Exit code 1 where it was not taken."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        answer = client.test_webhook(cloud, webhook)
+    with connect(url, token) as client:
+        answer = client.test_webhook(cloud_meant(client, cloud), webhook)
     if as_json:
         print_json(json_of(answer))
     else:
@@ -142,14 +148,14 @@ def try_out(
 def dead(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """List the events that the receiver did not take, however often they were tried."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        letters = list(client.dead_letters(cloud, webhook))
+    with connect(url, token) as client:
+        letters = list(client.dead_letters(cloud_meant(client, cloud), webhook))
     if as_json:
         print_json({"dead": [json_of(letter) for letter in letters]})
         return
@@ -163,17 +169,17 @@ def dead(
 def replay(
     webhook: Webhook,
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: options.Cloud,
+    cloud: options.Cloud = None,
     seq: Annotated[
         list[int] | None, typer.Option(help="A dead letter; may stand several times.", show_default="all")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Have dead letters tried once more."""
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client:
-        answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
+    with connect(url, token) as client:
+        answer = client.replay_dead_letters(cloud_meant(client, cloud), webhook, seqs=seq)
     if as_json:
         print_json(json_of(answer))
     else:

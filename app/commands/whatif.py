@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from app.client.api import TenureClient
 from app.commands import options
+from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
@@ -110,7 +110,7 @@ def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path |
     if url is None or cloud is None:
         raise InputError("give a running cloud with --url and --cloud, or a log with --log")
     found = []
-    with TenureClient(url, token, retry_s=options.RETRY_S) as client, progress_bar("reading the log") as progress:
+    with connect(url, token) as client, progress_bar("reading the log") as progress:
         last_seq = client.cloud(cloud).seq
         for item in client.events(cloud):
             found.append(item.recorded())

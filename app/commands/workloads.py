@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def drive(
     *,
-    url: options.Url,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
     cloud: Annotated[str, typer.Option(help="Name of the cloud; it is made where it does not exist.")] = "drive",
     nodes: options.Nodes,

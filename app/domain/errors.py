@@ -6,7 +6,7 @@
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
     |             DrillImpossible, TooManyWebhooks
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid, WebhookRefused
+    |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
@@ -129,6 +129,10 @@ class MarkerInvalid(Invalid):
 
 class WebhookRefused(Invalid):
     """Nothing would be sent to that URL."""
+
+
+class TimeRangeInvalid(Invalid):
+    """The end of the time asked for is not after its begin."""
 
 
 class Unavailable(TenureError):

@@ -111,8 +111,8 @@ class PastDecider:
 
     def _stop(self, step: Step, at_us: int) -> Sequence[Event]:
         events = decide_stop(self.cloud, step.instance_id, at_us)
-        if events and step.was_evicted:
-            self._note(PastRule.NOT_EVICTED_HERE, step)
+        if events and step.drawn_up:
+            self._note(PastRule.DRAWN_UP_END, step)
         return events
 
     def _change_node(self, step: Step, at_us: int) -> Sequence[Event]:

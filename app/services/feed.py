@@ -141,4 +141,4 @@ class _Recent:
     def after(self, seq: int) -> Sequence[Rendered]:
         """The next events after a seq that is not before the oldest kept; none of those that are not there yet."""
         begin = seq - self.before_seq
-        return list(islice(self._items, begin, begin + _PAGE)) if begin >= 0 else []
+        return list(islice(self._items, begin, begin + _PAGE)) if 0 <= begin < len(self._items) else []

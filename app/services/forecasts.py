@@ -13,8 +13,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
-from app.domain.times import to_datetime
-from app.domain.values import Clock, Policy
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.times import HOUR_US, SECOND_US, to_datetime
+from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.services.states import States
 from app.store.locks import Locks
@@ -23,6 +33,7 @@ from app.store.runs import Run, Runs
 from app.store.tables import Tables
 from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +88,9 @@ class Forecasts:
             if not held or not await self._runs.start(run.id):
                 return False
             try:
-                epoch = await self._recompute(run)
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                    epoch = await self._recompute(run)
+                    TRACES.add(epoch=epoch)
             except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
@@ -99,11 +112,14 @@ class Forecasts:
         if newest is not None and newest.epoch_us >= due_us:
             return newest.epoch
         epoch = 1 if newest is None else newest.epoch + 1
-        forecaster = await self._read(run.cloud_id, policy, seq, due_us)
-        table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
-        data = await asyncio.to_thread(table.to_bytes)
+        with TRACES.span("read", up_to_seq=seq):
+            forecaster = await self._read(run.cloud_id, policy, seq, due_us)
+        with TRACES.span("replay"):
+            table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
+            data = await asyncio.to_thread(table.to_bytes)
         wall_s = perf_counter() - began
-        await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
+        with TRACES.span("publish", epoch=epoch):
+            await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
         RECOMPUTATION_S.observe(perf_counter() - began)
         as_of = to_datetime(due_us).isoformat()
         logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})
@@ -126,3 +142,23 @@ class Forecasts:
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """The part of a policy that a replay depends on."""
     return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed
+
+
+def warm_up() -> None:
+    """Have every compiled function of a recomputation ready, so that a first table does not wait for the compiler.
+
+    A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
+    """
+    events: list[Event] = [
+        CloudCreated(0, Policy()),
+        NodeAdded(0, "node", Resources(2)),
+        FlavorAdded(0, "small", Resources(1)),
+        FlavorAdded(0, "large", Resources(2)),
+        InstanceStarted(0, "spot", Market.SPOT, "small", "node", HOUR_US, None, Basis(2)),
+        InstanceEvicted(SECOND_US, "spot", EvictionReason.ON_DEMAND_START, 7),
+        InstanceStarted(SECOND_US, "on-demand", Market.ON_DEMAND, "large", "node", victims=("spot",)),
+        InstanceStopped(2 * SECOND_US, "on-demand"),
+    ]
+    forecaster = Forecaster(Policy(sample_count=100))
+    forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
+    forecaster.publish(HOUR_US, 1, len(events))

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
@@ -25,12 +25,16 @@ from app.services.refusals import CloudNotImported, ImportRefused, ImportRunning
 from app.store.clouds import Clouds
 from app.store.locks import Locks
 from app.store.log import EventLog, SeqConflict
+from app.store.runs import Run, Runs, RunStatus
 from app.store.snapshots import Snapshots
 
 Progress = Callable[[int, int], None]
 """Told how many steps of how many are decided and in the log."""
 
 BATCH = 2_000
+_LOOK_EVERY_S = 0.2
+_TAKEN_UP_S = 15.0
+"""A running worker takes a request up within five seconds; one that waits for longer has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +50,34 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of it: the cloud that was led through the past, and how many of its events were there before."""
+    """What became of it: the cloud that was led through the past, how many of its events were there before.
+
+    `run` is the request for its first table, where this import let the cloud be seen.
+    """
 
     decider: PastDecider
     there_count: int
     written_count: int
     wall_s: float
+    run: Run | None = None
 
 
 class Imports:
     """Imports pasts into new clouds. `now_us` is the server's clock."""
 
     def __init__(
-        self, clouds: Clouds, log: EventLog, snapshots: Snapshots, locks: Locks, now_us: Callable[[], int]
+        self,
+        clouds: Clouds,
+        log: EventLog,
+        snapshots: Snapshots,
+        runs: Runs,
+        locks: Locks,
+        now_us: Callable[[], int],
     ) -> None:
         self._clouds = clouds
         self._log = log
         self._snapshots = snapshots
+        self._runs = runs
         self._locks = locks
         self._now_us = now_us
 
@@ -90,10 +105,19 @@ class Imports:
                 writing.entered(first)
                 first = await batches.next()
             await writing.write(first, batches, progress)
-            if importing:
-                await self._snapshots.save(cloud_id, decider.cloud)
-                await self._clouds.finish_import(cloud_id)
-        return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began)
+            requested = await self._finish(cloud_id, decider) if importing else None
+        return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
+
+    async def wait_for_table(self, imported: Imported, wait_s: float) -> Run | None:
+        """The request for the first table when it is done, or has failed, or nobody takes it up, or time is up."""
+        run, began = imported.run, monotonic()
+        while run is not None and run.status in (RunStatus.PENDING, RunStatus.RUNNING):
+            waited_s = monotonic() - began
+            if waited_s > wait_s or (run.status is RunStatus.PENDING and waited_s > _TAKEN_UP_S):
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+            run = await self._runs.get(run.cloud_id, run.id)
+        return run
 
     async def abandon(self, name: str) -> bool:
         """Remove what an unfinished import of this name has written; False where there is none."""
@@ -105,6 +129,10 @@ class Imports:
                 raise ImportRunning(f"another process imports cloud {name!r} now")
             await self._clouds.abandon_import(found[0], await self._log.last_seq(found[0]))
         return True
+
+    async def _finish(self, cloud_id: int, decider: PastDecider) -> Run:
+        await self._snapshots.save(cloud_id, decider.cloud)
+        return await self._clouds.finish_import(cloud_id)
 
     async def _shift_us(self, wanted: Import, found: tuple[int, bool] | None) -> int:
         """What is added to recorded times; an import that goes on keeps what its first attempt has chosen."""

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from time import monotonic
 
 import numpy as np
 
-from app.domain.values import Clock, Market, NodeStatus
+from app.admission.attainment import Attainment
+from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.values import Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
 from app.services.scheduler import Scheduler
 from app.store.observations import Observation, Observations
-from app.telemetry.clouds import CloudFacts
+from app.telemetry.clouds import OTHER, ClassFacts, CloudFacts
 
 KEPT_S = 1.0
 """Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
+CLASSES_MAX = 20
+"""A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 _SECOND_US = 1_000_000
 
 
 class Observing:
-    """Reads the state of all clouds as of their logs' ends. `now_us` is the server's clock."""
+    """Reads the state of all clouds as of their logs' ends."""
 
-    def __init__(self, scheduler: Scheduler, observations: Observations, now_us: Callable[[], int]) -> None:
+    def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
         self._scheduler = scheduler
         self._observations = observations
-        self._now_us = now_us
         self._looking = asyncio.Lock()
         self._seen: tuple[CloudFacts, ...] = ()
         self._seen_until = 0.0
@@ -40,13 +43,12 @@ class Observing:
             return self._seen
 
     async def _look(self, found: Observation) -> CloudFacts:
-        return facts_of(await self._scheduler.state(found.cloud), found, self._now_us())
+        return facts_of(found, *await self._scheduler.attainment(found.cloud))
 
 
-def facts_of(cloud: Cloud, found: Observation, now_us: int) -> CloudFacts:
-    """What the state and the database say together."""
+def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment]) -> CloudFacts:
+    """What the state and the database say together; `present_us` is by the cloud's clock."""
     policy, counts = cloud.policy, cloud.counts
-    present_us = cloud.at_us if policy.clock is Clock.EXTERNAL else max(now_us, cloud.at_us)
     capacity = _capacity(cloud)
     running, used = _running(cloud)
     return CloudFacts(
@@ -55,7 +57,9 @@ def facts_of(cloud: Cloud, found: Observation, now_us: int) -> CloudFacts:
         requested={Market.ON_DEMAND: counts.on_demand_requested, Market.SPOT: counts.spot_requested},
         admitted={Market.ON_DEMAND: counts.on_demand_admitted, Market.SPOT: counts.spot_admitted},
         evicted=counts.spot_evicted,
+        drilled=counts.spot_drilled,
         running=running,
+        classes=_classes(attainment),
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
@@ -68,6 +72,22 @@ def facts_of(cloud: Cloud, found: Observation, now_us: int) -> CloudFacts:
         run_waiting_s=found.waiting_s,
         snapshot_lag_events=max(0, cloud.seq - found.snapshot_seq),
     )
+
+
+def _classes(attainment: Sequence[Attainment]) -> list[ClassFacts]:
+    """The classes with most instances one by one, by rising promise, and all others as one."""
+    ranked = sorted(attainment, key=lambda one: (-one.admitted, one.promised))
+    told = [_class(str(one.promised), [one]) for one in sorted(ranked[:CLASSES_MAX], key=lambda one: one.promised)]
+    return [*told, _class(OTHER, ranked[CLASSES_MAX:])] if ranked[CLASSES_MAX:] else told
+
+
+def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
+    admitted, running = sum(part.admitted for part in parts), sum(part.running for part in parts)
+    evicted = sum(part.evicted for part in parts)
+    mean = sum(part.earned for part in parts) / admitted if admitted else parts[0].promised
+    low, high = wilson_interval(evicted, admitted - running, CONFIDENCE)
+    promised = parts[0].promised if len(parts) == 1 else mean
+    return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
 
 
 def _capacity(cloud: Cloud) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ _MOST_FLAVORS = 1_000
 _MOST_CORES = 65_536
 _EDGE_US = 60 * SECOND_US
 _LONG_GAP_US = DAY_US
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _NAMED_FLAVOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254})=([0-9]{1,5})")
 
 
@@ -44,6 +45,11 @@ class Sizes:
         """The most cores that one instance can have on nodes of this size; None where nothing bounds them."""
         bounds = [node_cores, self.named[-1][1] if self.named else None]
         return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def is_name(text: str) -> bool:
+    """Whether the service's interface takes this as a name or an id."""
+    return _NAME.fullmatch(text) is not None
 
 
 def parse_sizes(text: str) -> Sizes:
@@ -171,7 +177,7 @@ class Past:
         edges: list[tuple[PastRule, str, tuple[int, ...], str]] = [
             (PastRule.ZERO_DURATION, "stop_us = start_us", (), "line"),
             (PastRule.RUNNING_AT_START, "start_us <= ?", (begin_us + _EDGE_US,), "line"),
-            (at_end, "stop_us IS NULL", (), "line"),
+            (at_end, "stop_us IS NULL AND NOT drawn_up", (), "line"),
             (PastRule.ENDS_WITH_RECORD, "stop_us >= ?", (end_us - _EDGE_US,), "end_line"),
         ]
         for rule, condition, values, line in edges:

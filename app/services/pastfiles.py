@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
 from app.domain.values import Market, Resources
 from app.services.inputs import InputError
-from app.services.past import Past, Sizes
+from app.services.past import Past, Sizes, is_name
 from app.services.pastlog import LOG_COLUMNS, read_past_log
 from app.services.pastrules import PastRule
 from app.services.workload import CSV_HEADER
@@ -31,8 +31,8 @@ _TELL_EVERY = 5_000
 _MOST_CORES = 65_536
 _MOST_PROCESSORS = 100_000_000
 _MOST_NODES = 100_000
+_MOST_RUNNING = 1_000_000
 _GZIP = b"\x1f\x8b"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _COUNT = re.compile(r"[0-9]{1,12}")
 _SWF_LABEL = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs)\s*:\s*([0-9]{1,12})\b")
 _SWF_FIELDS = 18
@@ -194,7 +194,11 @@ class _Eucalyptus:
         if name in self._running:
             self._source.past.findings.add(PastRule.START_WHILE_RUNNING, self._source.place(started.line))
             return
+        if len(self._running) >= _MOST_RUNNING:
+            raise self._source.broken(started.line, f"more than {_MOST_RUNNING} instances run at once")
         self._running[name] = started
+        if started.node not in self._held and len(self._held) >= _MOST_NODES:
+            raise self._source.broken(started.line, f"there are more than {_MOST_NODES} nodes")
         held = self._held[started.node] = self._held.get(started.node, 0) + started.cores
         self.peaks[started.node] = max(held, self.peaks.get(started.node, 0))
         widest = self._source.past.node_cores()
@@ -358,7 +362,7 @@ def _read_swf(source: _Source, lines: Lines) -> None:
 
 
 def _name(source: _Source, number: int, text: str) -> str:
-    if not _NAME.fullmatch(text):
+    if not is_name(text):
         raise source.broken(number, f"{text!r} is not an id or a name: letters, digits, dots, dashes, at most 255")
     return text
 

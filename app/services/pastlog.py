@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from app.domain.times import MAX_TIME_US
 from app.domain.values import EvictionPolicy, Market, Resources
+from app.engine.cluster import UNCOUNTED
 from app.services.inputs import InputError
 from app.services.logcsv import PROMISED_COLUMNS, LogRow, read_rows
-from app.services.past import Past
+from app.services.past import Past, is_name
 from app.services.pastrules import PastRule
 from app.services.workload import flavor_name
 from app.store.scratch import PastChange, PastInstance, Place
@@ -37,6 +38,11 @@ def read_past_log(past: Past, lines: Iterable[str]) -> None:
         past.line_count += 1
         reader.take(line, row)
     reader.end()
+
+
+def _is_size(resources: Resources) -> bool:
+    """Whether this is something, and no more than a node can count."""
+    return 0 <= min(resources) <= max(resources) < UNCOUNTED and max(resources) > 0
 
 
 class _Log:
@@ -68,6 +74,9 @@ class _Log:
             raise self._broken(line, "time runs backwards" if row.at_us < self._at_us else "time is beyond 9999")
         if row.kind not in self._takes:
             raise self._broken(line, f"the kind {row.kind!r} is unknown")
+        for name in (row.instance_id, row.node, row.flavor):
+            if name is not None and not is_name(name):
+                raise self._broken(line, f"{name!r} is not an id or a name")
         self._seq, self._at_us = row.seq, row.at_us
         self._takes[row.kind](line, row)
 
@@ -75,6 +84,7 @@ class _Log:
         """What still runs has no end."""
         for started in self._running.values():
             self._keep(started, None, started.line)
+        self._past.scratch.cut_after(self._at_us)
 
     def _broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self._past.files[0]}, line {line}: {why}")
@@ -90,7 +100,7 @@ class _Log:
             self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.eviction_policy))
 
     def _node_added(self, line: int, row: LogRow) -> None:
-        if not row.node or row.node in self._nodes or min(row.demand) < 0 or max(row.demand) == 0:
+        if not row.node or row.node in self._nodes or not _is_size(row.demand):
             raise self._broken(line, f"node {row.node!r} is there already, or has nothing")
         self._nodes.add(row.node)
         if self._is_replaced(line):
@@ -113,7 +123,7 @@ class _Log:
         return True
 
     def _flavor_added(self, line: int, row: LogRow) -> None:
-        if not row.flavor or self._past.flavors.get(row.flavor, row.demand) != row.demand:
+        if not row.flavor or not _is_size(row.demand) or self._past.flavors.get(row.flavor, row.demand) != row.demand:
             raise self._broken(line, f"flavor {row.flavor!r} is there already, with another size")
         self._past.add_flavor(row.flavor, row.demand)
 
@@ -126,15 +136,15 @@ class _Log:
         if row.market == Market.SPOT:
             self._past.findings.add(PastRule.REJECTED_SPOT, Place(0, line))
         else:
-            self._keep(opened, row.at_us + (row.lifetime_us or 0), line)
+            self._keep(opened, row.at_us + (row.lifetime_us or 0), line, drawn_up=True)
 
     def _opened(self, line: int, row: LogRow) -> _Open:
         if row.instance_id is None or row.instance_id in self._running:
             raise self._broken(line, f"instance {row.instance_id!r} was decided before")
         if row.market not in set(Market) or (row.market == Market.SPOT and row.lifetime_us is None):
             raise self._broken(line, "a start names its market, and a spot start its lifetime")
-        if min(row.demand) < 0 or max(row.demand) == 0 or (row.lifetime_us or 0) < 0:
-            raise self._broken(line, "it asks for nothing, or for less")
+        if not _is_size(row.demand) or not 0 <= (row.lifetime_us or 0) <= MAX_TIME_US:
+            raise self._broken(line, "it asks for nothing, or for less, or for too much")
         return _Open(line, row, self._flavor(line, row))
 
     def _flavor(self, line: int, row: LogRow) -> str:
@@ -154,16 +164,16 @@ class _Log:
         if row.kind == "instance_stopped":
             self._keep(started, row.at_us, line)
         elif started.row.market == Market.SPOT:
-            self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, evicted=True)
+            self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, drawn_up=True)
         else:
             raise self._broken(line, f"instance {row.instance_id!r} is on-demand and evicted")
 
-    def _keep(self, started: _Open, stop_us: int | None, end_line: int, *, evicted: bool = False) -> None:
+    def _keep(self, started: _Open, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
         row, name = started.row, started.row.instance_id or ""
         is_spot = row.market == Market.SPOT
         times = row.at_us, stop_us, row.lifetime_us
         instance = PastInstance(
-            0, started.line, end_line, is_spot, name, *times, started.flavor, evicted, in_order=True
+            0, started.line, end_line, is_spot, name, *times, started.flavor, drawn_up, in_order=True
         )
         if not self._past.scratch.add(instance):
             raise self._broken(started.line, f"instance {name!r} was decided before")

@@ -9,10 +9,11 @@ from app.domain.values import Guarantee, NodeStatus
 from app.services.deciding import PastDecider
 from app.services.importing import Import, Imported
 from app.services.pastrules import Effect
+from app.store.runs import Run
 
 
-def report(wanted: Import, imported: Imported, *, dry_run: bool) -> dict[str, Any]:
-    """The report of an import, or of what it would be, as JSON values."""
+def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bool) -> dict[str, Any]:
+    """The report of an import, or of what it would be, as JSON values; `table` is the request for the first table."""
     past, decider = wanted.past, imported.decider
     rules = past.findings.report()
     written = imported.written_count
@@ -29,6 +30,7 @@ def report(wanted: Import, imported: Imported, *, dry_run: bool) -> dict[str, An
         **_log(wanted, decider),
         "events": {"written": written, "there_before": imported.there_count},
         "events_per_s": round(written / imported.wall_s) if written and not dry_run else None,
+        "table": None if table is None else {"run": table.id, "status": str(table.status), "epoch": table.epoch},
         "wall_s": round(imported.wall_s, 3),
     }
 

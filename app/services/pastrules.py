@@ -42,7 +42,7 @@ class PastRule(StrEnum):
     UNKNOWN_FLAVOR = "unknown_flavor"
     GAP_SHORTENED = "gap_shortened"
     STOPPED_AT_END = "stopped_at_end"
-    NOT_EVICTED_HERE = "not_evicted_here"
+    DRAWN_UP_END = "drawn_up_end"
     NODE_KEPT = "node_kept"
     ZERO_DURATION = "zero_duration"
     RUNNING_AT_START = "running_at_start"
@@ -74,7 +74,10 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.UNKNOWN_FLAVOR: (Effect.CHANGED, "a flavor that the log did not add: it is made of the line's size"),
     PastRule.GAP_SHORTENED: (Effect.CHANGED, "nothing happened for longer than --longest-gap: time is cut out"),
     PastRule.STOPPED_AT_END: (Effect.CHANGED, "no end in the record: it stops at the end, as --stop-at-end asks for"),
-    PastRule.NOT_EVICTED_HERE: (Effect.CHANGED, "evicted in the record but not here: its declared lifetime ends it"),
+    PastRule.DRAWN_UP_END: (
+        Effect.CHANGED,
+        "evicted or rejected in the record, not here: its declared lifetime ends it",
+    ),
     PastRule.NODE_KEPT: (Effect.CHANGED, "a node that was removed while on-demand instances run on it: it is drained"),
     PastRule.ZERO_DURATION: (Effect.NOTED, "an instance that stops when it starts"),
     PastRule.RUNNING_AT_START: (Effect.NOTED, "starts in the first minute: it may have run before the record began"),

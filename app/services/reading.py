@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nsmallest
 from typing import Generic, TypeVar
 
 from app.domain.errors import CloudNotFound, InstanceNotFound, MarkerInvalid, RunNotFound, TableNotFound
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.times import from_datetime
 from app.domain.values import Market
+from app.engine.cloud import Running
 from app.forecast.table import QuantileTable
 from app.services.explaining import Explaining
 from app.services.explanations import Decided, Explanation, Outcome
@@ -124,6 +126,19 @@ class Reading:
                 return Page(found, None)
             after_seq = starts[-1].seq
         return Page(found, decision_in(starts[-1]).instance_id)
+
+    async def running(
+        self, cloud: str, running: Iterable[Running], marker: str | None, limit: int, market: Market | None
+    ) -> Page[Instance]:
+        """Those of the running instances that were started after the one named `marker`; a longer log costs no more."""
+        cloud_id = await self._id(cloud)
+        after_seq = await self._seq_of_start(cloud_id, marker)
+        asked = (one for one in running if one.seq > after_seq and market in (None, one.market))
+        ids = [one.instance_id for one in nsmallest(limit + 1, asked, key=lambda one: one.seq)]
+        starts = await self._log.starts(cloud_id, ids[:limit])
+        found = await self._with_ends(cloud_id, [starts[name] for name in ids[:limit]])
+        still = [instance for instance in found if instance.status is InstanceStatus.RUNNING]
+        return Page(still, ids[limit - 1] if len(ids) > limit else None)
 
     async def explanation(self, cloud: str, instance_id: str) -> Explanation:
         """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""

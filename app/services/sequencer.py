@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
@@ -28,6 +28,7 @@ from app.services.states import catch_up, load_state
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.snapshots import Snapshots
 from app.telemetry.metrics import APPEND_S, CloudMeter
+from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Writer(Protocol):
 class _Submission:
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
+    origin: Any = field(default_factory=TRACES.origin)
     outcomes: list[Outcome] = field(default_factory=list)
 
 
@@ -133,7 +135,8 @@ class Sequencer:
                 batch = self._take_batch()
                 try:
                     async with self._deciding:
-                        await self._settle(batch)
+                        with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
+                            await self._settle(batch)
                 except asyncio.CancelledError:
                     _fail(batch, LogUnavailable("the service is stopping"))
                     raise
@@ -204,17 +207,21 @@ class Sequencer:
         cloud, parts = self._cloud, self._parts
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await parts.log.starts(self.cloud_id, ids) if ids else {}
-        batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+        with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
+            batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+            TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
-            await writer.append(self.cloud_id, batch.recorded)
+            with TRACES.span("append", events=len(batch.recorded)):
+                await writer.append(self.cloud_id, batch.recorded)
             APPEND_S.observe(perf_counter() - began)
         return batch
 
     async def _wait_for_table(self, step: Step) -> None:
         due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
         if due_us is not None:
-            await self._parts.tables.wait_for(self.cloud_id, due_us)
+            with TRACES.span("wait for table"):
+                await self._parts.tables.wait_for(self.cloud_id, due_us)
 
     async def _catch_up(self) -> None:
         """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""

@@ -8,7 +8,7 @@ from app.domain.errors import CloudExists
 from app.domain.events import Recorded
 from app.store.database import ConstraintBroken, Database
 from app.store.log import append
-from app.store.runs import RunCause, request_run
+from app.store.runs import Run, RunCause, request_run
 
 _REMOVED_AT_ONCE = 10_000
 _INSERT = "INSERT INTO cloud (name, importing) VALUES (%(name)s, %(importing)s) RETURNING id"
@@ -37,11 +37,11 @@ class Clouds:
         rows = await self._database.execute("SELECT id, importing FROM cloud WHERE name = %(name)s", {"name": name})
         return (rows[0].id, rows[0].importing) if rows else None
 
-    async def finish_import(self, cloud_id: int) -> None:
+    async def finish_import(self, cloud_id: int) -> Run:
         """Let the cloud be seen, and ask the workers for its first table: both or neither."""
         async with self._database.transaction() as session:
             await session.execute("UPDATE cloud SET importing = false WHERE id = %(id)s", {"id": cloud_id})
-            await request_run(session, cloud_id, RunCause.REQUESTED, None)
+            return await request_run(session, cloud_id, RunCause.REQUESTED, None)
 
     async def abandon_import(self, cloud_id: int, last_seq: int) -> None:
         """Remove a cloud that was never seen, its log from the end on, so that what is left always is a log."""

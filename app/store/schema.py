@@ -19,6 +19,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     SmallInteger,
     Table,
     Text,
@@ -164,4 +165,36 @@ webhook_dead = Table(
     Column("error", Text, nullable=False),
     Column("died_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Column("replay_asked_at", DateTime(timezone=True)),
+)
+
+utilisation = Table(
+    "utilisation",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("width_s", Integer, primary_key=True),
+    Column("bucket", BigInteger, primary_key=True),
+    Column("last_us", BigInteger, nullable=False),
+    *(Column(f"{name}_area", Numeric, nullable=False) for name in ("on_demand", "spot", "total")),
+    *(Column(f"{name}_peak", Integer, nullable=False) for name in ("on_demand", "spot", "used")),
+    *(Column(f"{name}_end", Integer, nullable=False) for name in ("on_demand", "spot", "total")),
+    *(Column(f"on_demand_{name}", Integer, nullable=False) for name in ("admitted", "rejected")),
+    *(Column(f"spot_{name}", Integer, nullable=False) for name in ("admitted", "rejected")),
+    Column("evicted", Integer, nullable=False),
+)
+
+utilisation_level = Table(
+    "utilisation_level",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    *(Column(name, Integer, nullable=False) for name in ("on_demand", "spot", "total")),
+    Column("last_us", BigInteger, nullable=False),
+)
+
+utilisation_progress = Table(
+    "utilisation_progress",
+    metadata,
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True, autoincrement=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("seq", "at_us", "begin_us")),
 )

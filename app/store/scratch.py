@@ -21,7 +21,7 @@ PRAGMA synchronous = OFF;
 PRAGMA temp_store = FILE;
 CREATE TABLE instance (
     id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, end_line INTEGER, is_spot INTEGER, name TEXT UNIQUE,
-    start_us INTEGER, stop_us INTEGER, lifetime_us INTEGER, flavor TEXT, was_evicted INTEGER, in_order INTEGER
+    start_us INTEGER, stop_us INTEGER, lifetime_us INTEGER, flavor TEXT, drawn_up INTEGER, in_order INTEGER
 );
 CREATE TABLE change (
     id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, at_us INTEGER, kind TEXT, name TEXT,
@@ -48,7 +48,7 @@ ORDER BY at_us, phase, start_us, is_spot, file, line, last, ref
 _STEPS = """
 SELECT step.at_us, what, coalesce(i.file, c.file), coalesce(i.line, c.line), i.name, i.is_spot, i.flavor,
        iif(i.in_order, i.lifetime_us, coalesce(i.lifetime_us, i.stop_us - i.start_us)),
-       i.was_evicted, c.kind, c.name, c.cores, c.memory_mib, c.disk_gib
+       i.drawn_up, c.kind, c.name, c.cores, c.memory_mib, c.disk_gib
 FROM step LEFT JOIN instance i ON what < 2 AND i.id = ref LEFT JOIN change c ON what = 2 AND c.id = ref
 ORDER BY step.id
 """
@@ -81,7 +81,7 @@ class PastInstance(NamedTuple):
     stop_us: int | None
     lifetime_us: int | None
     flavor: str
-    was_evicted: bool = False
+    drawn_up: bool = False
     in_order: bool = False
 
 
@@ -117,7 +117,7 @@ class Step(NamedTuple):
     is_spot: int
     flavor: str
     lifetime_us: int | None
-    was_evicted: int
+    drawn_up: int
     kind: str
     name: str
     cores: int
@@ -171,6 +171,10 @@ class Scratch:
         )
         if on_demand_too:
             self._database.execute("UPDATE instance SET stop_us = ? WHERE stop_us IS NULL", (end_us,))
+
+    def cut_after(self, end_us: int) -> None:
+        """Take away the ends that lie after the record's own: drawn-up ones can."""
+        self._database.execute("UPDATE instance SET stop_us = NULL WHERE stop_us > ?", (end_us,))
 
     def places(
         self, condition: str, values: tuple[int, ...], limit: int, line: str = "line"

@@ -5,11 +5,28 @@ Every process would tell the same, so this is scraped once for the whole service
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """All instances that were promised one eviction probability; `left` is what is left of their eviction budget.
+
+    `low` and `high` bound the probability that happened. `name` is the promise as text, or `OTHER`.
+    """
+
+    name: str
+    promised: float
+    admitted: int
+    running: int
+    evicted: int
+    low: float
+    high: float
+    left: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +42,9 @@ class CloudFacts:
     requested: Mapping[str, int]
     admitted: Mapping[str, int]
     evicted: int
+    drilled: int
     running: Mapping[str, int]
+    classes: Sequence[ClassFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
     used_cores: Mapping[str, int]
@@ -38,6 +57,9 @@ class CloudFacts:
     run_waiting_s: float
     snapshot_lag_events: int
 
+
+OTHER = "other"
+"""The SLA classes that are too many to be told one by one, as one: callers choose their promises freely."""
 
 Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
@@ -70,13 +92,43 @@ def _by(label: str, kind: Kind, name: str, what: str, values: Callable[[CloudFac
     return Family(kind, name, what, (label,), lambda cloud: {(key,): value for key, value in values(cloud).items()})
 
 
+def _of_class(kind: Kind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
+    return Family(
+        kind, f"sla_{name}", what, ("class",), lambda cloud: {(one.name,): value(one) for one in cloud.classes}
+    )
+
+
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 FAMILIES = (
     _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
     _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
     _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
     _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
+    _one(_COUNTER, "instances_drilled_total", "Spot instances evicted as a drill.", lambda c: c.drilled),
     _by("market", _GAUGE, "instances_running", "Instances that run now.", lambda c: c.running),
+    _of_class(_GAUGE, "promised_ratio", "Eviction probability promised; of `other`, the mean.", lambda k: k.promised),
+    _of_class(_COUNTER, "instances_admitted_total", "Spot starts accepted with this promise.", lambda k: k.admitted),
+    _of_class(
+        _COUNTER,
+        "instances_evicted_total",
+        "Of those admitted, evicted within their declared lifetime; drills are not counted.",
+        lambda k: k.evicted,
+    ),
+    _of_class(_GAUGE, "instances_running", "Of those admitted, running within it still.", lambda k: k.running),
+    _of_class(
+        _GAUGE,
+        "eviction_ratio",
+        "Evicted of those admitted: the SLA is kept while it is not above the promise; absent before the first.",
+        lambda k: k.evicted / k.admitted if k.admitted else None,
+    ),
+    _of_class(_GAUGE, "eviction_ratio_low", "Lower bound of the eviction probability that happened.", lambda k: k.low),
+    _of_class(_GAUGE, "eviction_ratio_high", "Upper bound of the same.", lambda k: k.high),
+    _of_class(
+        _GAUGE,
+        "budget_left_instances",
+        "Evictions that the promise still allows, less what running instances are charged; below 0 in debt.",
+        lambda k: k.left,
+    ),
     _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
     _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
     _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),

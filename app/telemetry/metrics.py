@@ -102,7 +102,7 @@ SNAPSHOTS = Counter("tenure_snapshots_total", "Snapshots that this worker took."
 JOBS = Counter(
     "tenure_worker_jobs_total",
     "Turns of this worker's regular jobs: `done`, `failed`, or `missed` where one came too late to start.",
-    ["job", "outcome"],
+    ["task", "outcome"],
     registry=PROCESS,
 )
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -14,7 +15,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from app.domain.errors import LogUnavailable
 from app.domain.times import to_datetime
-from app.services.forecasts import Forecasts
+from app.services.forecasts import Forecasts, warm_up
 from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
@@ -28,8 +29,9 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
-_OVERDUE_S = 2
+_OVERDUE_S = 5
 _RISK_S = 30
+_ROLLUP_S = 1
 
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
@@ -47,9 +49,13 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
         _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
         _every(scheduler, _RISK_S, parts.warnings.assess_risks)
+        _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
+        if settings.dask_scheduler is None:
+            # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
+            Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         try:
             async for notice in parts.notices:
@@ -96,5 +102,5 @@ def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *argumen
 
 def _count(event: JobExecutionEvent) -> None:
     """The jobs of the clouds' schedules count as one."""
-    job = "request_due" if event.job_id.startswith(_JOB) else event.job_id
-    JOBS.labels(job, _OUTCOMES[event.code]).inc()
+    task = "request_due" if event.job_id.startswith(_JOB) else event.job_id
+    JOBS.labels(task, _OUTCOMES[event.code]).inc()

@@ -33,8 +33,9 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 class Writer:
     """Starts and stops instances until it is told to leave, through services that may die meanwhile."""
 
-    def __init__(self, services: list[Process]) -> None:
+    def __init__(self, services: list[Process], pause_s: float = 0.0) -> None:
         self.services = services
+        self.pause_s = pause_s
         self.leaving = threading.Event()
         self.thread = threading.Thread(target=self._write)
 
@@ -48,6 +49,7 @@ class Writer:
                 except httpx2.TransportError:
                     time.sleep(0.05)
                 number += 1
+                self.leaving.wait(self.pause_s)
 
 
 def operations(number: int) -> list[dict[str, object]]:
@@ -139,7 +141,7 @@ def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) ->
     with Receiver(answer) as receiver:
         made = tenure_json("webhook", "create", receiver.url, "--after-seq", "0", *common(service))
         webhook, receiver.secret = str(made["id"]), str(made["secret"])
-        writer = Writer([service])
+        writer = Writer([service], pause_s=0.5)
         writer.thread.start()
         for kill in range(4):
             taken = len(receiver.taken)

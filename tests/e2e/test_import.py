@@ -58,18 +58,6 @@ def imported(service: Process, cloud: str, *arguments: str) -> dict[str, object]
     return json.loads(done.stdout)
 
 
-def wait_for_quotes(service: Process, cloud: str, within_s: float = 60) -> dict[str, object]:
-    """The cloud's quotes, as soon as there are some."""
-    deadline = time.monotonic() + within_s
-    while True:
-        answer = httpx2.get(f"{service.url}/v1/clouds/{cloud}/quotes", headers=HEADERS)
-        if answer.status_code == 200:
-            return answer.json()
-        assert answer.json()["errors"][0]["code"] == "preemptible.table.not_found"
-        assert time.monotonic() < deadline, "no quotes"
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_a_recorded_trace(service: Process, directory: Path, name: str) -> None:
     """Import; quotes at once; a spot start decided by them; the audit; once more, and nothing changes."""
@@ -81,8 +69,9 @@ def test_a_recorded_trace(service: Process, directory: Path, name: str) -> None:
     report = imported(service, cloud, str(trace), "--nodes", nodes)
     assert report["on_demand"]["requested"] == instances
     assert report["events"]["written"] == events
-    quotes = wait_for_quotes(service, cloud)
-    assert quotes["epoch"] == 1
+    assert report["table"] == {"run": report["table"]["run"], "status": "succeeded", "epoch": 1}
+    quotes = httpx2.get(f"{service.url}/v1/clouds/{cloud}/quotes", headers=HEADERS)
+    assert (quotes.status_code, quotes.json()["epoch"]) == (200, 1)
     body = {"id": "live-1", "market": "spot", "flavor": "c1", "lifetime_s": 60}
     started = httpx2.post(f"{service.url}/v1/clouds/{cloud}/instances", headers=HEADERS, json=body).json()
     assert started["status"] == "accepted", started
@@ -96,7 +85,7 @@ def test_a_recorded_trace(service: Process, directory: Path, name: str) -> None:
 def test_a_killed_import_goes_on(directory: Path, history: Path) -> None:
     """kill -9 at several moments; in the end the log is the one of an undisturbed import, but for when it ended."""
     process = Process("run", directory, {"TENURE_DATA_DIR": str(directory / "killed")})
-    common = [str(history), "--nodes", "4x16", "--clock", "external"]
+    common = [str(history), "--nodes", "4x16", "--clock", "external", "--wait", "0s"]
     with embedded_url(directory / "killed") as url:
         whole = tenure_json_of(process, "whole", common)
         for share in (0.2, 0.6):
@@ -180,6 +169,7 @@ def test_what_an_import_answers(service: Process, directory: Path) -> None:
     told = importing(service, "answers", str(trace), "--nodes", "2x2")
     assert told.returncode == 0
     assert "cloud answers: 10 events written" in told.stdout
+    assert "the first table is there, epoch 1" in told.stdout
     assert "running_at_start" in told.stdout
     assert (
         "nothing to do: its 10 events are there" in importing(service, "answers", str(trace), "--nodes", "2x2").stdout

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from processes import HEADERS, Process, free_port
+from processes import HEADERS, Process, free_port, tenure, tenure_json
 from prometheus_client.parser import text_string_to_metric_families
+from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, filled, selected
 
 CLOUD = "/v1/clouds/watched"
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 MARKETS = ("on_demand", "spot")
 
 
@@ -99,10 +105,114 @@ def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert total([worker], "tenure_recomputation_duration_seconds_count") == 1
-    assert total([worker], "tenure_worker_jobs_total", job="run_pending", outcome="done") > 0
+    assert total([worker], "tenure_worker_jobs_total", task="run_pending", outcome="done") > 0
     assert total([worker], "tenure_worker_jobs_total", outcome="failed") == 0
     time.sleep(1.1)
     assert scrape(server, "/metrics/clouds")["tenure_cloud_table_epoch", (("cloud", "watched"),)] == 1
+
+
+def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Process]) -> None:
+    """And by the labels that they read it by, wherever there is a sample."""
+    told: dict[str, set[str]] = {}
+    for process, path in ((processes[0], "/metrics"), (processes[0], "/metrics/clouds"), (processes[2], "/metrics")):
+        text = httpx2.get(f"{process.url}{path}", headers=HEADERS).text
+        for family in text_string_to_metric_families(text):
+            for name in (family.name, *SUFFIXES.get(family.type, ())):
+                told.setdefault(family.name + name.removeprefix(family.name), set())
+            for sample in family.samples:
+                told.setdefault(sample.name, set()).update(sample.labels)
+    wrong = [
+        f"{place}: {one.metric} {sorted(one.labels)}"
+        for place, expression in expressions()
+        for one in selected(expression)
+        if not NOT_OURS.fullmatch(one.metric)
+        if one.metric not in told or (told[one.metric] and not one.labels <= told[one.metric] | {"job", "instance"})
+    ]
+    assert wrong == []
+
+
+@pytest.mark.skipif(not PROGRAMS, reason="Prometheus' own programs are not installed")
+def test_a_prometheus_scrapes_it_and_answers_the_dashboard(processes: list[Process], tmp_path: Path) -> None:
+    make_promises(processes[0], tmp_path)
+    with prometheus(processes, tmp_path) as api:
+        up = {sample["metric"]["job"]: sample["value"][1] for sample in query(api, "up")}
+        assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-worker": "1"}
+        empty = {place for place, expression in dashboard() if not query(api, filled(expression))}
+        rules = api.get("/rules").json()["data"]["groups"]
+    assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}
+    assert {rule["name"] for group in rules for rule in group["rules"] if rule["state"] == "firing"} == set()
+    assert empty == set()
+
+
+def make_promises(process: Process, directory: Path) -> None:
+    """A driven day of spot starts under an SLA."""
+    traces = []
+    for seed, market in enumerate(("on-demand", "spot")):
+        file = str(directory / f"{market}.csv")
+        made = tenure("trace", "synth", "--days", "1", "--mean-utilisation", "8", "--seed", str(seed), "--out", file)
+        assert made.returncode == 0, made.stderr
+        traces += [f"--{market}", file]
+    to = ["--url", process.url, "--token", HEADERS["X-Auth-Token"], "--cloud", "promised"]
+    workload = [*traces, "--nodes", "3x4", "--spot-delay", "12h", "--samples", "300", "--every", "3h", "--sla", "0.1"]
+    assert tenure_json("drive", *to, *workload)["spot"]["admitted"] > 0
+
+
+@contextmanager
+def prometheus(processes: list[Process], directory: Path) -> Iterator[httpx2.Client]:
+    """A Prometheus with the configuration for Compose, told other targets; its API once it has scraped them all."""
+    token = directory / "token"
+    token.write_text(HEADERS["X-Auth-Token"])
+    configuration = (PROMETHEUS / "prometheus.yml").read_text().replace("/run/secrets/metrics_token", str(token))
+    for name, process in (("service:8080", processes[0]), ("worker:8081", processes[2])):
+        configuration = configuration.replace(name, process.url.removeprefix("http://"))
+    (directory / "prometheus.yml").write_text(configuration.replace("15s", "1s"))
+    shutil.copy(PROMETHEUS / "rules.yml", directory)
+    address = f"127.0.0.1:{free_port()}"
+    command = [
+        "prometheus",
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address={address}",
+    ]
+    with (directory / "prometheus.log").open("w") as log:
+        server = subprocess.Popen(command, cwd=directory, stderr=log, stdout=log)
+    try:
+        with httpx2.Client(base_url=f"http://{address}/api/v1", timeout=30) as api:
+            wait_until(lambda: scraped(api), directory / "prometheus.log")
+            yield api
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def scraped(api: httpx2.Client) -> bool:
+    """Whether every target was scraped three times, and the rules were evaluated."""
+    try:
+        counts = query(api, "min(count_over_time(up[1m]))")
+        rules = api.get("/rules").json()["data"]["groups"]
+    except httpx2.TransportError:
+        return False
+    evaluated = all(rule["health"] != "unknown" for group in rules for rule in group["rules"])
+    return bool(counts) and float(counts[0]["value"][1]) >= 3 and evaluated
+
+
+def wait_until(condition: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.5)
+
+
+def query(api: httpx2.Client, expression: str) -> list[dict[str, Any]]:
+    answer = api.get("/query", params={"query": expression})
+    if answer.status_code == 503:
+        return []
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["result"]
+
+
+def dashboard() -> list[tuple[str, str]]:
+    return [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
 
 
 def test_a_worker_whose_port_is_taken_says_so(processes: list[Process], tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def test_a_request_is_one_line_with_what_it_was_and_who_sent_it(client: httpx2.C
 
 
 @pytest.mark.parametrize(
-    "asked", ["preemptible 1.0", "preemptible latest", "compute 2.90", "compute 2.1, preemptible 1.0"]
+    "asked",
+    ["preemptible 1.0", "preemptible latest", "compute 2.90", "compute 2.1, preemptible 1.0", "placement latest"],
 )
 def test_versions_that_there_are(client: httpx2.Client, asked: str) -> None:
     answer = client.get("/v1/clouds", headers={VERSION: asked})

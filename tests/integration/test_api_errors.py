@@ -81,6 +81,9 @@ NAMED = [
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/x"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/quotes"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/7"),
+    Bad(errors.HandoverNotFound, "POST", f"{CLOUD}/handovers/none/confirm"),
+    Bad(errors.HandoverNotFound, "POST", f"{CLOUD}/handovers/running/confirm"),
+    Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/handovers?marker=none"),
     Bad(errors.WebhookNotFound, "GET", f"{CLOUD}/webhooks/7"),
     Bad(errors.WebhookNotFound, "GET", f"{CLOUD}/webhooks/x"),
     Bad(errors.WebhookNotFound, "DELETE", f"{CLOUD}/webhooks/7"),
@@ -98,6 +101,8 @@ NAMED = [
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/nodes?marker=none"),
     Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/flavors?marker=none"),
     Bad(errors.MarkerInvalid, "GET", "/v1/clouds?marker=none"),
+    Bad(errors.NodeNotFound, "GET", f"{CLOUD}/utilisation?node=none"),
+    Bad(errors.TimeRangeInvalid, "GET", f"{CLOUD}/utilisation?begin_at={NOON}&end_at={EARLIER}"),
 ]
 
 CONFLICTING = [
@@ -179,6 +184,7 @@ ABSURD = [
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"seed": -1}}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": []}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{}]}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": None, "stop": {"id": "running"}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START, "stop": {"id": "new"}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": START}, {"start": {**START, "id": 1}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"stop": {"id": "a"}}] * 1001}, more="1001"),
@@ -260,6 +266,8 @@ MALFORMED = [
     Bad(api_errors.MethodUnknown, "PUT", CLOUD),
     Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible one"}),
     Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "1.0"}),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": "who knows"}),
+    Bad(api_errors.VersionMalformed, "GET", CLOUD, headers={"OpenStack-API-Version": ""}),
     Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 1.1"}),
     Bad(api_errors.VersionUnsupported, "GET", CLOUD, headers={"OpenStack-API-Version": "preemptible 0.9"}),
     Bad(api_errors.Unauthenticated, "GET", CLOUD, headers={"X-Auth-Token": "wrong"}),

@@ -19,7 +19,7 @@ STORY = [
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
-    "read_reliability", "read_sla", "list_events", "stream_events", "list_decisions",
+    "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
@@ -125,12 +125,16 @@ def test_every_operation_with_a_body_has_an_example() -> None:
     )
 
 
+SAY_NO = {"check_health", "check_readiness"}
+"""What answers 503 in the form of its answer."""
+
+
 def test_every_error_is_documented_in_the_one_form(document: dict[str, Any]) -> None:
     for methods in document["paths"].values():
         for operation in methods.values():
             statuses = {status for status in operation["responses"] if int(status) >= 400}
             assert {"400", "406", "413", "500"} <= statuses
-            for status in statuses:
+            for status in statuses - ({"503"} if operation["operationId"] in SAY_NO else set()):
                 schema = operation["responses"][status]["content"]["application/json"]["schema"]
                 assert schema == {"$ref": "#/components/schemas/ErrorsAnswer"}
 

@@ -289,3 +289,29 @@ async def test_a_page_of_what_is_rare_looks_back_so_far_and_no_further(database_
         path = page["links"][0]["href"] if page["links"] else ""
     assert [one["id"] for one in seen] == ["unpromised", "removed", "left", "done", "young", "old", "over"]
     assert pages == 3
+
+
+def test_what_runs_is_listed_from_the_state_in_start_order(service: Service) -> None:
+    client, path = service.client, "/v1/clouds/runs"
+    assert client.post("/v1/clouds", json={"name": "runs", "policy": {"guarantee": "none"}}).status_code == 201
+    client.post(f"{path}/nodes", json={"name": "n", "cores": 40})
+    client.post(f"{path}/flavors", json={"name": "c1", "cores": 1})
+    for number in range(30):
+        market = "spot" if number % 3 else "on_demand"
+        body = {"id": f"i{number}", "market": market, "flavor": "c1", "lifetime_s": 60}
+        assert client.post(f"{path}/instances", json=body).json()["status"] == "accepted"
+    for number in range(0, 30, 2):
+        assert client.delete(f"{path}/instances/i{number}").status_code == 204
+    spot, href = [], f"{path}/instances?status=running&market=spot&limit=3&marker=i4"
+    while href:
+        page = client.get(href).json()
+        spot += page["instances"]
+        href = page["links"][0]["href"] if page["links"] else ""
+    assert [one["id"] for one in spot] == [f"i{n}" for n in range(5, 30) if n % 3 and n % 2]
+    assert {one["status"] for one in spot} == {"running"}
+    assert spot[0] == client.get(f"{path}/instances/i5").json()
+    everything = client.get(f"{path}/instances").json()["instances"]
+    assert client.get(f"{path}/instances?status=running").json()["instances"] == [
+        one for one in everything if one["status"] == "running"
+    ]
+    assert client.get(f"{path}/instances?status=running&marker=none").status_code == 400

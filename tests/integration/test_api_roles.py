@@ -49,6 +49,7 @@ LEAST = {
     "list_runs": "reader",
     "show_run": "reader",
     "read_reliability": "reader",
+    "read_utilisation": "reader",
     "read_sla": "reader",
     "list_handovers": "reader",
     "confirm_handover": "member",

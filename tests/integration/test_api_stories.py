@@ -9,6 +9,8 @@ import httpx2
 import pytest
 from api_service import Service
 
+AS_JSON = {"Content-Type": "application/json"}
+
 _names = (f"story-{number}" for number in count())
 EASY = {"guarantee": "none"}
 
@@ -366,3 +368,13 @@ def test_the_event_log_tells_it_all(client: httpx2.Client) -> None:
     assert events[1]["cause_seq"] == 8
     assert events[2]["victims"] == [{"id": "s"}]
     assert caller.get("/events?after_seq=8") == {"events": [], "links": []}
+
+
+def test_a_whole_number_may_be_written_with_a_point(client: httpx2.Client) -> None:
+    """JSON knows one kind of number, and some programs write every number so."""
+    client.post("/v1/clouds", content=b'{"name": "points", "policy": {"seed": 7.0}}', headers=AS_JSON)
+    answer = client.post(
+        "/v1/clouds/points/nodes", content=b'{"name": "n", "cores": 4.0, "memory_mib": 1e3}', headers=AS_JSON
+    )
+    assert (answer.status_code, answer.json()["capacity"]) == (201, {"cores": 4, "memory_mib": 1000, "disk_gib": 0})
+    assert client.get("/v1/clouds/points").json()["policy"]["seed"] == 7

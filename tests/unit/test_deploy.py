@@ -14,7 +14,7 @@ import yaml
 from compose_spec import PyCompose
 
 from app import __version__
-from app.api.routes import OPERATIONS
+from app.api.routes import OPERATIONS, WORKERS
 from app.cli import app
 from app.settings import Settings
 
@@ -30,7 +30,9 @@ DEPLOYMENTS = {name: manifest for name, manifest in OBJECTS.items() if manifest[
 
 def test_compose_file_keeps_to_the_specification() -> None:
     merged = yaml.safe_dump(COMPOSE)
-    assert PyCompose.from_yaml(merged).service_names() == ["postgres", "service", "worker"]
+    assert PyCompose.from_yaml(merged).service_names() == ["grafana", "postgres", "prometheus", "service", "worker"]
+    watching = {name for name, service in COMPOSE["services"].items() if service.get("profiles") == ["watch"]}
+    assert watching == {"prometheus", "grafana"}
 
 
 def test_compose_starts_after_a_healthy_database_and_keeps_its_data() -> None:
@@ -45,9 +47,12 @@ def test_compose_starts_after_a_healthy_database_and_keeps_its_data() -> None:
 def test_secrets_come_from_outside() -> None:
     """Whatever is a password or a token in the compose file is a variable without a default."""
     for service in COMPOSE["services"].values():
-        for name, value in service["environment"].items():
-            if "PASSWORD" in name or "TOKEN" in name:
+        for name, value in service.get("environment", {}).items():
+            if name.endswith("__FILE"):
+                assert Path(value).name in service["secrets"]
+            elif "PASSWORD" in name or "TOKEN" in name:
                 assert re.fullmatch(r"\$\{[A-Z_]+:\?[^}]+\}", value)
+    assert all(secret.keys() == {"environment"} for secret in COMPOSE["secrets"].values())
     assert not re.search(r"^(ENV|ARG).*(TOKEN|PASSWORD|SECRET)", DOCKERFILE, re.MULTILINE)
     assert "secret.example.yaml" not in MANIFESTS["kustomization.yaml"]["resources"]
 
@@ -100,6 +105,16 @@ def test_probed_paths_need_no_token() -> None:
     assert probed <= {operation.path for operation in OPERATIONS if operation.role is None}
 
 
+def test_workers_are_probed_where_they_answer() -> None:
+    (worker,) = DEPLOYMENTS["worker.yaml"]["spec"]["template"]["spec"]["containers"]
+    environment = {variable["name"]: variable["value"] for variable in worker["env"]}
+    assert worker["ports"] == [{"name": "http", "containerPort": int(environment["TENURE_WORKER_PORT"])}]
+    answered = {operation.path for operation in WORKERS if operation.role is None}
+    assert {worker[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe")} <= answered
+    compose = COMPOSE["services"]["worker"]
+    assert f":{compose['environment']['TENURE_WORKER_PORT']}/healthcheck" in compose["healthcheck"]["test"][-1]
+
+
 def test_every_variable_is_a_setting() -> None:
     settings = {f"TENURE_{name.upper()}" for name in Settings.model_fields}
     files = [ROOT / "Dockerfile", ROOT / "docker-compose.yml", *KUBERNETES.glob("*.yaml")]
@@ -137,6 +152,8 @@ def test_images_are_pinned_to_a_release() -> None:
     assert len(images) == 3
     for image in images:
         assert re.fullmatch(r"[a-z]+:\d+(\.\d+)*-[a-z-]+", image), f"{image} is not pinned to a release and a base"
+    for name in ("prometheus", "grafana"):
+        assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", COMPOSE["services"][name]["image"])
 
 
 def test_nothing_but_what_the_image_needs_is_sent_to_the_build() -> None:

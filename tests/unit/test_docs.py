@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from app.api.errors import PROBLEMS
 from app.api.routes import OPERATIONS
+from app.cli import app
 from app.commands import service
 from app.services.logcsv import COLUMNS
 from app.services.pastrules import RULES
@@ -42,6 +43,20 @@ def test_the_readmes_first_request_is_the_one_that_the_service_prints() -> None:
     written = (ROOT / "README.md").read_text().splitlines()
     assert len(printed) == 2
     assert set(printed) <= set(written)
+
+
+def test_every_command_is_told_of() -> None:
+    told = set(re.findall(r"`([a-z]+(?: [a-z]+)?)[^`]*`", page("cli.md")))
+    assert set(command_names()) <= told
+
+
+def command_names() -> Iterator[str]:
+    for group in (app, *(one.typer_instance for one in app.registered_groups)):
+        assert group is not None
+        prefix = "" if group is app else next(f"{g.name} " for g in app.registered_groups if g.typer_instance is group)
+        for command in group.registered_commands:
+            assert command.callback is not None
+            yield prefix + (command.name or command.callback.__name__)
 
 
 def test_settings_table_is_complete() -> None:

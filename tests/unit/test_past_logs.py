@@ -162,22 +162,22 @@ def rules(past: Past) -> dict[str, int]:
 def test_what_a_log_has_that_a_past_has_not(tmp_path: Path) -> None:
     text = log_of(
         *CLOUD,
-        "instance_started,s,spot,2,100,n-1,,,two",
+        "instance_started,s,spot,2,3,n-1,,,two",
         "instance_rejected,t,spot,2,100,,sla_unattainable,,two",
-        "instance_evicted,s,spot,2,100,n-1,on_demand_start,7,two",
+        "instance_evicted,s,spot,2,3,n-1,on_demand_start,7,two",
         "instance_started,a,on_demand,1,,n-1,,,one",
         "policy_changed,,,,,,,,,yjf_global",
         "node_removed,,,,,n-1",
         "instance_stopped,a,on_demand,1,,n-1,,,one",
     )
     past, events = of(tmp_path, text)
-    assert rules(past) == {"rejected_spot": 1, "unknown_flavor": 1, "not_evicted_here": 1, "node_kept": 1}
+    assert rules(past) == {"rejected_spot": 1, "unknown_flavor": 1, "drawn_up_end": 1, "node_kept": 1}
     assert [type(event) for event in events if isinstance(event, NodeAdded | NodeDrained | NodeRemoved)] == [
         NodeAdded,
         NodeDrained,
     ]
     stops = [(event.instance_id, event.at_us // 1_000_000) for event in events if isinstance(event, InstanceStopped)]
-    assert stops == [("a", 10), ("s", 104)]
+    assert stops == [("s", 7), ("a", 10)]
     assert next(e for e in events if isinstance(e, InstanceStarted) and e.instance_id == "a").lifetime_us is None
     replaced, _ = of(tmp_path, text, nodes=NODES)
     assert rules(replaced)["nodes_replaced"] == 2
@@ -211,6 +211,10 @@ def test_what_a_log_has_that_a_past_has_not(tmp_path: Path) -> None:
         (["instance_vanished,a"], "line 5: the kind 'instance_vanished' is unknown"),
         (["instance_started,a,on_demand,two,,n-1,,,two"], "line 5: invalid literal"),
         (['instance_started,"a,on_demand'], "line 5"),
+        (["instance_started,a,spot,2,1e40,n-1,,,two"], "line 5: it asks for nothing, or for less, or for too much"),
+        (["instance_started,a,on_demand,99999999999999,,n-1,,,huge"], "line 5: it asks for nothing, or for less"),
+        (["instance_started,../a,on_demand,2,,n-1,,,two"], "line 5: '../a' is not an id or a name"),
+        (["node_added,,,-4,,n-2"], "line 5: node 'n-2' is there already, or has nothing"),
     ],
 )
 def test_a_log_that_breaks_its_own_rules_names_the_line(tmp_path: Path, rows: list[str], says: str) -> None:
@@ -245,3 +249,12 @@ def test_gaps_of_a_log_can_be_cut(tmp_path: Path) -> None:
     text = log_of(*CLOUD, "instance_started,a,on_demand,2,,n-1,,,two").replace("\n4,4,", "\n4,90000,")
     _, events = of(tmp_path, text, longest_gap_us=HOUR_US)
     assert events[-1].at_us == 3600_000_000 + 2_000_000  # the past begins with the node, at second 2
+
+
+def test_an_end_that_is_drawn_up_never_lies_after_the_past(tmp_path: Path) -> None:
+    rows = ("instance_started,s,spot,2,9000,n-1,,,two", "instance_evicted,s,spot,2,9000,n-1,on_demand_start,6,two")
+    text = log_of(*CLOUD, *rows, "instance_started,a,on_demand,4,,n-1,,,four")
+    past, events = of(tmp_path, text)
+    assert events[-1].at_us == 6_000_000
+    assert sum(isinstance(event, InstanceEvicted) for event in events) == 1
+    assert rules(past)["running_at_end"] == 1

@@ -29,6 +29,7 @@ from app.api.wire.paging import next_link
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
 from app.domain.times import to_datetime
+from app.services.reading import InstanceStatus
 
 
 async def start_instance(request: Request) -> Response:
@@ -77,9 +78,12 @@ async def run_drill(request: Request) -> Response:
 async def list_instances(request: Request) -> Response:
     """Instances in the order of their starts, rejected ones among them."""
     query = read_query(request, InstancesQuery)
-    page = await reading(request).instances(
-        request.path_params["cloud"], query.marker, query.limit, query.market, query.status
-    )
+    name = request.path_params["cloud"]
+    if query.status is InstanceStatus.RUNNING:
+        running = [*(await scheduler(request).state(name)).running.values()]
+        page = await reading(request).running(name, running, query.marker, query.limit, query.market)
+    else:
+        page = await reading(request).instances(name, query.marker, query.limit, query.market, query.status)
     answers = [instance_answer(record) for record in page.items]
     return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from app.api.wire.fields import AT, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time, seconds
+from app.api.wire.fields import AT, WHOLE, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time, seconds
 from app.api.wire.fields import optional_seconds as optional
 from app.api.wire.paging import Link
 from app.domain.times import to_datetime
@@ -44,10 +44,12 @@ class PolicyBody(Body):
     horizon_us: PositiveSeconds = Field(
         _DEFAULT.horizon_us, alias="horizon_s", description="How far ahead of an injected instance a replay looks."
     )
-    sample_count: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    sample_count: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(
         _DEFAULT.sample_count, description="Samples of each flavor in an epoch."
     )
-    seed: Annotated[int, Field(ge=0, lt=1 << 53)] = Field(_DEFAULT.seed, description="Seed of the random moments.")
+    seed: Annotated[int, Field(ge=0, lt=1 << 53), WHOLE] = Field(
+        _DEFAULT.seed, description="Seed of the random moments."
+    )
     confidence: Probability = Field(
         _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
     )

@@ -58,6 +58,11 @@ def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[
     return validate
 
 
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 3.0 is the whole number 3, and some programs write it so."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _of_text(value: object) -> int | None:
     return parse_seconds(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else None
 
@@ -88,8 +93,10 @@ def _number_schema(lowest_s: int) -> dict[str, Any]:
 
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
-Cores = Annotated[int, Field(ge=1, le=65_536)]
-Size = Annotated[int, Field(ge=0, le=_SIZE_MAX)]
+WHOLE = BeforeValidator(_whole)
+"""Stands after the bounds of a whole number in a body."""
+Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
+Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
 Seconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]

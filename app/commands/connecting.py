@@ -1,0 +1,47 @@
+"""Reaching the service from the command line: a client, the cloud that is meant, and names to complete."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import typer
+
+from app.client.api import TenureClient
+from app.client.errors import ClientError
+from app.services.inputs import InputError
+
+LOCAL = "http://127.0.0.1:8080"
+_RETRY_S = 2.0
+"""How long a command that a person waits for tries again."""
+_COMPLETION_S = 1.5
+_CLOUDS_TOLD = 10
+_CLOUDS_COMPLETED = 100
+
+
+def connect(url: str, token: str | None) -> TenureClient:
+    """A client for a command that a person waits for."""
+    return TenureClient(url, token, retry_s=_RETRY_S)
+
+
+def cloud_meant(client: TenureClient, cloud: str | None) -> str:
+    """The cloud named, or the only one that there is. InputError where that does not say which."""
+    if cloud:
+        return cloud
+    names = [found.name for found in islice(client.clouds(limit=_CLOUDS_TOLD + 1), _CLOUDS_TOLD + 1)]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise InputError("the service has no cloud yet, or none that this token may see")
+    known = ", ".join(names[:_CLOUDS_TOLD]) + (", ..." if len(names) > _CLOUDS_TOLD else "")
+    raise InputError(f"say which cloud with --cloud or TENURE_CLOUD: {known}")
+
+
+def complete_clouds(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of clouds that begin so, of the service that the line so far names; none where it cannot be asked."""
+    url, token = context.params.get("url") or LOCAL, context.params.get("token")
+    try:
+        with TenureClient(url, token, retry_s=0, timeout_s=_COMPLETION_S) as client:
+            names = [cloud.name for cloud in islice(client.clouds(limit=_CLOUDS_COMPLETED), _CLOUDS_COMPLETED)]
+    except ClientError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,69 @@
+"""`sla`: how a cloud keeps its promises."""
+
+from __future__ import annotations
+
+import typer
+from rich.text import Text
+
+from app.client.answers import SlaClass, json_of
+from app.commands import options
+from app.commands.connecting import cloud_meant, connect
+from app.commands.fitting import Column, print_fitting
+from app.commands.output import STDOUT, print_json, print_text
+from app.commands.words import moment, percent
+
+_COLUMNS = (
+    Column("promised", 9, is_number=True),
+    Column("kept", 9),
+    Column("evicted", 8, is_number=True),
+    Column("between", 5, is_number=True),
+    Column("admitted", 6, is_number=True),
+    Column("running", 3, is_number=True),
+    Column("budget", 2, is_number=True),
+    Column("committed", 1, is_number=True),
+    Column("left", 7, is_number=True),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: tenure sla --url {options.LOCAL} --cloud north")(sla)
+
+
+def sla(
+    *,
+    url: options.Url = options.LOCAL,
+    token: options.Token = None,
+    cloud: options.Cloud = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell of each SLA class, all that were promised one probability, how many were evicted, and its budget.
+
+    The exit code is 1 where a class lost more than was promised.
+    """
+    with connect(url, token) as client:
+        name = cloud_meant(client, cloud)
+        answer = client.sla(name)
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        guarantee = answer.guarantee.replace("_", " ")
+        print_text(Text(f"{name}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
+        print_fitting(STDOUT, _COLUMNS, [_class(found) for found in answer.classes])
+    if not all(found.is_kept for found in answer.classes):
+        raise typer.Exit(1)
+
+
+def _class(found: SlaClass) -> list[object]:
+    budget = found.budget
+    return [
+        percent(found.promised),
+        Text("yes", style="green") if found.is_kept else Text("NO", style="bold red"),
+        f"{found.evicted} ({percent(found.ratio)})",
+        f"{percent(found.low)} to {percent(found.high)}",
+        found.admitted,
+        found.running,
+        f"{budget.spent} of {budget.earned:.1f}",
+        f"{budget.committed:.1f}",
+        Text(f"{budget.left:.1f}", style="red" if budget.left < 0 else ""),
+    ]

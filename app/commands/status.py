@@ -1,0 +1,133 @@
+"""`status`: whether the service is well, and what its clouds hold."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from app.client.answers import Cloud, CloudReadiness, Flavor, Node, Readiness, json_of
+from app.client.api import TenureClient
+from app.commands import options
+from app.commands.connecting import connect
+from app.commands.fitting import Column, print_fitting
+from app.commands.output import STDOUT, print_json, print_text
+from app.commands.words import length, moment, percent, state, used
+from app.domain.values import Guarantee
+
+_MOST = 200
+"""Clouds, nodes and flavors told at most; --json tells as many."""
+_CLOUDS = (
+    Column("cloud", 9),
+    Column("events", 3, is_number=True),
+    Column("time", 2),
+    Column("running", 8, is_number=True),
+    Column("on-demand", 5, is_number=True),
+    Column("spot", 6, is_number=True),
+    Column("evicted", 7, is_number=True),
+    Column("SLA", 4),
+    Column("table", 1),
+)
+_NODES = (
+    Column("node", 9),
+    Column("status", 4),
+    Column("cores", 9, is_number=True),
+    Column("MiB", 3, is_number=True),
+    Column("GiB of disk", 2, is_number=True),
+)
+_FLAVORS = (
+    Column("flavor", 9),
+    Column("cores", 3, is_number=True),
+    Column("MiB", 2, is_number=True),
+    Column("GiB of disk", 1, is_number=True),
+    Column("more fit", 9, is_number=True),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=f"Example: tenure status --url {options.LOCAL} --cloud north")(status)
+
+
+def status(
+    *,
+    url: options.Url = options.LOCAL,
+    token: options.Token = None,
+    cloud: options.Cloud = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell whether the service is well, what was asked of each cloud and what runs; of one cloud its nodes, too.
+
+    The exit code is 1 where the service is not ready.
+    """
+    with connect(url, token) as client:
+        readiness = client.readiness()
+        found = _clouds(client, cloud) if readiness.ready else []
+        only = found[0].name if len(found) == 1 else None
+        nodes = list(islice(client.nodes(only), _MOST)) if only else []
+        flavors = list(islice(client.flavors(only), _MOST)) if only else []
+    if as_json:
+        print_json(_json(url, readiness, found, nodes, flavors))
+    else:
+        _print(url, readiness, found)
+        if only:
+            _print_platform(nodes, flavors)
+    if not readiness.ready:
+        raise typer.Exit(1)
+
+
+def _clouds(client: TenureClient, cloud: str | None) -> list[Cloud]:
+    names = [cloud] if cloud else [found.name for found in islice(client.clouds(), _MOST)]
+    return [client.cloud(name) for name in names]
+
+
+def _json(
+    url: str, readiness: Readiness, found: list[Cloud], nodes: list[Node], flavors: list[Flavor]
+) -> dict[str, Any]:
+    tables = {one.name: json_of(one) for one in readiness.clouds}
+    return {
+        "url": url,
+        "ready": readiness.ready,
+        "database": readiness.database,
+        "clouds": [{**json_of(one), "table": tables.get(one.name)} for one in found],
+        "nodes": [json_of(node) for node in nodes],
+        "flavors": [json_of(flavor) for flavor in flavors],
+    }
+
+
+def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
+    well = Text("ready", style="green") if readiness.ready else Text("not ready", style="bold red")
+    print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}"))
+    if not readiness.ready:
+        return
+    tables = {one.name: one for one in readiness.clouds}
+    STDOUT.print()
+    print_fitting(STDOUT, _CLOUDS, [_cloud(one, tables.get(one.name)) for one in found])
+
+
+def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
+    counts, policy = cloud.counts, cloud.policy
+    evicted = Text(f"{counts.spot_evicted}", style="red" if counts.spot_evicted else "")
+    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee is Guarantee.POOLED else "")
+    return [
+        cloud.name,
+        cloud.seq,
+        moment(cloud.at),
+        counts.running,
+        f"{counts.on_demand_admitted}/{counts.on_demand_requested}",
+        f"{counts.spot_admitted}/{counts.spot_requested}",
+        evicted,
+        "none" if policy.guarantee is Guarantee.NONE else kept,
+        "none yet" if table is None or table.epoch is None else f"epoch {table.epoch}, {length(table.table_age_s)} old",
+    ]
+
+
+def _print_platform(nodes: list[Node], flavors: list[Flavor]) -> None:
+    STDOUT.print()
+    rows = [(node.name, state(node.status), *used(node.free, node.capacity)) for node in nodes]
+    print_fitting(STDOUT, _NODES, rows, "Nodes, what is held of what there is")
+    STDOUT.print()
+    demands = [(f.name, f.cores, f.memory_mib or "-", f.disk_gib or "-", f.available_slots) for f in flavors]
+    print_fitting(STDOUT, _FLAVORS, demands, "Flavors")

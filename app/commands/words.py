@@ -1,0 +1,46 @@
+"""Values of the service's answers in words, short enough for a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.text import Text
+
+from app.client.answers import ResourcesHeld
+from app.domain.times import SECOND_US, length_text
+
+_STYLES = {
+    "accepted": "green",
+    "running": "green",
+    "kept": "green",
+    "rejected": "yellow",
+    "evicted": "red",
+    "broken": "red",
+}
+
+
+def moment(at: datetime | None) -> str:
+    """A time, to the second."""
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def length(seconds: float | None) -> str:
+    """A length of time in the unit that suits it."""
+    return "-" if seconds is None else length_text(round(seconds * SECOND_US))
+
+
+def percent(share: float | None) -> str:
+    """A share of 1."""
+    return "-" if share is None else f"{share * 100:.3g} %"
+
+
+def state(name: str) -> Text:
+    """A status or an outcome; its colour only repeats what the word says."""
+    return Text(name, style=_STYLES.get(name, ""))
+
+
+def used(free: ResourcesHeld, capacity: ResourcesHeld) -> tuple[str, str, str]:
+    """What is held of each resource; a dash of one that is not counted."""
+    pairs = zip(free.resources, capacity.resources, strict=True)
+    cores, memory, disk = (f"{of - left}/{of}" if of else "-" for left, of in pairs)
+    return cores, memory, disk

@@ -1,0 +1,105 @@
+"""What a quantile table's curves rest on, cut down to what a page can show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from app.domain.times import SECOND_US
+from app.forecast.survival import Bucket
+from app.forecast.table import QuantileTable
+
+T = TypeVar("T")
+
+_POINTS = 160
+_BUCKETS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A bucket of samples: what happened to virtual instances that were started at so many available slots."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+    longest_us: int
+
+
+def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
+    """The bucket of these slots, or the nearest seen ones around it; none for zero slots, which need no evidence."""
+    buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
+    below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
+    above = [] if below and below[0].slots == slots else [bucket for bucket in buckets if bucket.slots > slots][:1]
+    return [_evidence(bucket) for bucket in below + above]
+
+
+def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
+    """At most so many of the items, the first and the last among them, evenly chosen."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(at)] for at in np.linspace(0, len(items) - 1, most)]
+
+
+def evidence_rows(buckets: Sequence[Bucket]) -> list[Evidence]:
+    """Buckets for a table."""
+    return [_evidence(bucket) for bucket in spread(buckets)]
+
+
+def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]) -> dict[str, object]:
+    """A chart: the lifetime guaranteed at each probability by available slots, with the samples behind it."""
+    shown = spread(buckets, _POINTS)
+    lifetimes = [bucket.lifetimes_us(np.array(probabilities)) for bucket in shown]
+    series: list[dict[str, object]] = [
+        {
+            "label": f"at {100 * probability:g} %",
+            "colour": f"line-{number + 1}",
+            "dots": len(shown) < 30,
+            "values": [0, *(int(row[number]) / SECOND_US for row in lifetimes)],
+        }
+        for number, probability in reversed([*enumerate(probabilities)])
+    ]
+    samples = {
+        "label": "samples",
+        "colour": "edge",
+        "shape": "bars",
+        "scale": "y2",
+        "shows": "number",
+        "values": [None, *(bucket.sample_count for bucket in shown)],
+    }
+    return {
+        "x": {"kind": "number", "name": "slots", "label": "available slots", "values": [0, *(b.slots for b in shown)]},
+        "y": {"kind": "length", "label": "guaranteed lifetime"},
+        "y2": {"kind": "number", "label": "samples", "room": 3},
+        "series": [samples, *series],
+    }
+
+
+def risk_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
+    """A chart: the share evicted by each lifetime, at a few numbers of available slots."""
+    times = [int(us) for us in np.linspace(0, most_us, _POINTS)]
+    series = [
+        {
+            "label": f"{number} slot{'' if number == 1 else 's'}",
+            "colour": f"line-{at + 1}",
+            "shape": "step",
+            "values": [_certified(table.probability(flavor, number, us)) for us in times],
+        }
+        for at, number in enumerate(slots)
+    ]
+    return {
+        "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "values": [us / SECOND_US for us in times]},
+        "y": {"kind": "share", "label": "risk of eviction"},
+        "series": series,
+    }
+
+
+def _certified(probability: float | None) -> float | None:
+    """A risk to be drawn: beyond the longest time observed nothing is known."""
+    return None if probability is None or probability >= 1 else probability
+
+
+def _evidence(bucket: Bucket) -> Evidence:
+    return Evidence(bucket.slots, bucket.sample_count, bucket.evicted_count, bucket.longest_us)

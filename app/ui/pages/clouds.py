@@ -1,0 +1,55 @@
+"""All clouds at a glance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.values import Policy
+from app.engine.cloud import Counts
+from app.ui.asking import number, reading, scheduler, server_time
+from app.ui.rendering import render
+from app.ui.usage import Usage, usage_of
+
+_ON_PAGE = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One cloud; `table_age_s` is None before its first table."""
+
+    name: str
+    usage: Usage
+    policy: Policy
+    counts: Counts
+    node_count: int
+    seq: int
+    epoch: int | None
+    table_age_s: float | None
+
+
+async def show(request: Request) -> Response:
+    """A card for each cloud that the caller may see, by name."""
+    own = request.scope["state"]["caller"].cloud
+    names = [name for name in await scheduler(request).names() if own in (None, name)]
+    first = number(request, "from", len(names)) or 0
+    cards = [await _card(request, name) for name in names[first : first + _ON_PAGE]]
+    more = first + _ON_PAGE if first + _ON_PAGE < len(names) else None
+    return render(request, "clouds.html", cards=cards, cloud_count=len(names), first=first, more=more, live="/ui/live")
+
+
+async def _card(request: Request, name: str) -> Card:
+    newest = (await reading(request).tables(name, None, 1)).items
+    cloud = await scheduler(request).state(name)
+    return Card(
+        name,
+        usage_of(cloud),
+        cloud.policy,
+        cloud.counts,
+        sum(node.status != "removed" for node in cloud.nodes.values()),
+        cloud.seq,
+        newest[0].epoch if newest else None,
+        (server_time() - newest[0].computed_at).total_seconds() if newest else None,
+    )

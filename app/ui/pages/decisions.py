@@ -1,0 +1,61 @@
+"""What was decided and why; and one instance's whole story."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.domain.errors import InstanceNotFound
+from app.domain.values import Market
+from app.services.explanations import Outcome
+from app.ui.asking import choice, number, reading
+from app.ui.rendering import render
+
+_ON_PAGE = 30
+
+
+async def show(request: Request) -> Response:
+    """The newest decisions, or those before a place in the log; or the instance that was asked for by its id."""
+    name = request.path_params["cloud"]
+    wanted = request.query_params.get("instance", "").strip()
+    unknown = None
+    if wanted:
+        try:
+            await reading(request).instance(name, wanted)
+            return RedirectResponse(f"/ui/clouds/{name}/instances/{quote(wanted)}", 303)
+        except InstanceNotFound:
+            unknown = wanted
+    outcome = choice(request, "outcome", tuple(Outcome))
+    market = choice(request, "market", tuple(Market))
+    before = number(request, "before")
+    page = await reading(request).decisions(
+        name, before, _ON_PAGE, Outcome(outcome) if outcome else None, Market(market) if market else None
+    )
+    return render(
+        request,
+        "decisions.html",
+        decisions=page.items,
+        marker=page.marker,
+        outcome=outcome,
+        market=market,
+        before=before,
+        unknown=unknown,
+        # An older page does not change, so it need not be watched.
+        live=None if before else f"/ui/clouds/{name}/live",
+    )
+
+
+async def explain(request: Request) -> Response:
+    """Why the instance was accepted, rejected or evicted."""
+    name = request.path_params["cloud"]
+    explanation = await reading(request).explanation(name, request.path_params["instance"])
+    return render(
+        request,
+        "instance.html",
+        found=explanation,
+        instance=explanation.instance,
+        decision=explanation.instance.decision,
+        live=f"/ui/clouds/{name}/live",
+    )

@@ -1,0 +1,191 @@
+// Draws what `data-chart` says, with uPlot, in the colours of the theme; a page's new data go into the same picture.
+const PLOTS = new Map();
+const UTC = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
+const HOUR = 3600;
+
+function colour(name) {
+  const probe = document.createElement("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+function soft(found, share) {
+  const parts = found.match(/[\d.]+/g);
+  return `rgba(${parts[0]}, ${parts[1]}, ${parts[2]}, ${share})`;
+}
+
+export function lengthText(seconds) {
+  if (seconds === 0) return "0";
+  if (seconds >= 2 * 86400) return `${+(seconds / 86400).toFixed(1)} d`;
+  if (seconds >= HOUR) return `${+(seconds / HOUR).toFixed(1)} h`;
+  if (seconds >= 60) return `${+(seconds / 60).toFixed(1)} min`;
+  return `${+seconds.toFixed(1)} s`;
+}
+
+const SHOWN = {
+  time: (v) => new Date(v * 1000).toISOString().slice(0, 16).replace("T", " "),
+  length: lengthText,
+  share: (v) => `${+(100 * v).toPrecision(3)} %`,
+  number: (v) => String(+v.toFixed(2)),
+};
+
+// Areas stand on each other: each is drawn up to the sum of those before it, while the legend tells its own value.
+function stacked(chart) {
+  const sums = chart.x.values.map(() => 0);
+  return chart.series.map((series) => {
+    if (!series.stack) return series.values;
+    return series.values.map((value, at) => (value === null ? null : (sums[at] += value)));
+  });
+}
+
+function asSeries(chart, series) {
+  const line = colour(series.colour);
+  const show = SHOWN[series.shows ?? chart.y.kind];
+  return {
+    label: series.label,
+    stroke: series.shape === "points" ? undefined : line,
+    width: series.stack || series.shape === "bars" ? 1 : 2,
+    fill: series.stack ? soft(line, series.colour === "free" ? 0.55 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
+    scale: series.scale ?? "y",
+    dash: series.dash,
+    paths: series.shape === "step" || series.stack ? uPlot.paths.stepped({ align: 1 }) : series.shape === "bars" ? uPlot.paths.bars({ size: [0.7, 26] }) : series.shape === "points" ? () => null : undefined,
+    points: { show: series.shape === "points" || series.dots === true, size: 6, fill: line, stroke: line },
+    spanGaps: series.gaps === true,
+    value: (plot, _, at, index) => {
+      const own = index === null ? null : plot.tenure.series[at - 1].values[index];
+      return own === null || own === undefined ? "–" : show(own);
+    },
+  };
+}
+
+function axis(kind, side, label) {
+  const show = SHOWN[kind];
+  return {
+    side,
+    label,
+    labelSize: label ? 22 : 0,
+    labelFont: "12px system-ui, sans-serif",
+    font: "12px system-ui, sans-serif",
+    stroke: colour("ink-2"),
+    grid: { stroke: colour("line"), width: 1, show: side === 3 || side === 2 },
+    ticks: { show: false },
+    size: side === 3 || side === 1 ? 58 : 34,
+    values: kind === "time" ? timeTexts : (_, splits) => splits.map((v) => (v === null ? "" : show(v))),
+  };
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function timeTexts(_, splits, __, ___, step) {
+  return splits.map((at) => {
+    const date = new Date(at * 1000);
+    const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+    if (step >= 28 * 86400) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
+    return at % 86400 === 0 ? day : date.toISOString().slice(11, 16);
+  });
+}
+
+function lengthSplits(_, __, low, high) {
+  const steps = [1, 5, 15, 30, 60, 300, 900, 1800, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 86400, 2 * 86400, 5 * 86400, 10 * 86400, 30 * 86400, 90 * 86400];
+  const step = steps.find((s) => (high - low) / s <= 7) ?? 365 * 86400;
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+  return found;
+}
+
+function options(chart, width, height) {
+  const x = axis(chart.x.kind, 2, chart.x.label);
+  const y = axis(chart.y.kind, 3, chart.y.label);
+  if (chart.x.kind === "length") x.splits = lengthSplits;
+  if (chart.y.kind === "length") y.splits = lengthSplits;
+  const top = (_, low, high) => [0, chart.y.most ?? (high > 0 ? high * 1.05 : 1)];
+  const scales = { x: { time: chart.x.kind === "time" }, y: { range: top } };
+  const axes = [x, y];
+  if (chart.series.some((series) => series.scale === "y2")) {
+    scales.y2 = { range: (_, low, high) => [0, Math.max(1, high * (chart.y2?.room ?? 1.1))] };
+    if (chart.y2?.kind) axes.push({ ...axis(chart.y2.kind, 1, chart.y2.label), scale: "y2" });
+  }
+  return {
+    width,
+    height,
+    tzDate: UTC,
+    scales,
+    axes,
+    cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
+    legend: { live: true },
+    padding: [10, 12, 0, 0],
+    hooks: {
+      init: [(plot) => (plot.tenure = chart)],
+      // Where no pointer is over the picture, the legend tells of its newest point.
+      setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: plot.data[0].length - 1 })],
+      ready: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
+      setData: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
+    },
+    series: [{ label: chart.x.name ?? "", value: (_, v) => (v === null ? "–" : SHOWN[chart.x.kind](v)) }, ...chart.series.map((series) => asSeries(chart, series))],
+  };
+}
+
+// The highest sum is painted first, so that those below it stay visible.
+function order(chart) {
+  const sums = stacked(chart);
+  const drawn = chart.series.map((series, at) => ({ ...series, drawn: sums[at] }));
+  const areas = drawn.filter((series) => series.stack).reverse();
+  return [...areas, ...drawn.filter((series) => !series.stack)];
+}
+
+function prepared(holder) {
+  const chart = JSON.parse(holder.dataset.chart);
+  chart.series = order(chart);
+  return chart;
+}
+
+function draw(holder) {
+  const place = holder.querySelector(".chart-place");
+  const chart = prepared(holder);
+  const width = place.clientWidth;
+  const height = holder.classList.contains("low") ? 190 : Math.max(220, Math.min(320, Math.round(width * 0.42)));
+  place.replaceChildren();
+  const plot = new uPlot(options(chart, width, height), [chart.x.values, ...chart.series.map((series) => series.drawn)], place);
+  PLOTS.set(holder, { plot, text: holder.dataset.chart, width, names: chart.series.map((series) => series.label).join() });
+}
+
+function renew(holder, known) {
+  if (known.text === holder.dataset.chart) return;
+  const chart = prepared(holder);
+  if (chart.series.map((series) => series.label).join() !== known.names) {
+    draw(holder);
+    return;
+  }
+  known.text = holder.dataset.chart;
+  known.plot.tenure = chart;
+  known.plot.setData([chart.x.values, ...chart.series.map((series) => series.drawn)]);
+}
+
+export function drawCharts(within) {
+  for (const [holder, { plot }] of PLOTS) {
+    if (!holder.isConnected) {
+      plot.destroy();
+      PLOTS.delete(holder);
+    }
+  }
+  for (const holder of within.querySelectorAll("[data-chart]")) {
+    const known = PLOTS.get(holder);
+    if (known) renew(holder, known);
+    else draw(holder);
+  }
+}
+
+export function redrawCharts() {
+  for (const holder of PLOTS.keys()) draw(holder);
+}
+
+let waiting = 0;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    for (const [holder, { width }] of PLOTS) if (holder.querySelector(".chart-place").clientWidth !== width) draw(holder);
+  }, 150);
+});

@@ -1,0 +1,60 @@
+"""The whole OpenAPI document against a running service, with a worker and a database: requests made up by schemathesis.
+
+No fault of the service, no status and no body that is not documented, every error in the documented form. The time is
+set by TENURE_SCHEMATHESIS_S: two minutes, or half an hour before a release:
+
+    TENURE_SCHEMATHESIS_S=1800 python -m pytest tests/e2e/test_contract.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from processes import HEADERS, TOKEN, Process
+
+SECONDS = int(os.environ.get("TENURE_SCHEMATHESIS_S", "120"))
+FASTER = {
+    "TENURE_STREAM_MAX_S": "0.2",
+    "TENURE_TABLE_WAIT_S": "1",
+    "TENURE_TOKEN_REQUESTS_PER_S": "1000000",
+    "TENURE_ADDRESS_REQUESTS_PER_MIN": "1000000",
+}
+"""Nothing here waits for what may not come, and nothing is refused for coming too often."""
+EXAMPLES = [
+    ("/v1/clouds", {"name": "north", "policy": {"warm_up_s": 0, "sample_count": 100}}),
+    ("/v1/clouds", {"name": "replayed", "policy": {"clock": "external", "sample_count": 100}}),
+    ("/v1/clouds/north/flavors", {"name": "small", "cores": 1}),
+    ("/v1/clouds/north/nodes", {"name": "node-1", "cores": 32}),
+    ("/v1/clouds/north/instances", {"id": "i-1", "market": "on_demand", "flavor": "small"}),
+    ("/v1/clouds/north/tables", None),
+]
+"""What the examples of the document name."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process("run", tmp_path_factory.mktemp("contract"), FASTER)
+    process.start()
+    with httpx2.Client(base_url=process.url, headers=HEADERS) as client:
+        for path, body in EXAMPLES:
+            client.post(path, json=body).raise_for_status()
+    yield process
+    assert process.interrupt() == 0
+
+
+def test_the_service_keeps_its_documented_contract(service: Process, tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(here / "contract.toml"), "run"]
+    command += [f"{service.url}/openapi.json", "--header", f"X-Auth-Token: {TOKEN}"]
+    command += ["--max-time", str(SECONDS), "--request-timeout", "30", "--continue-on-failure", "--no-color"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+    log = service.log.read_text()
+    assert "Traceback" not in log, log[-5_000:]

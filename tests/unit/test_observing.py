@@ -1,0 +1,47 @@
+"""What is told of a cloud is bounded, whatever its callers ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.admission.attainment import Attainment
+from app.engine.cloud import Cloud
+from app.services.observing import CLASSES_MAX, facts_of
+from app.store.observations import Observation
+from app.telemetry.clouds import FAMILIES, OTHER
+
+FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0)
+
+
+def attainment(promised: float, admitted: int, evicted: int = 0) -> Attainment:
+    return Attainment(promised, admitted, 1, evicted, 0.0, 1.0, 0.5)
+
+
+def test_callers_who_choose_their_promises_freely_make_no_endless_number_of_series() -> None:
+    many = [attainment(number / 1000, admitted=number, evicted=1) for number in range(1, 101)]
+    facts = facts_of(FOUND, Cloud(), 0, many)
+    *told, other = facts.classes
+    assert [one.name for one in told] == [str(number / 1000) for number in range(101 - CLASSES_MAX, 101)]
+    assert other.name == OTHER
+    rest = range(1, 101 - CLASSES_MAX)
+    assert (other.admitted, other.running, other.evicted) == (sum(rest), len(rest), len(rest))
+    assert other.promised == pytest.approx(sum(number * number / 1000 for number in rest) / sum(rest))
+    assert other.left == pytest.approx(sum(one.left for one in many[: len(rest)]))
+    samples = [sample for family in FAMILIES for sample in family.of([facts]).samples if "class" in sample.labels]
+    assert len({(sample.name, sample.labels["class"]) for sample in samples}) == len(samples) == 8 * (CLASSES_MAX + 1)
+
+
+def test_few_classes_are_told_each_by_its_own_name() -> None:
+    close = [attainment(0.01, 5), attainment(0.010000001, 7)]
+    facts = facts_of(FOUND, Cloud(), 0, close)
+    assert [(one.name, one.promised, one.admitted) for one in facts.classes] == [
+        ("0.01", 0.01, 5),
+        ("0.010000001", 0.010000001, 7),
+    ]
+
+
+def test_nothing_is_told_of_what_is_not_there() -> None:
+    names = {sample.name for family in FAMILIES for sample in family.of([facts_of(FOUND, Cloud(), 0, [])]).samples}
+    assert not [name for name in names if "_sla_" in name]
+    assert not {"tenure_cloud_table_age_seconds", "tenure_cloud_table_epoch"} & names
+    assert "tenure_cloud_table_max_age_seconds" in names
