@@ -455,7 +455,7 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
-        f"{_CLOUD}/handovers/{{instance}}/confirm",
+        f"{_CLOUD}/handovers/{{handover}}/confirm",
         handovers.confirm_handover,
         Tag.INSTANCES,
         Role.MEMBER,

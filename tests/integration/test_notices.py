@@ -225,37 +225,45 @@ def test_the_audit_finds_what_is_wrong(service, client, cloud, tmp_path: Path, w
     assert audit(rows, []).finding.rule is rule
 
 
-def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, client) -> None:
-    """A table under which an instance with few slots is almost sure to be evicted, and with many is not."""
-    name = next(_names)
+RISKY = {
+    "guarantee": "per_instance",
+    "warm_up_s": 0,
+    "sample_count": 400,
+    "clock": "external",
+    "risk_threshold": 0.5,
+    "horizon_s": 86400,
+    "table_max_age_s": 10_000_000,
+    "recompute_every_s": 3600,
+}
+WAVES = 200
+
+
+def waves() -> list[dict[str, object]]:
+    """A wave of four cores every ten minutes.
+
+    For the first half four more are taken, so with four slots free one is evicted by the next wave; in the second half
+    eight are free, and nobody is.
+    """
+    four = {"market": "on_demand", "flavor": "c4"}
+    found: list[dict[str, object]] = [{"start": {"id": "base", **four, "at": at(0)}}]
+    for wave in range(WAVES):
+        if wave == WAVES // 2:
+            found.append({"stop": {"id": "base", "at": at(600 * wave)}})
+        found.append({"start": {"id": f"w{wave}", **four, "at": at(600 * wave + 300)}})
+        found.append({"stop": {"id": f"w{wave}", "at": at(600 * wave + 500)}})
+    return found
+
+
+@pytest.fixture
+def risky(service: Service) -> str:
+    """A cloud with that past, its table, four spot instances and little room."""
+    name, client, begin = next(_names), service.client, 600 * WAVES
     path = f"/v1/clouds/{name}"
-    policy = {
-        "guarantee": "per_instance",
-        "eviction_probability": 0.9,
-        "warm_up_s": 0,
-        "sample_count": 400,
-        "clock": "external",
-        "risk_threshold": 0.5,
-        "horizon_s": 86400,
-        "table_max_age_s": 10_000_000,
-        "recompute_every_s": 3600,
-    }
-    client.post("/v1/clouds", json={"name": name, "policy": policy, "at": at(0)}).raise_for_status()
+    client.post("/v1/clouds", json={"name": name, "policy": RISKY, "at": at(0)}).raise_for_status()
     client.post(f"{path}/nodes", json={"name": "node-0", "cores": 8})
     for cores in (1, 4):
         client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores})
-    # A wave of four cores every ten minutes. For the first half four more are taken, so with four slots free one is
-    # evicted by the next wave; in the second half eight are free, and nobody is.
-    operations: list[dict[str, object]] = []
-    begin_of = {"market": "on_demand", "flavor": "c4"}
-    operations.append({"start": {"id": "base", **begin_of, "at": at(0)}})
-    for wave in range(200):
-        if wave == 100:
-            operations.append({"stop": {"id": "base", "at": at(600 * wave)}})
-        operations.append({"start": {"id": f"w{wave}", **begin_of, "at": at(600 * wave + 300)}})
-        operations.append({"stop": {"id": f"w{wave}", "at": at(600 * wave + 500)}})
-    client.post(f"{path}/batch", json={"operations": operations}).raise_for_status()
-    begin = 600 * 200
+    client.post(f"{path}/batch", json={"operations": waves()}).raise_for_status()
     pass_time(client, path, begin)
     client.post(f"{path}/tables").raise_for_status()
     service.compute_tables()
@@ -263,23 +271,26 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     client.patch(path, json={"policy": {"guarantee": "none"}}).raise_for_status()
     start(client, path, "again", "on_demand", "c4", begin)
     for number in range(4):
-        body = {"id": f"s{number}", "market": "spot", "flavor": "c1", "lifetime_s": 3000, "at": at(begin + number)}
-        assert client.post(f"{path}/instances", json=body).json()["status"] == "accepted"
+        start(client, path, f"s{number}", "spot", "c1", begin + number)
+    return path
 
+
+def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, client, risky) -> None:
     def risks() -> list[tuple[str, str]]:
         work(service, lambda parts: parts.warnings.assess_risks())
-        return [(e["id"], e["level"]) for e in log_of_end(client, path) if e["kind"] == "eviction_risk"]
+        return [(e["id"], e["level"]) for e in log_of_end(client, risky) if e["kind"] == "eviction_risk"]
 
     first = risks()
     assert first == [(name, "raised") for name in ("s3", "s2", "s1", "s0")], "in the order in which they would go"
     assert risks() == first, "once, as long as it lasts"
-    client.post(f"{path}/nodes", json={"name": "node-1", "cores": 64, "at": at(begin + 10)}).raise_for_status()
-    assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]
-    event = next(e for e in log_of_end(client, path) if e["kind"] == "eviction_risk")
+    event = next(e for e in log_of_end(client, risky) if e["kind"] == "eviction_risk")
     assert (event["threshold"], event["epoch"], event["slots"]) == (0.5, 1, 1)
     assert event["eviction_probability"] > 0.5
-    log = [recorded_of(e) for e in client.get(f"{path}/events?limit=1000").json()["events"]]
-    assert any(isinstance(item.event, EvictionRisk) for item in log)
+    more = {"name": "node-1", "cores": 64, "at": at(600 * WAVES + 10)}
+    client.post(f"{risky}/nodes", json=more).raise_for_status()
+    assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]
+    log = [recorded_of(e) for e in client.get(f"{risky}/events?limit=1000").json()["events"]]
+    assert sum(isinstance(item.event, EvictionRisk) for item in log) == 8
     folded = Cloud()
     folded.apply_recorded(log)
     assert folded.at_risk == set()

@@ -29,7 +29,7 @@ async def list_handovers(request: Request) -> Response:
 async def confirm_handover(request: Request) -> Response:
     """Say that an evicted instance is stopped, so that its room is free. The same again changes nothing."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
-    cloud, instance = request.path_params["cloud"], request.path_params["instance"]
+    cloud, instance = request.path_params["cloud"], request.path_params["handover"]
     if not await scheduler(request).confirm(cloud, instance, at_us):
         await _check_evicted(request, cloud, instance)
     return Response(status_code=204)
