@@ -150,7 +150,8 @@ def test_drills_and_removed_nodes_have_their_grace_too(client, cloud) -> None:
     events = log_of(client, cloud)[-2:]
     assert [event["kind"] for event in events] == ["eviction_scheduled", "instance_evicted"]
     assert {event["cause_seq"] for event in events} == {drilled["seq"]} == {events[1]["seq"]}
-    client.delete(f"{cloud}/nodes/node-0", params={"at": at(20)}).raise_for_status()
+    removal = client.delete(f"{cloud}/nodes/node-0", params={"at": at(20)}).json()
+    assert removal["victims"] == [{"id": name, "deadline": at(80)} for name in ("s2", "s1", "s0")]
     kinds = [event["kind"] for event in log_of(client, cloud)]
     assert kinds[-7:] == [*["eviction_scheduled"] * 3, *["instance_evicted"] * 3, "node_removed"]
     assert len(client.get(f"{cloud}/handovers").json()["handovers"]) == 4
