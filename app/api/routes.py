@@ -458,7 +458,7 @@ OPERATIONS = (
         f"{_CLOUD}/handovers/{{handover}}/confirm",
         handovers.confirm_handover,
         Tag.INSTANCES,
-        Role.MEMBER,
+        Role.SERVICE,
         204,
         "Confirm a hand-over",
         query=node_wire.AtQuery,

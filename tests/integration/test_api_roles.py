@@ -52,7 +52,7 @@ LEAST = {
     "read_utilisation": "reader",
     "read_sla": "reader",
     "list_handovers": "reader",
-    "confirm_handover": "member",
+    "confirm_handover": "service",
     "create_webhook": "admin",
     "list_webhooks": "admin",
     "show_webhook": "admin",
