@@ -20,6 +20,7 @@ from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
 from app.services.importing import Imports
+from app.services.notices import Notices
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.rollup import Rollup
@@ -74,6 +75,7 @@ class WorkerParts:
     schedule: Schedule
     notices: AsyncIterator[Notice]
     deliveries: Deliveries
+    warnings: Notices
     reading: Reading
     tokens: TokenKeeper
     rollup: Rollup
@@ -210,6 +212,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Schedule(clouds, states, tables, runs, now_us),
                     listen(database),
                     deliveries(settings, database, growth, post),
+                    Notices(clouds, log, states, tables, growth, now_us),
                     Reading(database, clouds, log, tables, runs, _now),
                     TokenKeeper(Tokens(database), clouds),
                     Rollup(log, UtilisationRows(database)),

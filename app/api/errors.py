@@ -146,6 +146,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
     errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
+    errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
     errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
     errors.FlavorExists: Problem(409, "preemptible.flavor.exists", "The flavor exists with other resources"),

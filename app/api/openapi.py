@@ -71,6 +71,7 @@ PATH_EXAMPLES = {
     "run": "1",
     "token": "2",
     "webhook": "1",
+    "handover": "i-drill",
 }
 _ASSETS = "/docs/assets"
 _TOKENS = {

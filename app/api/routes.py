@@ -8,6 +8,7 @@ from app.api.handlers import (
     decisions,
     events,
     forecasts,
+    handovers,
     instances,
     metrics,
     nodes,
@@ -22,6 +23,7 @@ from app.api.wire import clouds as cloud_wire
 from app.api.wire import decisions as decision_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
+from app.api.wire import handovers as handover_wire
 from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
@@ -437,6 +439,30 @@ OPERATIONS = (
         answer=reliability_wire.ReliabilityAnswer,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/handovers",
+        handovers.list_handovers,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "List hand-overs",
+        answer=handover_wire.HandoversAnswer,
+        query=PageQuery,
+        errors=(errors.MarkerInvalid,),
+        query_example={"limit": 100},
+    ),
+    Operation(
+        "POST",
+        f"{_CLOUD}/handovers/{{handover}}/confirm",
+        handovers.confirm_handover,
+        Tag.INSTANCES,
+        Role.SERVICE,
+        204,
+        "Confirm a hand-over",
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.HandoverNotFound),
     ),
     Operation(
         "POST",

@@ -129,6 +129,7 @@ class NodesPage(Page):
 
 class Victim(Answer):
     id: str
+    deadline: datetime | None = None
 
 
 class Removal(Answer):
@@ -191,6 +192,7 @@ class Decision(Answer):
     eviction_probability: float | None
     node: str | None
     victims: list[Victim]
+    ready_at: datetime | None
     reason: str | None
     quote: Quote | None
     acceptable: Acceptable | None
@@ -234,6 +236,23 @@ class Drilled(Answer):
     id: str
     seq: int
     at: datetime
+
+
+class Handover(Answer):
+    """An eviction that no controller has confirmed."""
+
+    id: str
+    node: str
+    flavor: str
+    reason: str
+    cause_seq: int
+    scheduled_at: datetime
+    deadline: datetime
+    status: str
+
+
+class HandoversPage(Page):
+    handovers: list[Handover]
 
 
 class Lane(Answer):
@@ -315,6 +334,7 @@ class Instance(Answer):
     quote: Quote | None
     ended_at: datetime | None
     cause_seq: int | None
+    ready_at: datetime | None
 
 
 class InstancesPage(Page):

@@ -59,6 +59,8 @@ class Operations:
     stop = Method(calls.stop)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
+    handovers = ListMethod(calls.handovers)
+    confirm_handover = Method(calls.confirm_handover)
     create_webhook = Method(calls.create_webhook)
     webhooks = ListMethod(calls.webhooks)
     webhook = Method(calls.webhook)

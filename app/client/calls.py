@@ -80,6 +80,8 @@ class PolicyChange(TypedDict, total=False):
     sample_count: int
     seed: int
     confidence: float
+    grace_s: float
+    risk_threshold: float | None
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
@@ -208,6 +210,18 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
     """Evict one spot instance on purpose, by default the one started last."""
     body = _given({"instance": instance, "at": at})
     return Call("POST", f"{_cloud(cloud)}/drill", answers.Drilled, body=body, repeat=Repeat.ONCE)
+
+
+def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[answers.Handover]:
+    """Evictions that no controller has confirmed, by deadline."""
+    query = _given({"limit": limit, "marker": marker})
+    return Listing(Call("GET", f"{_cloud(cloud)}/handovers", answers.HandoversPage, query), lambda page: page.handovers)
+
+
+def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
+    """Say that an evicted instance is stopped; the same again changes nothing."""
+    path = f"{_cloud(cloud)}/handovers/{_quoted(instance)}/confirm"
+    return Call("POST", path, type(None), _given({"at": at}))
 
 
 # --- webhooks --------------------------------------------------------------------------------------------------------

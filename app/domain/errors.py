@@ -2,7 +2,7 @@
 
     TenureError
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
-    |             TokenNotFound, WebhookNotFound
+    |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
     |             DrillImpossible, TooManyWebhooks
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
@@ -53,6 +53,10 @@ class TokenNotFound(NotFound):
 
 class WebhookNotFound(NotFound):
     """No webhook of that id in the cloud."""
+
+
+class HandoverNotFound(NotFound):
+    """No eviction of that instance was ever decided in the cloud."""
 
 
 class Conflict(TenureError):

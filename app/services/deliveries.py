@@ -33,7 +33,7 @@ from app.telemetry.metrics import DELIVERIES
 
 logger = logging.getLogger(__name__)
 
-URGENT_KINDS = frozenset({"instance_evicted"})
+URGENT_KINDS = frozenset({"instance_evicted", "eviction_scheduled", "eviction_overdue", "eviction_risk"})
 _GONE = 410
 _REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
 """Answers that say something of the message and nothing of the receiver's health: trying for hours helps nobody."""

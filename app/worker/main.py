@@ -29,6 +29,8 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
+_OVERDUE_S = 5
+_RISK_S = 30
 _ROLLUP_S = 1
 
 
@@ -45,6 +47,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
+        _every(scheduler, _RISK_S, parts.warnings.assess_risks)
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()

@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) ->
         writer.thread.start()
         for kill in range(4):
             taken = len(receiver.taken)
-            receiver.wait_for(lambda taken=taken: len(receiver.taken) > taken + 40, 60)
+            receiver.wait_for(lambda taken=taken: len(receiver.taken) > taken + 40, 120)
             (worker,) = psutil.Process(service.process.pid).children()
             worker.kill()
             if kill == 1:
@@ -153,7 +153,7 @@ def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) ->
         writer.leaving.set()
         writer.thread.join()
         log = log_of(service)
-        receiver.wait_for(lambda: len(receiver.seqs()) == len(log), 120)
+        receiver.wait_for(lambda: len(receiver.seqs()) == len(log), 180)
     assert receiver.wrong == []
     assert sorted(receiver.seqs()) == list(range(1, len(log) + 1))
     urgent = {event["seq"] for event in log if event["kind"] == "instance_evicted"}

@@ -51,6 +51,8 @@ LEAST = {
     "read_reliability": "reader",
     "read_utilisation": "reader",
     "read_sla": "reader",
+    "list_handovers": "reader",
+    "confirm_handover": "service",
     "create_webhook": "admin",
     "list_webhooks": "admin",
     "show_webhook": "admin",
