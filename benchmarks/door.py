@@ -120,7 +120,7 @@ def main() -> None:
     median = {name: statistics.median(found) for name, found in results.items()}
     for name, found in results.items():
         print(f"{name:8} {median[name]:6.1f} us a request ({min(found):.1f} to {max(found):.1f})")
-    print(f"bounded / bare {median['bounded'] / median['bare']:.3f}, +{median['bounded'] - median['bare']:.2f} us")
+    print(f"bounded / bare {median['bounded'] / median['bare']:.3f}, {median['bounded'] - median['bare']:+.2f} us")
 
 
 if __name__ == "__main__":

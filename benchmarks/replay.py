@@ -30,14 +30,12 @@ from app.domain.requests import StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.engine.cloud import POLICY_CODE, Cloud
-from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, release
+from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, place_on_demand, release
 from app.engine.compiled import compiled
 from app.forecast.compute import Forecaster
-from app.forecast.differences import FORK_COUNT, MOST_WORLDS
-from app.forecast.history import NODE_ADDED, START_SPOT, VIRTUAL, History, Operations
+from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.forecast.worlds import has_virtual, plan
 from app.services.workload import flavors, load_workload, node_name, operations
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
@@ -123,20 +121,26 @@ def report_forks(log: list[Recorded], until_us: int, executor: ThreadPoolExecuto
         replay.advance(used, history.node_count, history.row_count)
         samples = replay.samples(used.at_us, until_us, times_us)
         assert samples.lasted_us.tolist() == expected[expected >= 0].tolist(), f"{flavor}: the samples differ"
-        counters = replay.run.counters
-        print(f"  {flavor}: {len(used.at_us)} operations, {counters[FORK_COUNT]} forks, ", end="")
-        print(f"at most {counters[MOST_WORLDS]} worlds at a time; {replay.run.moved_row.shape[1]} differences at most")
+        print(f"  {flavor}: {len(used.at_us)} operations, {replay.fork_count} forks, ", end="")
+        print(f"at most {replay.most_worlds} worlds at a time")
 
 
 def new_replay(history: History, flavor: str) -> Replay:
-    opening, used = history.opening(0), history.used_resources()
-    opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
-    return Replay(opening, 0, history.flavors[flavor][used], POLICY)
+    return Replay(opening(history), 0, history.flavors[flavor][history.used_resources()], POLICY)
+
+
+def opening(history: History) -> Cluster:
+    """The beginning of the log, with room for all of its nodes and rows."""
+    found, used = history.opening(0), history.used_resources()
+    return found._replace(free=found.free[:, used].copy(), demand=found.demand[:, used].copy())
 
 
 def with_room(history: History, flavor: str) -> Cluster:
-    """The beginning of the log; what its opening has of nodes and rows is enough for all of it."""
-    return new_replay(history, flavor).run.base
+    """The same, its virtual instance of that flavor."""
+    cluster = opening(history)
+    cluster.demand[VIRTUAL] = history.flavors[flavor][history.used_resources()]
+    cluster.is_spot[VIRTUAL], cluster.deadline_us[VIRTUAL] = True, NEVER_US
+    return cluster
 
 
 def forks(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int) -> Ints:
@@ -187,12 +191,20 @@ def lead(cluster: Cluster, steps: Operations, index: int, policy: int, gone: Int
     elif kind == NODE_ADDED:
         cluster.is_open[target] = True
         cluster.free[target] = steps.sizes[steps.size[index]]
-    node, count = plan(cluster, kind, target, steps.at_us[index], policy, gone)
+    node, count = NO_NODE, 0
+    if kind == START_SPOT:
+        node = first_fit(cluster, cluster.demand[target])
+    elif kind == START_ON_DEMAND:
+        node, count = place_on_demand(cluster, cluster.demand[target], steps.at_us[index], policy, gone)
+    elif kind == END and cluster.node_of[target] != NO_NODE:
+        release(cluster, target)
+    is_evicted = False
     for i in range(count):
         release(cluster, gone[i])
+        is_evicted |= gone[i] == VIRTUAL
     if node != NO_NODE:
         place(cluster, target, node)
-    return has_virtual(gone, count)
+    return is_evicted
 
 
 @compiled

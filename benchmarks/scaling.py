@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -29,11 +28,11 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted,
 from app.domain.times import DAY_US
 from app.domain.values import Market, Policy, Resources
 from app.forecast.compute import Forecaster
-from app.forecast.differences import MOST_WORLDS
 
 CORES = 32
 STARTS_A_DAY = 11.0
 CHUNK = 20_000
+THREADS = 2
 BASE = (36, 31, 4)
 YEAR = (365, 1000, 7)
 POLICY = Policy()
@@ -62,20 +61,27 @@ def report(days: int, nodes: int, flavors: int) -> None:
     total, until_us, events = 0, days * DAY_US, log(days, nodes, flavors)
     while chunk := list(islice(events, CHUNK)):
         forecaster.extend(chunk)
-        forecaster.fold(until_us)
+        forecaster.fold(chunk[-1].event.at_us)
         total += len(chunk)
-    folded = perf_counter()
-    with ThreadPoolExecutor(os.cpu_count()) as executor:
-        forecaster.publish(until_us, 1, total, executor=executor)
-    done = perf_counter()
+    folded, folded_cpu = perf_counter(), process_time()
+    with ThreadPoolExecutor(THREADS) as executor:
+        table = forecaster.publish(until_us, 1, total, executor=executor, progress=tell)
+    done, cpu_s = perf_counter(), process_time() - folded_cpu
+    sys.stderr.write("\n")
     mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    worlds = max(replay.run.counters[MOST_WORLDS] for replay, _ in forecaster._replays.values())  # noqa: SLF001
+    worlds = max(replay.most_worlds for replay, _ in forecaster._replays.values())  # noqa: SLF001
+    samples = sum(bucket.sample_count for curve in table.curves.values() for bucket in curve.buckets)
     print(
         f"{days:4} days {nodes:5} nodes {flavors} flavors: {total:8} events, made and folded {folded - began:6.1f} s, "
-        f"replayed {done - folded:7.2f} s ({1e6 * (done - folded) / total / flavors:6.2f} us an event and flavor), "
-        f"at most {worlds} worlds, peak {mebibytes:.0f} MiB",
+        f"replayed {done - folded:7.2f} s on {THREADS} threads, {cpu_s:7.2f} s of processor time "
+        f"({1e6 * cpu_s / total / flavors:6.2f} us an event and flavor), at most {worlds} worlds, "
+        f"{samples} samples, peak {mebibytes:.0f} MiB",
         flush=True,
     )
+
+
+def tell(done: int, count: int) -> None:
+    sys.stderr.write(f"\r{done} of {count} flavors ({process_time():.0f} s of processor time)")
 
 
 def compile_kernels() -> None:

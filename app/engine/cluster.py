@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.compiled import compiled
+from app.engine.compiled import bare, compiled, inlined
 
 NO_NODE = -1
 UNCOUNTED = 1 << 40
@@ -53,7 +53,7 @@ def empty_cluster(node_count: int, row_count: int, resource_count: int) -> Clust
     )
 
 
-@compiled
+@inlined
 def fits(room: Ints, demand: Ints) -> bool:
     """Whether a resource vector (R) holds a demand (R)."""
     for r in range(demand.shape[0]):
@@ -65,13 +65,13 @@ def fits(room: Ints, demand: Ints) -> bool:
 @compiled
 def first_fit(cluster: Cluster, demand: Ints) -> int:
     """The first open node with room for the demand (R), or NO_NODE (spot-sla-conference, II.A)."""
-    return next_fit(cluster, demand, 0)
+    return first_fit_among(cluster, demand, 0, cluster.free.shape[0])
 
 
-@compiled
-def next_fit(cluster: Cluster, demand: Ints, begin: int) -> int:
-    """The first open node from `begin` on with room for the demand (R), or NO_NODE."""
-    for node in range(begin, cluster.free.shape[0]):
+@inlined
+def first_fit_among(cluster: Cluster, demand: Ints, begin: int, end: int) -> int:
+    """The first open node from `begin` to before `end` with room for the demand (R), or NO_NODE."""
+    for node in range(begin, end):
         if cluster.is_open[node] and fits(cluster.free[node], demand):
             return node
     return NO_NODE
@@ -131,48 +131,65 @@ def spot_rows_by_youth(cluster: Cluster, now_us: int) -> Ints:
     return rows[np.argsort(age[:count])]
 
 
-@compiled
+@inlined
+def add(room: Ints, demand: Ints, sign: int) -> None:
+    """Add a demand (R) to a room (R), or take it away (sign -1)."""
+    for r in range(demand.shape[0]):
+        room[r] += sign * demand[r]
+
+
+@bare
 def spare_unneeded(cluster: Cluster, demand: Ints, room: Ints, victims: Ints, count: int) -> int:
-    """Spare, oldest first, who is not needed; `room` (R) is the node's room with all of them gone."""
+    """Spare, oldest first, who is not needed; `room` (R) is the node's with all of them there, and is again after."""
+    for i in range(count):
+        add(room, cluster.demand[victims[i]], 1)
     for i in range(count - 1, -1, -1):
-        room -= cluster.demand[victims[i]]
+        add(room, cluster.demand[victims[i]], -1)
         if fits(room, demand):
             victims[i] = NO_NODE
         else:
-            room += cluster.demand[victims[i]]
+            add(room, cluster.demand[victims[i]], 1)
     kept = 0
     for i in range(count):
         if victims[i] != NO_NODE:
             victims[kept] = victims[i]
+            add(room, cluster.demand[victims[i]], -1)
             kept += 1
     return kept
 
 
-@compiled
-def plan_eviction(cluster: Cluster, demand: Ints, now_us: int, policy: int, victims: Ints) -> tuple[int, int]:
+@bare
+def plan_eviction(
+    cluster: Cluster, demand: Ints, by_youth: Ints, room: Ints, policy: int, victims: Ints
+) -> tuple[int, int]:
     """The node to clear for a demand (R) that does not fit, and how many `victims` (S rows, filled youngest first).
 
-    (NO_NODE, 0) where evicting every spot instance of any one node would not make room; nothing is changed.
+    (NO_NODE, 0) where evicting every spot instance of any one node would not make room. `by_youth`: rows of spot
+    instances, youngest first; those that are not on an open node are passed over. `room` (N, R): what is free, the same
+    again after; it may be `cluster.free` itself where nobody else reads that meanwhile.
     Walking all spot instances youngest first, the node that has room first is the one whose oldest victim is youngest:
     the instance that made room is always needed, so it is that node's oldest victim. Start order is strict, so no ties
     are left for victim count or node order to break. `yjf_global` (spot-sla-conference, II.C) takes the whole walk.
     """
-    reclaimed = cluster.free.copy()
-    rows = spot_rows_by_youth(cluster, now_us)
-    for i in range(rows.shape[0]):
-        node = cluster.node_of[rows[i]]
-        reclaimed[node] += cluster.demand[rows[i]]
-        if not fits(reclaimed[node], demand):
-            continue
-        count = 0
-        for j in range(i + 1):
-            if policy == YJF_GLOBAL or cluster.node_of[rows[j]] == node:
-                victims[count] = rows[j]
+    found, walked = NO_NODE, 0
+    while found == NO_NODE and walked < by_youth.shape[0]:
+        node = cluster.node_of[by_youth[walked]]
+        if node != NO_NODE and cluster.is_open[node]:
+            add(room[node], cluster.demand[by_youth[walked]], 1)
+            if fits(room[node], demand):
+                found = node
+        walked += 1
+    count = 0
+    for i in range(walked):
+        node = cluster.node_of[by_youth[i]]
+        if node != NO_NODE and cluster.is_open[node]:
+            add(room[node], cluster.demand[by_youth[i]], -1)
+            if found != NO_NODE and (policy == YJF_GLOBAL or node == found):
+                victims[count] = by_youth[i]
                 count += 1
-        if policy == YJF:
-            count = spare_unneeded(cluster, demand, reclaimed[node], victims, count)
-        return node, count
-    return NO_NODE, 0
+    if policy == YJF and count > 0:
+        count = spare_unneeded(cluster, demand, room[found], victims, count)
+    return found, count
 
 
 @compiled
@@ -181,4 +198,4 @@ def place_on_demand(cluster: Cluster, demand: Ints, now_us: int, policy: int, vi
     node = first_fit(cluster, demand)
     if node != NO_NODE:
         return node, 0
-    return plan_eviction(cluster, demand, now_us, policy, victims)
+    return plan_eviction(cluster, demand, spot_rows_by_youth(cluster, now_us), cluster.free.copy(), policy, victims)

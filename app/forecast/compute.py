@@ -12,12 +12,20 @@ from app.domain.events import Recorded
 from app.domain.values import Policy
 from app.engine.cluster import Ints
 from app.forecast.history import History, Operations
+from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
+from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
 
 Progress = Callable[[int, int], None]
 """Told how many flavors of how many are done."""
+
+
+WORLD_BYTES = 512 << 20
+"""What the worlds of all flavors may take together, about; with many or large worlds there are fewer samples."""
+GAPS_PER_SAMPLE = 16
+"""Up to this length a history is injected into in every gap: then further samples are for nothing."""
 
 
 class _Task(NamedTuple):
@@ -34,6 +42,7 @@ class _Task(NamedTuple):
     at_us: Ints
     until_us: int
     times_us: Ints
+    every_gap: bool
 
 
 class Forecaster:
@@ -110,17 +119,28 @@ class Forecaster:
             replay = Replay(opening, start_us, history.flavors[flavor][self._used], self.policy)
             self._replays[flavor] = replay, int(np.searchsorted(operations.at_us, start_us))
         replay, first = self._replays[flavor]
-        rest = operations.part(first + replay.done)
-        times_us = self._draw_times(flavor, start_us, until_us)
-        at_us = operations.at_us[first:]
-        return _Task(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us)
+        rest, at_us = operations.part(first + replay.done), operations.at_us[first:]
+        most = self._most_worlds()
+        every_gap = len(at_us) <= min(most, GAPS_PER_SAMPLE * self.policy.sample_count)
+        times_us = self._draw_times(flavor, start_us, until_us, None if every_gap else most)
+        return _Task(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap)
 
-    def _draw_times(self, flavor: str, start_us: int, until_us: int) -> Ints:
-        """Moments of injection, even over the history; the same whenever and wherever this epoch is computed."""
-        generator = np.random.default_rng([self.policy.seed, until_us, *flavor.encode()])
-        return generator.integers(start_us, until_us, self.policy.sample_count)
+    def _most_worlds(self) -> int:
+        """How many worlds a flavor may have at a time; as the cloud grows they never become more."""
+        history = self._history
+        each = world_bytes(history.node_count, history.row_count, len(self._used))
+        return max(WORLD_BYTES // len(history.flavors) // each, 1)
+
+    def _draw_times(self, flavor: str, start_us: int, until_us: int, most_worlds: int | None) -> Ints:
+        """Moments of injection; where worlds are bounded, about that many of them lie in one horizon."""
+        seed, name, count = self.policy.seed, flavor.encode(), self.policy.sample_count
+        if most_worlds is None:
+            return independent_moments([seed, until_us, *name], start_us, until_us, count)
+        rate = most_worlds / min(until_us - start_us, self.policy.horizon_us)
+        return nested_moments([seed, start_us, *name], start_us, until_us, count, rate)
 
 
 def _run(task: _Task) -> tuple[Replay, list[Bucket]]:
-    task.replay.advance(task.operations, task.node_count, task.row_count)
+    gaps = None if task.every_gap else np.searchsorted(task.at_us, task.times_us, side="right")
+    task.replay.advance(task.operations, task.node_count, task.row_count, gaps)
     return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, task.times_us))

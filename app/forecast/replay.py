@@ -8,26 +8,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
-from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, slots_on
-from app.forecast.differences import (
-    COUNTER_COUNT,
-    NONE,
-    NOW,
+from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints
+from app.forecast.history import VIRTUAL, Operations
+from app.forecast.states import (
+    BLOCK,
+    FORK_COUNT,
+    MOST_STATES,
     OPERATION_COUNT,
     SLOTS,
-    WORLD,
-    YOUNGEST,
-    YOUNGEST_SPOT,
     Run,
+    first_run,
 )
-from app.forecast.history import VIRTUAL, Operations, ShortInts
-from app.forecast.worlds import advance, next_older
-
-_FIRST_WORLDS = 16
-_FIRST_DIFFERENCES = 8
+from app.forecast.worlds import advance, forget
 
 
 class Samples(NamedTuple):
@@ -52,24 +48,44 @@ class Replay:
         opening.is_spot[VIRTUAL] = True
         opening.deadline_us[VIRTUAL] = NEVER_US
         self._policy = policy
-        self.run = _first_run(opening, start_us)
+        self.run = first_run(opening, start_us)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """After a journey the arrays may not be writable."""
         self.__dict__.update(state)
-        base = Cluster._make([_writable(array) for array in self.run.base])
-        self.run = Run._make([base, *(_writable(array) for array in self.run[1:])])
+        self.run = Run._make(_writable(array) for array in self.run)
 
     @property
     def done(self) -> int:
         """How many operations were run."""
         return int(self.run.counters[OPERATION_COUNT])
 
-    def advance(self, operations: Operations, node_count: int, row_count: int) -> None:
-        """Run the next operations; they touch no node and no row beyond the given counts."""
-        self._make_room(len(operations.at_us), node_count, row_count)
+    @property
+    def fork_count(self) -> int:
+        """How many worlds were forked."""
+        return int(self.run.counters[FORK_COUNT])
+
+    @property
+    def most_worlds(self) -> int:
+        """How many there were at a time, at most."""
+        return max(int(self.run.counters[MOST_STATES]) - 1, 0)
+
+    def advance(
+        self, operations: Operations, node_count: int, row_count: int, gaps: NDArray[np.int64] | None = None
+    ) -> None:
+        """Run the next operations; they touch no node and no row beyond the given counts.
+
+        `gaps`: all those that will be asked for from now on, or None where it may be any. They must be among the ones
+        of earlier calls, as far as these went.
+        """
+        done, count = self.done, len(operations.at_us)
+        is_wanted = np.full(done + count + 1, gaps is None)
+        if gaps is not None:
+            is_wanted[gaps] = True
+            forget(self.run, is_wanted)
+        self._make_room(int(is_wanted[done:].sum()), node_count, row_count)
         code = POLICY_CODE[self._policy.eviction_policy]
-        self.run = Run(*advance(self.run, operations, code, self._policy.horizon_us))
+        self.run = Run(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
 
     def samples(self, at_us: Ints, until_us: int, times_us: Ints) -> Samples:
         """What became of instances injected at `times_us`, all in [start, until_us), as seen at `until_us`.
@@ -77,42 +93,47 @@ class Replay:
         `at_us` (K): of all operations that were run; none before `until_us` is missing and none is later. Times at
         which the flavor did not fit give no sample.
         """
-        slots, fate = self._gaps()
-        gap = np.searchsorted(at_us, times_us, side="right")
-        fits = slots[gap] > 0
-        gap, times_us = gap[fits], times_us[fits]
-        evicted_us = np.full(len(gap), NEVER_US)
-        evicted = fate[gap] >= 0
-        evicted_us[evicted] = at_us[fate[gap[evicted]]]
+        slots, evicted_us = self._fates(at_us, np.searchsorted(at_us, times_us, side="right"))
+        slots, evicted_us, times_us = slots[slots > 0], evicted_us[slots > 0], times_us[slots > 0]
         censored_us = np.minimum(until_us, times_us + self._policy.horizon_us)
         was_evicted = evicted_us <= censored_us
-        return Samples(slots[gap], np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted, times_us)
+        return Samples(slots, np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted, times_us)
 
-    def _gaps(self) -> tuple[Ints, ShortInts]:
-        """Slots and fates of the gaps, the one that is still open included."""
-        run, last = self.run, self.done
-        run.gap_slots[last], run.gap_fate[last] = run.counters[SLOTS], NONE
-        return run.gap_slots, run.gap_fate
+    def _fates(self, at_us: Ints, gaps: Ints) -> tuple[Ints, Ints]:
+        """Available slots in these gaps, and when what was injected there was evicted.
 
-    def _make_room(self, operation_count: int, node_count: int, row_count: int) -> None:
-        run, base = self.run, self.run.base
-        gap_count = self.done + operation_count + 1
+        A gap without a fork has no slots, but for the last one, which is still open.
+        """
+        run, count = self.run, self.fork_count
+        slots, evicted_us = np.zeros(len(gaps), np.int64), np.full(len(gaps), NEVER_US)
+        slots[gaps == self.done] = run.counters[SLOTS]
+        forks = np.searchsorted(run.fork_gap[:count], gaps)
+        found = np.flatnonzero(forks < count)
+        found = found[run.fork_gap[forks[found]] == gaps[found]]
+        slots[found] = run.fork_slots[forks[found]]
+        fates = run.fork_fate[forks[found]]
+        evicted_us[found[fates >= 0]] = at_us[fates[fates >= 0]]
+        return slots, evicted_us
+
+    def _make_room(self, fork_count: int, node_count: int, row_count: int) -> None:
+        run = self.run
+        forks = self.fork_count + fork_count
         self.run = run._replace(
-            base=Cluster(
-                free=_padded(base.free, node_count),
-                is_open=_padded(base.is_open, node_count),
-                node_of=_padded(base.node_of, row_count, NO_NODE),
-                demand=_padded(base.demand, row_count),
-                born=_padded(base.born, row_count),
-                deadline_us=_padded(base.deadline_us, row_count),
-                is_spot=_padded(base.is_spot, row_count),
-            ),
+            is_open=_padded(run.is_open, node_count),
+            demand=_padded(run.demand, row_count),
+            born=_padded(run.born, row_count),
+            deadline_us=_padded(run.deadline_us, row_count),
+            is_spot=_padded(run.is_spot, row_count),
+            node_of=_padded(run.node_of, row_count, 1, NO_NODE),
+            free=_padded(run.free, node_count, 1),
+            peaks=_padded(run.peaks, -(-node_count // BLOCK), 1),
             slots=_padded(run.slots, node_count),
-            strays=_padded(run.strays, row_count),
-            gap_slots=_padded(run.gap_slots, gap_count),
-            gap_fate=_padded(run.gap_fate, gap_count),
+            spot=_padded(run.spot, row_count),
+            youth=_padded(run.youth, row_count),
             gone=_padded(run.gone, row_count),
-            lost=_padded(run.lost, row_count),
+            fork_gap=_padded(run.fork_gap, forks),
+            fork_slots=_padded(run.fork_slots, forks),
+            fork_fate=_padded(run.fork_fate, forks),
         )
 
 
@@ -120,38 +141,11 @@ def _writable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
-def _padded(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
-    """The array itself, or a longer copy along its first axis."""
-    if size <= len(array):
+def _padded(array: np.ndarray, size: int, axis: int = 0, fill: int = 0) -> np.ndarray:
+    """The array itself, or a longer copy along an axis."""
+    if size <= array.shape[axis]:
         return array
-    longer = np.full((size, *array.shape[1:]), fill, array.dtype)
-    longer[: len(array)] = array
+    shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
+    longer = np.full(shape, fill, array.dtype)
+    longer[tuple(slice(count) for count in array.shape)] = array
     return longer
-
-
-def _first_run(opening: Cluster, start_us: int) -> Run:
-    """No gap and only the base yet, but room for the first worlds."""
-    node_count, resource_count = opening.free.shape
-    opening = opening._replace(free=opening.free.copy(order="C"), demand=opening.demand.copy(order="C"))
-    row_count, shape = len(opening.node_of), (_FIRST_WORLDS, _FIRST_DIFFERENCES)
-    slots = [slots_on(opening, opening.demand[VIRTUAL], node) for node in range(node_count)]
-    counters = np.zeros(COUNTER_COUNT, np.int64)
-    counters[NOW], counters[SLOTS], counters[YOUNGEST] = start_us, sum(slots), opening.born.max()
-    opening.born[VIRTUAL] = NEVER_US
-    counters[YOUNGEST_SPOT] = next_older(opening)
-    return Run(
-        base=opening,
-        slots=np.array(slots, np.int64),
-        worlds=np.zeros(_FIRST_WORLDS, WORLD),
-        digests=np.zeros(_FIRST_WORLDS, np.int64),
-        moved_row=np.zeros(shape, np.int32),
-        moved_to=np.zeros(shape, np.int32),
-        room_node=np.zeros(shape, np.int32),
-        room=np.zeros((*shape, resource_count), np.int64),
-        strays=np.zeros(row_count, np.int64),
-        gap_slots=np.zeros(0, np.int64),
-        gap_fate=np.zeros(0, np.int32),
-        counters=counters,
-        gone=np.empty(row_count, np.int64),
-        lost=np.empty(row_count, np.int64),
-    )

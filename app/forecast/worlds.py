@@ -1,44 +1,21 @@
 """Alternative worlds: the recorded history with one virtual spot instance more, for every moment of injection.
 
-The base is the replayed history itself. Between two operations nothing changes, so an injection depends on its *gap*
-only: the stretch of time between them. Every gap in which the flavor fits forks a world off the base, and all are then
-led through the same operations, each as its difference from the base (`differences`). Worlds that have become
-equal share their fate from then on and are merged: a world stands for all gaps that were merged into it (its members).
-A digest finds equal worlds and a comparison of the differences confirms them, so the results are exact.
+Between two operations nothing changes, so an injection depends on its *gap* only: the stretch of time between them.
+Every gap that is asked for and in which the flavor fits forks a world off the base, the replayed history itself; the
+base and all worlds are then led through the same operations, each as a state of its own (`states`). Worlds that have
+become equal share their fate from then on and are merged: a world stands for all forks that were merged into it (its
+members). A digest finds equal worlds and a comparison confirms them, so the results are exact; when they are merged
+does not matter.
 
-Shapes: W worlds, N nodes, S rows, R resources, G gaps, K operations. Gap g follows the first g operations.
+Gap g follows the first g operations.
 """
 
 from __future__ import annotations
 
-from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, place_on_demand, release, slots_on
+import numpy as np
+
+from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.differences import (
-    CHANGED,
-    CHECK_US,
-    FORK_COUNT,
-    LOST,
-    MOST_WORLDS,
-    NONE,
-    NOW,
-    OPERATION_COUNT,
-    SLOTS,
-    WORLD_COUNT,
-    YOUNGEST,
-    YOUNGEST_SPOT,
-    Run,
-    enlarged,
-    equal_worlds,
-    exchange,
-    find_moved,
-    first_fit_there,
-    give_up,
-    has_room,
-    key,
-    move_in_base,
-    move_in_world,
-    node_in_world,
-)
 from app.forecast.history import (
     END,
     NODE_ADDED,
@@ -49,283 +26,250 @@ from app.forecast.history import (
     VIRTUAL,
     Operations,
 )
+from app.forecast.states import (
+    CHECK_US,
+    FORK_COUNT,
+    MERGE_AT,
+    MOST_STATES,
+    NONE,
+    NOW,
+    OPERATION_COUNT,
+    SLOTS,
+    STATE_COUNT,
+    YOUNGEST,
+    YOUTH_COUNT,
+    Run,
+    cluster_of,
+    copy_state,
+    count_slots,
+    enlarged,
+    enter_spot,
+    first_fit_there,
+    key,
+    leave_spot,
+    next_older,
+    put,
+    raise_peak,
+    seat_virtual,
+    sort_by_youth,
+    take,
+)
 
 _OLDER = -2
+_CHECKS = 64
+"""How often in a horizon it is looked for worlds past it."""
 
 
 @compiled
-def advance(run: Run, operations: Operations, policy: int, horizon_us: int) -> Run:
-    """Lead the base and all worlds through the operations. Room for K more gaps is the caller's duty."""
+def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Run:
+    """Lead all states through K operations; `is_wanted` (K) tells which of the gaps before them to fork in.
+
+    Room for as many more forks is the caller's duty.
+    """
     for index in range(operations.at_us.shape[0]):
-        kind, target, now_us = operations.kind[index], operations.target[index], operations.at_us[index]
-        run = close_gap(run, now_us, horizon_us)
+        now_us = operations.at_us[index]
+        run = close_gap(run, now_us, is_wanted[index : index + 1], horizon_us)
         enter(run, operations, index)
-        node, count = plan(run.base, kind, target, now_us, policy, run.gone)
-        left = run.counters[WORLD_COUNT]
-        while left > 0:
-            left = follow_down(run, left, kind, target, now_us, policy, node, count)
-            if left > 0:
-                run = enlarged(run, run.worlds.shape[0], 2 * run.moved_row.shape[1])
-        enact(run, target, node, count)
-        settle(run)
+        follow(run, operations.kind[index], operations.target[index], now_us, policy)
         run.counters[OPERATION_COUNT] += 1
     return run
 
 
 @compiled
-def close_gap(run: Run, at_us: int, horizon_us: int) -> Run:
-    """Record the gap that ends now and fork a world for it; worlds past the horizon are given up."""
+def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
+    """The gap ends now: fork a world for it, if it is wanted (1); those past the horizon are given up now and then."""
     counters = run.counters
-    gap = counters[OPERATION_COUNT]
-    run.gap_slots[gap], run.gap_fate[gap] = 0, NONE
     if at_us == counters[NOW]:
         return run
     counters[NOW] = at_us
-    run.gap_slots[gap] = counters[SLOTS]
-    if counters[SLOTS] > 0:
-        run = fork(run, gap, at_us)
+    if is_wanted[0] and counters[SLOTS] > 0:
+        if counters[STATE_COUNT] == run.states.shape[0]:
+            run = enlarged(run)
+        fork(run, at_us)
+        if counters[STATE_COUNT] >= counters[MERGE_AT]:
+            merge(run)
     if counters[CHECK_US] < at_us:
-        give_up_outdated(run, at_us, horizon_us)
+        counters[CHECK_US] = at_us + horizon_us // _CHECKS
+        for k in range(counters[STATE_COUNT] - 1, 0, -1):
+            if run.states[k].newest_us + horizon_us < at_us:
+                give_up(run, k)
     return run
 
 
 @bare
-def give_up_outdated(run: Run, at_us: int, horizon_us: int) -> None:
-    """Give up the worlds past the horizon, and note when to look again."""
-    oldest_us = at_us
-    for k in range(run.counters[WORLD_COUNT] - 1, -1, -1):
-        if run.worlds[k].newest_us + horizon_us < at_us:
-            give_up(run, k)
-        else:
-            oldest_us = min(oldest_us, run.worlds[k].newest_us)
-    run.counters[CHECK_US] = oldest_us + horizon_us
-
-
-@compiled
-def fork(run: Run, gap: int, end_us: int) -> Run:
+def fork(run: Run, end_us: int) -> None:
     """A world like the base, with a virtual instance that is younger than all."""
     counters = run.counters
-    k = counters[WORLD_COUNT]
-    if k == run.worlds.shape[0]:
-        run = enlarged(run, 2 * k, run.moved_row.shape[1])
-    counters[WORLD_COUNT] += 1
+    k, this = counters[STATE_COUNT], counters[FORK_COUNT]
+    run.fork_gap[this], run.fork_slots[this], run.fork_fate[this] = counters[OPERATION_COUNT], counters[SLOTS], NONE
     counters[FORK_COUNT] += 1
-    counters[MOST_WORLDS] = max(counters[MOST_WORLDS], k + 1)
-    world = run.worlds[k]
-    world.born = counters[YOUNGEST] + 1
-    world.older = counters[YOUNGEST_SPOT]
-    world.first_gap = gap
-    world.last_gap = gap
-    world.newest_us = end_us
-    world.moved_count = 0
-    world.room_count = 0
-    world.is_changed = 0
-    run.digests[k] = key(world.older, _OLDER)
-    node = 0
-    while run.slots[node] == 0:
-        node += 1
-    move_in_world(run, k, VIRTUAL, node)
-    merge(run, k)
-    return run
+    counters[STATE_COUNT] += 1
+    counters[MOST_STATES] = max(counters[MOST_STATES], k + 1)
+    copy_state(run, 0, k)
+    run.states[k].born = counters[YOUNGEST] + 1
+    run.states[k].first_fork = run.states[k].last_fork = this
+    run.states[k].newest_us = end_us
+    put(run, k, VIRTUAL, first_fit_there(run, k, run.demand[VIRTUAL]))
 
 
-@compiled
+@bare
 def enter(run: Run, operations: Operations, index: int) -> None:
-    """What an operation means to all worlds alike: a starting instance's row, a node's room and whether it is open."""
-    kind, target, base = operations.kind[index], operations.target[index], run.base
+    """What an operation means to all states alike: a starting instance's row, a node's room and whether it is open."""
+    kind, target = operations.kind[index], operations.target[index]
+    size = operations.sizes[operations.size[index]]
     if kind <= START_SPOT:
-        base.demand[target] = operations.sizes[operations.size[index]]
-        base.born[target] = operations.born[index]
-        base.deadline_us[target] = operations.deadline_us[index]
-        base.is_spot[target] = kind == START_SPOT
-        run.counters[YOUNGEST] = operations.born[index]
-    elif kind != END:
-        base.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
-        if kind == NODE_ADDED:
-            base.free[target] = operations.sizes[operations.size[index]]
+        for r in range(size.shape[0]):
+            run.demand[target, r] = size[r]
+        run.born[target] = run.counters[YOUNGEST] = operations.born[index]
+        run.deadline_us[target] = operations.deadline_us[index]
+        run.is_spot[target] = kind == START_SPOT
+        if kind == START_SPOT:
+            enter_spot(run, target)
+    elif kind == END:
+        if run.is_spot[target]:
+            leave_spot(run, target)
+    else:
+        run.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
+        for k in range(run.counters[STATE_COUNT] if kind == NODE_ADDED else 0):
+            for r in range(size.shape[0]):
+                run.free[k, target, r] = size[r]
+            raise_peak(run, k, target)
         count_slots(run, target)
 
 
-@compiled
-def plan(cluster: Cluster, kind: int, target: int, now_us: int, policy: int, gone: Ints) -> tuple[int, int]:
-    """What an operation does to a cluster; changes nothing.
-
-    Returns the node that its instance goes to, or NO_NODE, and how many rows leave their nodes (`gone`).
-    """
-    if kind == START_SPOT:
-        return first_fit(cluster, cluster.demand[target]), 0
-    if kind == START_ON_DEMAND:
-        return place_on_demand(cluster, cluster.demand[target], now_us, policy, gone)
-    if kind == END and cluster.node_of[target] != NO_NODE:
-        gone[0] = target
-        return NO_NODE, 1
-    if kind == NODE_REMOVED:
-        return NO_NODE, spot_rows_on(cluster, target, gone)
-    return NO_NODE, 0
+@bare
+def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
+    """Lead every state through the operation, the last first: a world that is given up leaves its place to the last."""
+    run.counters[YOUTH_COUNT] = NONE
+    for k in range(run.counters[STATE_COUNT] - 1, -1, -1):
+        if kind == END:
+            if run.node_of[k, target] != NO_NODE:
+                take(run, k, target)
+        elif kind <= START_SPOT:
+            start(run, k, kind, target, now_us, policy)
+        elif kind == NODE_REMOVED:
+            evict(run, k, spot_rows_on(run, k, target))
 
 
-@compiled
-def spot_rows_on(cluster: Cluster, node: int, rows: Ints) -> int:
-    """Fill `rows` with the spot instances on a node; returns how many."""
+@inlined
+def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
+    """Start the row's instance in the k-th state, if it can be."""
+    node = first_fit_there(run, k, run.demand[target])
+    if node == NO_NODE and kind == START_ON_DEMAND:
+        node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy)
+        if evict(run, k, count):
+            return
+    if node != NO_NODE:
+        put(run, k, target, node)
+
+
+@bare
+def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
+    """As the engine's in the k-th state; the victims are the first of `gone`."""
+    if run.counters[YOUTH_COUNT] == NONE:
+        sort_by_youth(run, now_us)
+    seat_virtual(run, run.states[k].born)
+    by_youth = run.youth[: run.counters[YOUTH_COUNT]]
+    return plan_eviction(cluster_of(run, k), demand, by_youth, run.free[k], policy, run.gone)
+
+
+@bare
+def spot_rows_on(run: Run, k: int, node: int) -> int:
+    """Fill `gone` with the spot instances on a node; returns how many."""
     count = 0
-    for row in range(cluster.node_of.shape[0]):
-        if cluster.node_of[row] == node and cluster.is_spot[row]:
-            rows[count] = row
+    for row in range(run.node_of.shape[1]):
+        if run.node_of[k, row] == node and run.is_spot[row]:
+            run.gone[count] = row
             count += 1
     return count
 
 
 @bare
-def follow_down(run: Run, left: int, kind: int, target: int, now_us: int, policy: int, node: int, count: int) -> int:
-    """Lead the first `left` worlds, the last first, through an operation that the base is about to follow.
-
-    The base puts it on `node`, and the first `count` rows of `gone` leave. A world that follows likewise keeps its
-    difference. Returns 0, or how many worlds are left when there is no room for another one's differences.
-    """
-    if kind == END and run.strays[target] == 0 and not run.base.is_spot[target]:
-        return 0
-    first_fitting = node if count == 0 else NO_NODE
-    for k in range(left - 1, -1, -1):
-        if kind == END and target != run.worlds[k].older and find_moved(run, k, target) == NONE:
-            continue
-        node_there, count_there = plan_there(run, k, kind, target, now_us, policy, first_fitting)
-        if node_there == node and count_there == 0 and count == 0:
-            continue
-        if has_virtual(run.lost, count_there):
+def evict(run: Run, k: int, count: int) -> bool:
+    """The first rows of `gone` leave the k-th state; True where its virtual instance is one: it is given up then."""
+    for i in range(count):
+        if run.gone[i] == VIRTUAL:
             evict_virtual(run, k)
-        elif has_room(run, k, 1 + count + count_there):
-            follow(run, k, target, node_there, count_there, node, count)
-        else:
-            return k + 1
-    return 0
-
-
-@bare
-def plan_there(run: Run, k: int, kind: int, target: int, now_us: int, policy: int, node: int) -> tuple[int, int]:
-    """As `plan` in the k-th world, the rows in `lost`; `node` is the first in the base that fits a start."""
-    if kind <= START_SPOT:
-        found = first_fit_there(run, k, run.base.demand[target], node)
-        if found != NO_NODE or kind == START_SPOT:
-            return found, 0
-    if kind == END:
-        run.lost[0] = target
-        return NO_NODE, int(node_in_world(run, k, target) != NO_NODE)
-    if kind not in (START_ON_DEMAND, NODE_REMOVED):
-        return NO_NODE, 0
-    exchange(run, k, 1)
-    node_there, count_there = plan(run.base, kind, target, now_us, policy, run.lost)
-    exchange(run, k, -1)
-    return node_there, count_there
-
-
-@inlined
-def follow(run: Run, k: int, target: int, node_there: int, count_there: int, node: int, count: int) -> None:
-    """Note how the k-th world goes on: its instance at `node_there` and `lost` rows; the base is about to differ."""
-    before = run.digests[k]
-    for i in range(count_there):
-        move_in_world(run, k, run.lost[i], NO_NODE)
-        if run.lost[i] == run.worlds[k].older:
-            run.digests[k] -= key(run.lost[i], _OLDER)
-            run.worlds[k].older = LOST
-    if node_there != NO_NODE:
-        move_in_world(run, k, target, node_there)
-    for i in range(count):
-        move_in_base(run, k, run.gone[i], NO_NODE)
-    if node != NO_NODE:
-        move_in_base(run, k, target, node)
-    if run.digests[k] != before:
-        run.worlds[k].is_changed = 1
-        run.counters[CHANGED] = 1
-
-
-@bare
-def has_virtual(rows: Ints, count: int) -> bool:
-    """Whether the virtual instance is among the first rows."""
-    for i in range(count):
-        if rows[i] == VIRTUAL:
             return True
+    for i in range(count):
+        take(run, k, run.gone[i])
     return False
 
 
 @bare
-def enact(run: Run, target: int, node: int, count: int) -> None:
-    """Lead the base through the operation."""
-    base, youngest_left = run.base, False
-    for i in range(count):
-        left = base.node_of[run.gone[i]]
-        release(base, run.gone[i])
-        count_slots(run, left)
-        youngest_left |= run.gone[i] == run.counters[YOUNGEST_SPOT]
-    if youngest_left:
-        base.born[VIRTUAL] = NEVER_US
-        run.counters[YOUNGEST_SPOT] = next_older(base)
-    if node != NO_NODE:
-        place(base, target, node)
-        count_slots(run, node)
-        if base.is_spot[target]:
-            run.counters[YOUNGEST_SPOT] = target
-
-
-@bare
-def count_slots(run: Run, node: int) -> None:
-    """Count the flavor's available slots on a node that has changed."""
-    slots = slots_on(run.base, run.base.demand[VIRTUAL], node)
-    run.counters[SLOTS] += slots - run.slots[node]
-    run.slots[node] = slots
-
-
-@bare
-def settle(run: Run) -> None:
-    """Complete the worlds that followed otherwise than the base, and merge those that have become equal to another.
-
-    Two worlds that both kept their differences were not equal before and are not now.
-    """
-    if not run.counters[CHANGED]:
-        return
-    run.counters[CHANGED] = 0
-    for k in range(run.counters[WORLD_COUNT]):
-        if run.worlds[k].older == LOST:
-            exchange(run, k, 1)
-            run.worlds[k].older = next_older(run.base)
-            exchange(run, k, -1)
-            run.digests[k] += key(run.worlds[k].older, _OLDER)
-    for k in range(run.counters[WORLD_COUNT] - 1, -1, -1):
-        if run.worlds[k].is_changed:
-            run.worlds[k].is_changed = 0
-            merge(run, k)
-
-
-@bare
-def next_older(cluster: Cluster) -> int:
-    """The row of the youngest running spot instance that is older than the virtual one, or NONE."""
-    found = NONE
-    for row in range(VIRTUAL + 1, cluster.node_of.shape[0]):
-        if cluster.node_of[row] == NO_NODE or not cluster.is_spot[row] or cluster.born[row] >= cluster.born[VIRTUAL]:
-            continue
-        if found == NONE or cluster.born[row] > cluster.born[found]:
-            found = row
-    return found
-
-
-@bare
-def merge(run: Run, k: int) -> None:
-    """Merge the k-th world into another one that equals it, if there is one."""
-    for j in range(run.counters[WORLD_COUNT] - 1, -1, -1):
-        if run.digests[j] == run.digests[k] and j != k and equal_worlds(run, k, j):
-            into, world = run.worlds[j], run.worlds[k]
-            run.gap_fate[into.last_gap] = -2 - world.first_gap
-            into.last_gap = world.last_gap
-            into.newest_us = max(into.newest_us, world.newest_us)
-            give_up(run, k)
-            return
-
-
-@bare
 def evict_virtual(run: Run, k: int) -> None:
-    """The virtual instance is evicted: so is that of every member, and nothing more is asked of this world."""
-    gap = run.worlds[k].first_gap
-    while gap != NONE:
-        member, following = gap, run.gap_fate[gap]
-        gap = NONE if following == NONE else -2 - following
-        run.gap_fate[member] = run.counters[OPERATION_COUNT]
+    """The virtual instance is evicted: so is that of every member."""
+    this = run.states[k].first_fork
+    while this != NONE:
+        member, following = this, run.fork_fate[this]
+        this = NONE if following == NONE else -2 - following
+        run.fork_fate[member] = run.counters[OPERATION_COUNT]
     give_up(run, k)
+
+
+@bare
+def give_up(run: Run, k: int) -> None:
+    """Nothing more is asked of the k-th world; the last one takes its place."""
+    run.counters[STATE_COUNT] -= 1
+    if k != run.counters[STATE_COUNT]:
+        copy_state(run, run.counters[STATE_COUNT], k)
+
+
+@compiled
+def merge(run: Run) -> None:
+    """Merge worlds that have become equal, and note how many more there may be before it is worth looking again."""
+    count = run.counters[STATE_COUNT]
+    older, into = np.empty(count, np.int64), np.full(count, NONE)
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    places = np.full(size, NONE)
+    for k in range(1, count):
+        older[k] = next_older(run, k)
+        digest = run.states[k].digest + key(older[k], _OLDER)
+        place = digest & (size - 1)
+        while places[place] != NONE and not are_equal(run, k, places[place], older):
+            place = (place + 1) & (size - 1)
+        if places[place] == NONE:
+            places[place] = k
+        else:
+            into[k] = places[place]
+    for k in range(count - 1, 0, -1):
+        if into[k] != NONE:
+            join(run, k, into[k])
+    run.counters[MERGE_AT] = run.counters[STATE_COUNT] + max(16, run.counters[STATE_COUNT] // 4)
+
+
+@bare
+def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
+    """Whether two worlds will share their fate.
+
+    Ages matter only by comparison: two virtual instances are of equal age where the same one comes next (`older`).
+    """
+    if run.states[k].digest != run.states[j].digest or older[k] != older[j]:
+        return False
+    for row in range(run.node_of.shape[1]):
+        if run.node_of[k, row] != run.node_of[j, row]:
+            return False
+    return True
+
+
+@bare
+def join(run: Run, k: int, j: int) -> None:
+    """The members of the k-th world are the j-th world's from now on."""
+    world, into = run.states[k], run.states[j]
+    run.fork_fate[into.last_fork] = -2 - world.first_fork
+    into.last_fork = world.last_fork
+    into.newest_us = max(into.newest_us, world.newest_us)
+    give_up(run, k)
+
+
+@compiled
+def forget(run: Run, is_wanted: Bools) -> None:
+    """Give up the worlds that no gap (G) which is still asked for is a member of."""
+    for k in range(run.counters[STATE_COUNT] - 1, 0, -1):
+        this = run.states[k].first_fork
+        while this != NONE and not is_wanted[run.fork_gap[this]]:
+            this = NONE if run.fork_fate[this] == NONE else -2 - run.fork_fate[this]
+        if this == NONE:
+            give_up(run, k)

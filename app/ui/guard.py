@@ -13,10 +13,11 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.api.auth import GRANTS, Authenticator, Caller
-from app.api.errors import Forbidden, Unauthenticated
+from app.api.auth import GRANTS, Caller, identify
+from app.api.errors import Forbidden, RateExceeded, Unauthenticated
 from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
 from app.domain.values import Role
+from app.telemetry.context import shown
 from app.ui.rendering import render
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,6 @@ def guarded(page: Page) -> Page:
 
     async def authorised(request: Request) -> Response:
         caller = await still_signed_in(request)
-        request.scope["state"]["caller"] = caller
         check(caller, request.path_params.get("cloud"))
         return await page(request)
 
@@ -77,9 +77,8 @@ async def still_signed_in(request: Request) -> Caller:
     token = request.cookies.get(COOKIE)
     if not token:
         raise NotSignedIn
-    authenticator: Authenticator = request.app.state.authenticator
     try:
-        return await authenticator.caller(token.encode())
+        return await identify(request, token.encode())
     except Unauthenticated:
         raise NotSignedIn from None
 
@@ -93,8 +92,12 @@ async def _answered(page: Page, request: Request) -> Response:
         return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
     except Forbidden as error:
         return render(request, "problem.html", status=403, detail=str(error), status_code=403)
+    except RateExceeded as error:
+        refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
+        refused.headers["Retry-After"] = str(error.retry_after_s)
+        return refused
     except Exception:
-        logger.exception("%s: page %s failed", request.scope["state"]["request_id"], quote(request.url.path))
+        logger.exception("%s: page %s failed", request.scope["state"]["request_id"], shown(request.url.path))
         detail = "Something went wrong here. The service's log has the details under the request id below."
         return render(request, "problem.html", status=500, detail=detail, status_code=500)
 

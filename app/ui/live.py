@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from app.api.errors import RateExceeded
 from app.domain.errors import Unavailable
 from app.ui.asking import watching
 from app.ui.guard import NotSignedIn, still_signed_in
@@ -74,7 +75,7 @@ async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any
             except NotSignedIn:
                 yield "event: signed-out\ndata: {}\n\n"
                 return
-            except Unavailable:
+            except (Unavailable, RateExceeded):  # the browser comes back
                 return
             if found != seen:
                 seen, told = found, monotonic()

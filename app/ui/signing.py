@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.api.auth import Authenticator
+from app.api.auth import identify
 from app.api.errors import Forbidden, Unauthenticated
 from app.ui.guard import COOKIE, check
 from app.ui.rendering import render
@@ -26,9 +26,8 @@ async def sign_in(request: Request) -> Response:
     _check_origin(request)
     form = await _read_form(request)
     target, token = _target(form.get("next")), form.get("token", "").strip()
-    authenticator: Authenticator = request.app.state.authenticator
     try:
-        check(await authenticator.caller(token.encode()), None)
+        check(await identify(request, token.encode()), None)
     except Unauthenticated:
         return _form(
             request, target, "This token is not valid. It may have a typing error, have expired or be revoked."

@@ -1,4 +1,4 @@
-"""What schemathesis checks of the service beyond what it brings; the command line loads it by SCHEMATHESIS_HOOKS."""
+"""What schemathesis checks of the service beyond what it brings; contract.toml has its command line load it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import httpx2
 import psycopg
 import pytest
-from processes import HEADERS, Process, audited, tenure
+from processes import HEADERS, TOKEN, Process, audited, tenure
 
 from app.store.embedded import embedded_url
 
@@ -201,3 +202,25 @@ def test_a_log_of_a_cloud_is_the_past_of_another(service: Process, directory: Pa
     told = [sorted([row[column] for column in columns] for row in log) for log in (rows, there)]
     assert told[0] == told[1]
     assert [row["instance_id"] for row in there] == [row["instance_id"] for row in rows]
+
+
+def test_the_readmes_first_promise(service: Process, directory: Path) -> None:
+    """A new user's first commands, as they stand in the README, lead to an accepted and a rejected spot request."""
+    section = (Path(__file__).parents[2] / "README.md").read_text().split("## First promise")[1].split("\n## ")[0]
+    commands = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[:2]
+    script = "".join(commands).replace("http://localhost:8080", service.url).replace("tnr_...", TOKEN)
+    script = script.replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
+    (directory / "user").mkdir()
+    shell = ["bash", "-euo", "pipefail", "-c", f"{script}\ntenure explain s-2 --cloud north --json"]
+    done = subprocess.run(
+        shell, cwd=directory / "user", env=service.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the first table is there, epoch 1" in done.stdout
+    *_, accepted, rejected, explanation = re.findall(
+        r'\{"(?:id|instance)".*?\}(?=\{"(?:id|instance)"|\s*$)', done.stdout
+    )
+    assert json.loads(accepted)["status"] == "accepted"
+    assert json.loads(rejected)["reason"] == "sla_unattainable"
+    assert json.loads(rejected)["acceptable"]["lifetime_s"] > 600
+    assert "Would have been accepted" in explanation

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "services": BELOW_SERVICES | {"telemetry"},
     "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
     "api": BELOW_SERVICES - {"store", "client"} | {"services", "telemetry"},
-    "ui": BELOW_SERVICES - {"store", "client"} | {"services", "api"},
+    "ui": BELOW_SERVICES - {"store", "client"} | {"services", "api", "telemetry"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
     "main": {"api", "ui", "wiring", "settings", "engine"},

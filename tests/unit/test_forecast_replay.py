@@ -13,9 +13,10 @@ from oracles.replay import NaiveHistory
 
 from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Policy
+from app.forecast import compute
 from app.forecast.compute import Forecaster
-from app.forecast.differences import FORK_COUNT, MOST_WORLDS
 from app.forecast.history import History
+from app.forecast.moments import nested_moments
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
 
@@ -55,11 +56,41 @@ def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy)
         assert compiled_samples(log, flavor, policy, start_us, until_us, times)[0] == expected
 
 
+@pytest.mark.parametrize("eviction_policy", POLICIES)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fork_in_some_gaps_alone_gives_the_oracles_samples(seed: int, eviction_policy: EvictionPolicy) -> None:
+    """Two epochs of a replay that forks only where a moment lies; the second one asks for fewer of the first's."""
+    log = random_log(seed, 150, eviction_policy)
+    begin_us, until_us = log[0].event.at_us, log[-1].event.at_us + 1
+    middle_us = (begin_us + until_us) // 2
+    policy = Policy(eviction_policy=eviction_policy, horizon_us=100)
+    replay, history = None, History()
+    history.extend(log)
+    for end_us, rate in ((middle_us, 0.5), (until_us, 0.2)):
+        operations = history.operations(end_us)
+        used = history.used_resources()
+        if replay is None:
+            opening = history.opening(begin_us)
+            opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
+            replay, known = Replay(opening, begin_us, history.flavors["f1"][used], policy), used
+        if used != known:
+            return
+        operations = operations.counting_only(used)
+        times = nested_moments([seed], begin_us, end_us, 1000, rate)
+        gaps = np.searchsorted(operations.at_us, times, side="right")
+        replay.advance(operations.part(replay.done), history.node_count, history.row_count, gaps)
+        naive = NaiveHistory(log, policy, end_us)
+        expected = [found for at_us in times.tolist() if (found := naive.sample("f1", at_us, begin_us)) is not None]
+        found = replay.samples(operations.at_us, end_us, times)
+        assert list(zip(*(column.tolist() for column in found[:3]), strict=True)) == expected
+    assert replay.fork_count < replay.done / 2
+
+
 def test_worlds_are_merged() -> None:
     log = random_log(3, 400, EvictionPolicy.YJF)
     until_us = log[-1].event.at_us
     _, replay = compiled_samples(log, "f1", Policy(), log[0].event.at_us, until_us, [])
-    assert replay.run.counters[FORK_COUNT] > 3 * replay.run.counters[MOST_WORLDS] > 0
+    assert replay.fork_count > 3 * replay.most_worlds > 0
 
 
 def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy:
@@ -68,10 +99,12 @@ def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy
     )
 
 
-def fresh_table(log: list[Recorded], policy: Policy, until_us: int, **how: object) -> QuantileTable:
+def fresh_table(
+    log: list[Recorded], policy: Policy, until_us: int, seq: int | None = None, **how: object
+) -> QuantileTable:
     forecaster = Forecaster(policy)
     forecaster.extend(log)
-    return forecaster.publish(until_us, 1, len(log), **how)
+    return forecaster.publish(until_us, 1, len(log) if seq is None else seq, **how)
 
 
 @pytest.mark.parametrize("window_us", [None, 150])
@@ -90,6 +123,36 @@ def test_an_epoch_does_not_depend_on_earlier_epochs(seed: int, window_us: int | 
         assert table.to_bytes() == fresh_table(log[:known], policy, until_us).to_bytes()
         # What happens at the due time or later is not part of the epoch.
         assert table.to_bytes() == fresh_table(log, policy, until_us).to_bytes()
+
+
+@pytest.mark.parametrize("window_us", [None, 150])
+@pytest.mark.parametrize(("gaps_per_sample", "world_bytes"), [(0, 1 << 30), (1, 1 << 30), (16, 10_000), (0, 3_000)])
+def test_nor_does_one_of_a_long_history(
+    monkeypatch: pytest.MonkeyPatch, gaps_per_sample: int, world_bytes: int, window_us: int | None
+) -> None:
+    """Longer than its gaps are all injected into, with room for the worlds of all samples or of some."""
+    monkeypatch.setattr(compute, "GAPS_PER_SAMPLE", gaps_per_sample)
+    monkeypatch.setattr(compute, "WORLD_BYTES", world_bytes)
+    for seed in range(4):
+        log = random_log(seed, 600, EvictionPolicy.YJF)
+        policy = replace(small_policy(), history_window_us=window_us, sample_count=150)
+        grown, given = Forecaster(policy), 0
+        for until_us in range(log[0].event.at_us + 1, log[-1].event.at_us + 100, 100):
+            known = sum(item.event.at_us < until_us for item in log)
+            grown.extend(log[given:known])
+            given = known
+            assert grown.publish(until_us, 1, known).to_bytes() == fresh_table(log, policy, until_us, known).to_bytes()
+
+
+def test_the_memory_of_worlds_bounds_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = random_log(2, 2000, EvictionPolicy.YJF)
+    until_us = log[-1].event.at_us
+    counts = []
+    for world_bytes in (1 << 30, 400_000, 100_000):
+        monkeypatch.setattr(compute, "WORLD_BYTES", world_bytes)
+        table = fresh_table(log, replace(small_policy(), sample_count=1000), until_us)
+        counts.append(sum(bucket.sample_count for curve in table.curves.values() for bucket in curve.buckets))
+    assert counts[0] > 2 * counts[1] > 4 * counts[2] > 0
 
 
 def test_an_executor_changes_nothing() -> None:
