@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
-from app.services.audit import Audit, audit
+from app.services.audit import Audit, Totals, audit
 from app.services.export import export_log
 from app.services.inputs import InputError, parse_nodes
 from app.services.logcsv import read_log
@@ -56,13 +57,35 @@ def _print(found: Audit, *, as_json: bool) -> None:
     finding = found.finding
     if as_json:
         broken = {"seq": finding.seq, "rule": int(finding.rule), "why": finding.why} if finding else None
-        print_json({"ok": finding is None, "events": found.event_count, "finding": broken})
+        print_json(
+            {"ok": finding is None, "events": found.event_count, "finding": broken, "totals": _totals(found.totals)}
+        )
     elif finding is None:
         STDOUT.print(f"{found.event_count} events: no rule is broken", highlight=False)
+        if found.totals is not None:
+            STDOUT.print(_in_words(found.totals), highlight=False)
     else:
         STDOUT.print(
             f"event {finding.seq} breaks rule {int(finding.rule)}: {finding.why}", highlight=False, markup=False
         )
+
+
+def _totals(totals: Totals | None) -> dict[str, object] | None:
+    """As one JSON object; classes as a list, since a probability is no name."""
+    if totals is None:
+        return None
+    classes = [{"promised": p, "admitted": some, "evicted": lost} for p, (some, lost) in totals.classes.items()]
+    return {**asdict(totals), "classes": classes}
+
+
+def _in_words(totals: Totals) -> str:
+    lines = [
+        f"{market.replace('_', '-')}: {totals.admitted[market]} of {asked} admitted, {totals.running[market]} running"
+        f" on {totals.used_cores[market]} of {totals.capacity_cores} cores"
+        for market, asked in totals.requested.items()
+    ]
+    classes = [f"{lost} of {some} promised {p:g}" for p, (some, lost) in totals.classes.items()]
+    return "\n".join([*lines, f"evicted: {totals.evicted}" + (f" ({', '.join(classes)})" if classes else "")])
 
 
 def _log() -> None:

@@ -7,7 +7,8 @@ here as far as this: every event follows from those before it, and no instance i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NoReturn
@@ -42,11 +43,31 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What a log comes to. By market: starts asked for and accepted, rejections by reason, what runs at the end.
+
+    `classes`: by promised probability, how many were admitted, and how many of them evicted before they overran.
+    """
+
+    requested: Mapping[str, int]
+    admitted: Mapping[str, int]
+    rejected: Mapping[str, Mapping[str, int]]
+    evicted: int
+    drilled: int
+    stopped: int
+    running: Mapping[str, int]
+    used_cores: Mapping[str, int]
+    capacity_cores: int
+    classes: Mapping[float, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found: how many events were read, and the finding if there is one."""
+    """What was found: how many events were read, and the finding, or without one what the log comes to."""
 
     event_count: int
     finding: Finding | None
+    totals: Totals | None = None
 
 
 class _Broken(Exception):
@@ -58,6 +79,7 @@ class _Broken(Exception):
 @dataclass(slots=True)
 class _Node:
     free: list[int]
+    capacity: Resources
     is_open: bool = True
 
 
@@ -125,7 +147,7 @@ def audit(
             at += _check_step(world, lines, at)
     except _Broken as broken:
         return Audit(len(lines), broken.finding)
-    return Audit(len(lines), None)
+    return Audit(len(lines), None, _totals(world, lines))
 
 
 def _check_step(world: _World, lines: list[LogRow], at: int) -> int:
@@ -344,8 +366,9 @@ def _check_victim(world: _World, row: LogRow) -> None:
     if instance is None:
         _break(row, Rule.FOLD, f"{row.instance_id} is evicted but does not run")
     _require(row, Rule.ON_DEMAND_STAYS, instance.is_spot, f"{row.instance_id} is on-demand and evicted")
-    if instance.row.probability is not None and not instance.youth(row.at_us)[0]:
-        _class(world, instance.row.probability)[1] += 1
+    promised = instance.row.probability
+    if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
+        _class(world, promised)[1] += 1
     if row.eviction_policy is not None:
         _follow_policy(world, row)
 
@@ -454,7 +477,7 @@ def _check_node_added(world: _World, row: LogRow) -> None:
 
 
 def _add_node(world: _World, name: str, capacity: Resources) -> None:
-    world.nodes[name] = _Node([size or UNCOUNTED for size in capacity])
+    world.nodes[name] = _Node([size or UNCOUNTED for size in capacity], capacity)
 
 
 def _check_node_drained(world: _World, row: LogRow) -> None:
@@ -510,6 +533,30 @@ _CHECKS: dict[str, Callable[[_World, LogRow], None]] = {
     "instance_rejected": _check_rejected,
     "instance_stopped": _check_stopped,
 }
+
+
+# --- totals ----------------------------------------------------------------------------------------------------------
+
+
+def _totals(world: _World, lines: Sequence[LogRow]) -> Totals:
+    """The sums of a log that breaks no rule: of what happened from its lines, of what is there from where they led."""
+    started = Counter(row.market or "" for row in lines if row.kind == "instance_started")
+    refused = Counter((row.market or "", row.reason or "") for row in lines if row.kind == "instance_rejected")
+    evicted = Counter(row.reason == EvictionReason.DRILL for row in lines if row.kind == "instance_evicted")
+    running = [instance.row for instance in world.running.values()]
+    rejected = {of: {why: count for (market, why), count in refused.items() if market == of} for of in Market}
+    return Totals(
+        requested={of.value: started[of] + sum(rejected[of].values()) for of in Market},
+        admitted={of.value: started[of] for of in Market},
+        rejected={of.value: rejected[of] for of in Market},
+        evicted=evicted[False],
+        drilled=evicted[True],
+        stopped=sum(row.kind == "instance_stopped" for row in lines),
+        running={of.value: sum(row.market == of for row in running) for of in Market},
+        used_cores={of.value: sum(row.demand.cores for row in running if row.market == of) for of in Market},
+        capacity_cores=sum(node.capacity.cores for node in world.nodes.values()),
+        classes={promised: (admitted, lost) for promised, (admitted, lost) in sorted(world.classes.items())},
+    )
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------

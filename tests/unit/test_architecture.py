@@ -69,7 +69,7 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"client", "store"},
+    "msgspec": {"client", "store", "telemetry"},
     "tenacity": {"client"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},

@@ -13,15 +13,25 @@ from tempfile import TemporaryDirectory
 import pytest
 from oracles.histories import random_log
 
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStopped
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+)
 from app.domain.times import HOUR_US
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resources
-from app.services.audit import Finding, Rule, audit
+from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
+from app.engine.cloud import Cloud
+from app.services.audit import Finding, Rule, Totals, audit
 from app.services.evaluate import evaluate
 from app.services.logcsv import LogRow, LogWriter, read_log
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import combine, node_name
+from app.ui.usage import usage_of
 
 Rows = list[LogRow]
 NODES = [(node_name(index), Resources(4)) for index in range(8)]
@@ -103,9 +113,46 @@ def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy) -> None:
     """With nodes that come, drain and go, memory, equal times and overrunning instances."""
     file = io.StringIO()
     writer = LogWriter(file)
+    cloud = Cloud()
     for recorded in random_log(seed, 400, eviction):
         writer.write(recorded)
-    assert audit(read_text(file.getvalue()), []).finding is None
+        cloud.apply(recorded.event)
+    found = audit(read_text(file.getvalue()), [])
+    assert found.finding is None
+    check_totals(found.totals, cloud)
+
+
+def test_a_drill_is_no_eviction_of_its_class() -> None:
+    """Under the pooled guarantee the next decision's budget would not be what the log comes to."""
+    policy = Policy(guarantee=Guarantee.POOLED)
+    basis = Basis(4, 1, 0.5, 3 * HOUR_US, 0.0)
+    start = InstanceStarted(1, "i-1", Market.SPOT, "small", "n", HOUR_US, 0.5, basis)
+    events = [
+        CloudCreated(0, policy), NodeAdded(0, "n", Resources(4)), FlavorAdded(0, "small", Resources(1)), start,
+        InstanceEvicted(2, "i-1", EvictionReason.DRILL, 5),
+    ]  # fmt: skip
+    file, cloud = io.StringIO(), Cloud()
+    writer = LogWriter(file)
+    for event in events:
+        writer.write(cloud.apply(event))
+    found = audit(read_text(file.getvalue()), [])
+    assert found.finding is None
+    check_totals(found.totals, cloud)
+    assert found.totals.classes == {0.5: (1, 0)}
+
+
+def check_totals(totals: Totals | None, cloud: Cloud) -> None:
+    """They are what the engine's fold of the same log counts."""
+    assert totals is not None
+    counts = cloud.counts
+    assert totals.requested == {"on_demand": counts.on_demand_requested, "spot": counts.spot_requested}
+    assert totals.admitted == {"on_demand": counts.on_demand_admitted, "spot": counts.spot_admitted}
+    assert (totals.evicted, totals.drilled) == (counts.spot_evicted, counts.spot_drilled)
+    usage = usage_of(cloud)
+    assert totals.used_cores == {"on_demand": usage.on_demand, "spot": usage.spot}
+    assert totals.running == {"on_demand": usage.on_demand_count, "spot": usage.spot_count}
+    assert totals.capacity_cores == usage.total
+    assert totals.classes == {promised: tuple(some) for promised, some in cloud.classes.items()}
 
 
 def test_the_two_policies_are_told_apart() -> None:
