@@ -43,6 +43,7 @@ AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
 """
 _AT = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq = ANY(%(seqs)b::bigint[])"
 _NEWEST = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq >= %(from_seq)s AND seq < %(before_seq)s"
+_OF_MARKET = "AND (%(market)s::text IS NULL OR coalesce(data->>'market', %(market)s::text) = %(market)s::text)"
 _NEWEST_FIRST = "ORDER BY seq DESC LIMIT %(limit)s"
 _POLICY_AT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq <= %(seq)s AND kind IN {POLICIES} ORDER BY seq DESC LIMIT 1
@@ -111,13 +112,28 @@ class EventLog:
         return _recorded(await self._database.execute_directly(_ADMITTED_SPOT, parameters))
 
     async def newest(
-        self, cloud_id: int, kinds: Sequence[str], before_seq: int | None, from_seq: int, limit: int
+        self,
+        cloud_id: int,
+        kinds: Sequence[str],
+        before_seq: int | None,
+        from_seq: int,
+        limit: int,
+        market: Market | None = None,
     ) -> list[Recorded]:
-        """The newest events of these kinds before a seq (None: of all) down to another, newest first."""
+        """The newest events of these kinds before a seq (None: of all) down to another, newest first.
+
+        With a market, starts of the other one are left out; ends do not say theirs.
+        """
         named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in EVENT_KINDS) + ")"
         before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
-        parameters = {"cloud_id": cloud_id, "from_seq": from_seq, "before_seq": before, "limit": limit}
-        sql = f"{_NEWEST} AND kind IN {named} {_NEWEST_FIRST}"
+        parameters = {
+            "cloud_id": cloud_id,
+            "from_seq": from_seq,
+            "before_seq": before,
+            "limit": limit,
+            "market": market and market.value,
+        }
+        sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
         return _recorded(await self._database.execute_directly(sql, parameters))
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
