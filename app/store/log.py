@@ -29,6 +29,10 @@ FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(data)b::text[]) AS new (seq
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 # A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
 _TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
+_OF_KINDS = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
+AND kind = ANY(%(kinds)s::text[]) ORDER BY seq LIMIT %(limit)s
+"""
 _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
 # The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
@@ -90,6 +94,19 @@ class EventLog:
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """The next events after a seq, at most `limit`."""
         return await tail(self._database, cloud_id, after_seq, limit)
+
+    async def of_kinds(
+        self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
+    ) -> list[Recorded]:
+        """The next events of these kinds after a seq, up to another, at most `limit`."""
+        parameters = {
+            "cloud_id": cloud_id,
+            "after_seq": after_seq,
+            "up_to_seq": up_to_seq,
+            "kinds": list(kinds),
+            "limit": limit,
+        }
+        return _recorded(await self._database.execute_directly(_OF_KINDS, parameters))
 
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """The decisions on these instances' starts, by instance id; those never asked for are left out."""
