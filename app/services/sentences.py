@@ -102,14 +102,14 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
     return (
         f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
         f"have this promise allowed {budget.earned:.2f} evictions; {budget.evicted} had happened, "
-        f"{budget.committed:.2f} were set aside for what runs, and this start would have taken {budget.charge:.2f}."
+        f"{budget.committed:.2f} were set aside for what ran, and this start was to be charged {budget.charge:.2f}."
     )
 
 
 def _estimate(basis: Basis) -> Iterator[str]:
     if basis.estimated_probability is not None and basis.estimated_probability < 1:
         risk = _percent(basis.estimated_probability)
-        yield f"Within the declared lifetime it put the probability of an eviction at {risk}."
+        yield f"The table put the probability of an eviction within the declared lifetime at {risk}."
 
 
 def _acceptable(instead: Acceptable | None) -> Iterator[str]:

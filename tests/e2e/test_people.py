@@ -311,6 +311,29 @@ def test_which_cloud_is_meant(service: Process) -> None:
     assert "south" in both
 
 
+def test_a_handover_is_listed_and_confirmed(service: Process) -> None:
+    policy = {"guarantee": "none", "grace_s": 3600}
+    with httpx2.Client(base_url=f"{service.url}/v1", headers=HEADERS, timeout=30) as client:
+        for path, body in (
+            ("/clouds", {"name": "graced", "policy": policy}),
+            ("/clouds/graced/nodes", {"name": "n", "cores": 1}),
+            ("/clouds/graced/flavors", {"name": "c1", "cores": 1}),
+            ("/clouds/graced/instances", {"id": "s", "market": "spot", "flavor": "c1", "lifetime_s": 60}),
+            ("/clouds/graced/instances", {"id": "d", "market": "on_demand", "flavor": "c1"}),
+        ):
+            assert client.post(path, json=body).is_success
+    own = [*to(service), "--cloud", "graced"]
+    (waiting,) = json.loads(tenure("handover", "list", *own, "--json").stdout)["handovers"]
+    assert (waiting["id"], waiting["node"], waiting["status"]) == ("s", "n", "pending")
+    shown = tenure("handover", "list", *own)
+    assert (shown.returncode, "on_demand_start" in shown.stdout) == (0, True)
+    for _ in range(2):
+        assert tenure("handover", "confirm", "s", *own).returncode == 0
+    assert json.loads(tenure("handover", "list", *own, "--json").stdout) == {"handovers": []}
+    refused = tenure("handover", "confirm", "nobody", *own)
+    assert (refused.returncode, "preemptible." in refused.stderr) == (1, True)
+
+
 # --- completion ------------------------------------------------------------------------------------------------------
 
 

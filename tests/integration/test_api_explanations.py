@@ -127,7 +127,8 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "long",
             "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "
             "06:00:00 UTC) guaranteed a lifetime of 5 h at an eviction probability of 5 % (the SLA of the cloud), not "
-            "longer than was declared. Within the declared lifetime it put the probability of an eviction at 11 %. "
+            "longer than was declared. The table put the probability of an eviction within the declared lifetime at 11 "
+            "%. "
             "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
             "eviction probability of 11 % or a little more.",
         ),
