@@ -21,6 +21,7 @@ from app.commands import (
     sla,
     status,
     tokens,
+    webhooks,
     whatif,
     workloads,
 )
@@ -52,6 +53,7 @@ for commands in (
     quotes,
     reliability,
     drills,
+    webhooks,
     logs,
     tokens,
     processes,

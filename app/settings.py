@@ -47,6 +47,12 @@ class Settings(BaseSettings):
     stream_limit_per_token: int = Field(20, ge=1, description="Event streams of one token in one process.")
     stream_heartbeat_s: float = Field(15.0, gt=0, description="A stream without events says so this often.")
     stream_max_s: float = Field(3600.0, gt=0, description="A stream ends after this time; its reader resumes.")
+    webhook_limit: int = Field(20, ge=0, description="Webhooks that one cloud may have.")
+    webhook_timeout_s: float = Field(10.0, gt=0, description="How long a receiver may take to answer.")
+    webhook_attempts: int = Field(15, ge=1, description="Tries of one event before it is a dead letter.")
+    webhook_retry_s: float = Field(5.0, gt=0, description="Pause after a first failure; it doubles, up to an hour.")
+    webhook_max_bytes: int = Field(262_144, ge=1024, description="Larger messages are sent without their data.")
+    webhook_allow_private: bool = Field(default=False, description="Whether webhooks may lead to private addresses.")
     snapshot_every: int = Field(10_000, ge=1, description="Events after which the worker takes a new snapshot.")
     metrics_access: Literal["token", "open"] = Field(
         "token", description="Who may read the metrics: `token`, who has a reader's token; `open`, anyone."

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 
-from app.api.wire.events import event_frame
+from app.api.wire.events import event_frame, event_json
+from app.outbound.posting import Poster
+from app.services.deliveries import Courtesy, Deliveries
+from app.services.deliveries import Parts as DeliveryParts
 from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
 from app.services.importing import Imports
+from app.services.notices import Notices
 from app.services.observing import Observing
 from app.services.reading import Reading
 from app.services.rollup import Rollup
@@ -28,6 +32,7 @@ from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
 from app.services.utilisation import UtilisationHistory
 from app.services.watching import Watching
+from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database, upgrade
@@ -42,6 +47,9 @@ from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.store.tokens import Tokens
 from app.store.utilisation import UtilisationRows
+from app.store.webhooks import Webhooks
+
+_POSTS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Services:
     observing: Observing
     tokens: TokenKeeper
     feed: Feed
+    webhooks: WebhookKeeper
     watching: Watching
     history: UtilisationHistory
 
@@ -65,6 +74,8 @@ class WorkerParts:
     snapshotting: Snapshotting
     schedule: Schedule
     notices: AsyncIterator[Notice]
+    deliveries: Deliveries
+    warnings: Notices
     reading: Reading
     tokens: TokenKeeper
     rollup: Rollup
@@ -120,12 +131,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         reading = Reading(database, clouds, log, tables, runs, _now)
         try:
             observing = Observing(scheduler, Observations(database))
-            async with growth.kept_up():
+            tokens = TokenKeeper(Tokens(database), clouds)
+            async with growth.kept_up(), poster(settings) as post:
+                webhooks = webhook_keeper(settings, database, post)
                 watching = Watching(clouds, Pulses(database), growth)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
-                yield Services(
-                    scheduler, reading, observing, TokenKeeper(Tokens(database), clouds), feed, watching, history
-                )
+                yield Services(scheduler, reading, observing, tokens, feed, webhooks, watching, history)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -137,6 +148,38 @@ def stream_limits(settings: Settings) -> StreamLimits:
     return StreamLimits(
         settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
     )
+
+
+def poster(settings: Settings) -> Poster:
+    """What sends to webhooks."""
+    return Poster(
+        timeout_s=settings.webhook_timeout_s,
+        allow_private=settings.webhook_allow_private,
+        at_once=_POSTS_AT_ONCE,
+        now=_now,
+    )
+
+
+def webhook_keeper(settings: Settings, database: Database, post: Poster) -> WebhookKeeper:
+    """What manages webhooks."""
+    return WebhookKeeper(
+        Clouds(database),
+        EventLog(database),
+        Webhooks(database),
+        post,
+        most=settings.webhook_limit,
+        allow_private=settings.webhook_allow_private,
+        now=_now,
+    )
+
+
+def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster) -> Deliveries:
+    """What delivers to webhooks."""
+    log, courtesy = (
+        EventLog(database),
+        Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes),
+    )
+    return Deliveries(DeliveryParts(log, growth, Webhooks(database), Locks(database), post, event_json, courtesy, _now))
 
 
 @contextmanager
@@ -160,17 +203,20 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        states = States(log, snapshots)
+        states, growth = States(log, snapshots), Growth(database, log)
         with forecast_executor(settings) as executor:
-            yield WorkerParts(
-                Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
-                Snapshotting(clouds, states, snapshots, settings.snapshot_every),
-                Schedule(clouds, states, tables, runs, now_us),
-                listen(database),
-                Reading(database, clouds, log, tables, runs, _now),
-                TokenKeeper(Tokens(database), clouds),
-                Rollup(log, UtilisationRows(database)),
-            )
+            async with growth.kept_up(), poster(settings) as post:
+                yield WorkerParts(
+                    Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
+                    Snapshotting(clouds, states, snapshots, settings.snapshot_every),
+                    Schedule(clouds, states, tables, runs, now_us),
+                    listen(database),
+                    deliveries(settings, database, growth, post),
+                    Notices(clouds, log, states, tables, growth, now_us),
+                    Reading(database, clouds, log, tables, runs, _now),
+                    TokenKeeper(Tokens(database), clouds),
+                    Rollup(log, UtilisationRows(database)),
+                )
 
 
 @asynccontextmanager

@@ -16,6 +16,9 @@ from app.domain.errors import (
 )
 from app.domain.events import (
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionScheduled,
     InstanceEvicted,
     InstanceRejected,
     InstanceStarted,
@@ -23,6 +26,7 @@ from app.domain.events import (
     NodeRemoved,
 )
 from app.domain.requests import StartRequest
+from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
 
@@ -50,9 +54,8 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
     on_demand = sum(instance.market is Market.ON_DEMAND for instance in running)
     if on_demand:
         raise NodeNotEmpty(f"{on_demand} on-demand instances run on node {node!r}; drain it and wait for their stops")
-    cause = cloud.seq + len(running) + 1
     victims = [i.instance_id for i in reversed(running)]
-    return [*_evictions(victims, at_us, EvictionReason.NODE_REMOVED, cause), NodeRemoved(at_us, node)]
+    return [*_evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us, node)]
 
 
 def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
@@ -66,7 +69,7 @@ def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[
         what = f"{instance_id!r} is not a running spot instance" if instance_id else "no spot instance is running"
         raise DrillImpossible(f"{what}, so there is nothing to evict")
     victim = max(among, key=lambda one: one.seq)
-    return _evictions([victim.instance_id], at_us, EvictionReason.DRILL, cloud.seq + 1)
+    return _evictions(cloud, [victim.instance_id], at_us, EvictionReason.DRILL)
 
 
 def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:
@@ -75,9 +78,8 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
     node, victims = cloud.place_on_demand(request.flavor, at_us)
     if node is None:
         return [_rejected(request, at_us, Rejection.NO_CAPACITY, None)]
-    cause = cloud.seq + len(victims) + 1
-    evictions = _evictions(victims, at_us, EvictionReason.ON_DEMAND_START, cause)
-    return [*evictions, _started(request, at_us, node, None, victims)]
+    evictions = _evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
+    return [*evictions, _started(cloud, request, at_us, node, None, victims)]
 
 
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
@@ -90,7 +92,7 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         refusal = Rejection.NO_CAPACITY
     if refusal is not None or node is None:
         return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
-    return _started(request, at_us, node, basis, ())
+    return _started(cloud, request, at_us, node, basis, ())
 
 
 def _read_quote(
@@ -122,13 +124,44 @@ def _read_quote(
     return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
 
 
-def _evictions(victims: Sequence[str], at_us: int, reason: EvictionReason, cause_seq: int) -> list[InstanceEvicted]:
-    return [InstanceEvicted(at_us, victim, reason, cause_seq) for victim in victims]
+def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
+    """The event that a controller's word takes; none where no hand-over waits for it."""
+    return [EvictionConfirmed(at_us, instance_id)] if instance_id in cloud.handovers else []
+
+
+def decide_overdue(cloud: Cloud, at_us: int) -> Sequence[Event]:
+    """The events that report evictions whose deadline has passed without a controller's word."""
+    due = [one for one in cloud.known_handovers() if not one.is_overdue and one.deadline_us <= at_us]
+    return [EvictionOverdue(at_us, one.instance_id, one.deadline_us) for one in due]
+
+
+def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: EvictionReason) -> list[Event]:
+    """Evictions, and under a grace period before them until when each victim may go on running.
+
+    The grace concerns the hand-over alone: the room is booked at once, so a replay decides what was decided live.
+    """
+    deadline_us = _deadline_us(cloud, at_us)
+    count = len(victims) if deadline_us is None else 2 * len(victims)
+    cause_seq = cloud.seq + count + (reason is not EvictionReason.DRILL)
+    scheduled = (
+        []
+        if deadline_us is None
+        else [EvictionScheduled(at_us, victim, reason, cause_seq, deadline_us) for victim in victims]
+    )
+    return [*scheduled, *(InstanceEvicted(at_us, victim, reason, cause_seq) for victim in victims)]
+
+
+def _deadline_us(cloud: Cloud, at_us: int) -> int | None:
+    return min(at_us + cloud.policy.grace_us, MAX_TIME_US) if cloud.policy.grace_us else None
 
 
 def _started(
-    request: StartRequest, at_us: int, node: str, basis: Basis | None, victims: tuple[str, ...]
+    cloud: Cloud, request: StartRequest, at_us: int, node: str, basis: Basis | None, victims: tuple[str, ...]
 ) -> InstanceStarted:
+    deadline_us = _deadline_us(cloud, at_us) if victims else None
+    ready_us = None
+    if cloud.handovers or deadline_us is not None:
+        ready_us = cloud.ready_us(node, request.flavor, victims, at_us if deadline_us is None else deadline_us, at_us)
     return InstanceStarted(
         at_us,
         request.instance_id,
@@ -139,6 +172,8 @@ def _started(
         request.eviction_probability,
         basis,
         victims,
+        deadline_us,
+        ready_us,
     )
 
 

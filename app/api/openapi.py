@@ -48,6 +48,7 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Tag.QUOTES, "description": "What the quantile tables say, and the runs that compute them."},
         {"name": Tag.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
         {"name": Tag.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
+        {"name": Tag.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
         {"name": Tag.SERVICE, "description": "The service itself; no token is needed."},
     ],
     "docs_url": None,
@@ -69,6 +70,8 @@ PATH_EXAMPLES = {
     "epoch": "1",
     "run": "1",
     "token": "2",
+    "webhook": "1",
+    "handover": "i-drill",
 }
 _ASSETS = "/docs/assets"
 _TOKENS = {

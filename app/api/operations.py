@@ -36,6 +36,7 @@ class Tag(StrEnum):
     INSTANCES = "instances"
     QUOTES = "quotes"
     EVENTS = "events"
+    WEBHOOKS = "webhooks"
     TOKENS = "tokens"
     SERVICE = "service"
 

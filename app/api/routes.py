@@ -8,6 +8,7 @@ from app.api.handlers import (
     decisions,
     events,
     forecasts,
+    handovers,
     instances,
     metrics,
     nodes,
@@ -15,12 +16,14 @@ from app.api.handlers import (
     service,
     tokens,
     utilisation,
+    webhooks,
 )
 from app.api.operations import Operation, Tag
 from app.api.wire import clouds as cloud_wire
 from app.api.wire import decisions as decision_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
+from app.api.wire import handovers as handover_wire
 from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
@@ -28,11 +31,13 @@ from app.api.wire import service as service_wire
 from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
 from app.api.wire import utilisation as utilisation_wire
+from app.api.wire import webhooks as webhook_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
 from app.domain.values import Role
 
 _CLOUD = "/v1/clouds/{cloud}"
+_WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
 _TIME = (errors.TimeUnexpected, errors.TimeBackwards)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
@@ -434,6 +439,134 @@ OPERATIONS = (
         answer=reliability_wire.ReliabilityAnswer,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/handovers",
+        handovers.list_handovers,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "List hand-overs",
+        answer=handover_wire.HandoversAnswer,
+        query=PageQuery,
+        errors=(errors.MarkerInvalid,),
+        query_example={"limit": 100},
+    ),
+    Operation(
+        "POST",
+        f"{_CLOUD}/handovers/{{handover}}/confirm",
+        handovers.confirm_handover,
+        Tag.INSTANCES,
+        Role.SERVICE,
+        204,
+        "Confirm a hand-over",
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.HandoverNotFound),
+    ),
+    Operation(
+        "POST",
+        f"{_CLOUD}/webhooks",
+        webhooks.create_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        201,
+        "Create a webhook",
+        answer=webhook_wire.NewWebhookAnswer,
+        body=webhook_wire.WebhookBody,
+        errors=(errors.WebhookRefused, errors.TooManyWebhooks),
+        example={"url": "https://controller.example.org/tenure", "kinds": ["instance_evicted", "instance_started"]},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/webhooks",
+        webhooks.list_webhooks,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "List webhooks",
+        answer=webhook_wire.WebhooksAnswer,
+        query=NumberedPageQuery,
+    ),
+    Operation(
+        "GET",
+        _WEBHOOK,
+        webhooks.show_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Show a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "DELETE",
+        _WEBHOOK,
+        webhooks.delete_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        204,
+        "Delete a webhook",
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/pause",
+        webhooks.pause_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Pause a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/resume",
+        webhooks.resume_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Resume a webhook",
+        answer=webhook_wire.WebhookAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/test",
+        webhooks.test_webhook,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "Test a webhook",
+        answer=webhook_wire.TrialAnswer,
+        errors=(errors.WebhookNotFound,),
+    ),
+    Operation(
+        "GET",
+        f"{_WEBHOOK}/dead",
+        webhooks.list_dead_letters,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        200,
+        "List dead letters",
+        answer=webhook_wire.DeadLettersAnswer,
+        query=webhook_wire.DeadQuery,
+        errors=(errors.WebhookNotFound,),
+        query_example={"after_seq": 0},
+    ),
+    Operation(
+        "POST",
+        f"{_WEBHOOK}/replay",
+        webhooks.replay_dead_letters,
+        Tag.WEBHOOKS,
+        Role.ADMIN,
+        202,
+        "Replay dead letters",
+        answer=webhook_wire.ReplayAnswer,
+        body=webhook_wire.ReplayBody,
+        errors=(errors.WebhookNotFound,),
+        example={"seqs": [7]},
     ),
     Operation(
         "POST",

@@ -12,6 +12,7 @@ from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.tokens import TokenKeeper
 from app.services.utilisation import UtilisationHistory
+from app.services.webhooks import WebhookKeeper
 
 
 def scheduler(request: Request) -> Scheduler:
@@ -42,3 +43,8 @@ def tokens(request: Request) -> TokenKeeper:
 def feed(request: Request) -> Feed:
     """Logs as they grow."""
     return cast("Feed", request.app.state.services.feed)
+
+
+def webhooks(request: Request) -> WebhookKeeper:
+    """Webhook subscriptions."""
+    return cast("WebhookKeeper", request.app.state.services.webhooks)

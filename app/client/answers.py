@@ -129,6 +129,7 @@ class NodesPage(Page):
 
 class Victim(Answer):
     id: str
+    deadline: datetime | None = None
 
 
 class Removal(Answer):
@@ -191,6 +192,7 @@ class Decision(Answer):
     eviction_probability: float | None
     node: str | None
     victims: list[Victim]
+    ready_at: datetime | None
     reason: str | None
     quote: Quote | None
     acceptable: Acceptable | None
@@ -236,6 +238,88 @@ class Drilled(Answer):
     at: datetime
 
 
+class Handover(Answer):
+    """An eviction that no controller has confirmed."""
+
+    id: str
+    node: str
+    flavor: str
+    reason: str
+    cause_seq: int
+    scheduled_at: datetime
+    deadline: datetime
+    status: str
+
+
+class HandoversPage(Page):
+    handovers: list[Handover]
+
+
+class Lane(Answer):
+    """How far a lane of a webhook has got."""
+
+    seq: int
+    attempts: int
+    retry_at: datetime | None
+
+
+class Webhook(Answer):
+    """A receiver of events."""
+
+    id: str
+    url: str
+    kinds: list[str] | None
+    status: str
+    paused_because: str | None
+    created_at: datetime
+    delivered_count: int
+    delivered_at: datetime | None
+    last_error: str | None
+    urgent: Lane
+    ordinary: Lane
+    dead_count: int
+    links: list[Link]
+
+
+class NewWebhook(Webhook, kw_only=True):
+    """A new webhook, with the secret that its messages are signed with."""
+
+    secret: str
+
+
+class WebhooksPage(Page):
+    webhooks: list[Webhook]
+
+
+class Trial(Answer):
+    """How a receiver answered a message that is no event."""
+
+    taken: bool
+    status: int | None
+    error: str | None
+
+
+class DeadLetter(Answer):
+    """An event that a receiver did not take."""
+
+    seq: int
+    kind: str
+    attempts: int
+    error: str
+    died_at: datetime
+    replay_asked_at: datetime | None
+
+
+class DeadLettersPage(Page):
+    dead: list[DeadLetter]
+
+
+class Replayed(Answer):
+    """How many dead letters will be tried once more."""
+
+    asked: int
+
+
 class Instance(Answer):
     id: str
     seq: int
@@ -250,6 +334,7 @@ class Instance(Answer):
     quote: Quote | None
     ended_at: datetime | None
     cause_seq: int | None
+    ready_at: datetime | None
 
 
 class InstancesPage(Page):

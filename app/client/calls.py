@@ -80,6 +80,8 @@ class PolicyChange(TypedDict, total=False):
     sample_count: int
     seed: int
     confidence: float
+    grace_s: float
+    risk_threshold: float | None
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
@@ -208,6 +210,77 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
     """Evict one spot instance on purpose, by default the one started last."""
     body = _given({"instance": instance, "at": at})
     return Call("POST", f"{_cloud(cloud)}/drill", answers.Drilled, body=body, repeat=Repeat.ONCE)
+
+
+def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[answers.Handover]:
+    """Evictions that no controller has confirmed, by deadline."""
+    query = _given({"limit": limit, "marker": marker})
+    return Listing(Call("GET", f"{_cloud(cloud)}/handovers", answers.HandoversPage, query), lambda page: page.handovers)
+
+
+def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
+    """Say that an evicted instance is stopped; the same again changes nothing."""
+    path = f"{_cloud(cloud)}/handovers/{_quoted(instance)}/confirm"
+    return Call("POST", path, type(None), _given({"at": at}))
+
+
+# --- webhooks --------------------------------------------------------------------------------------------------------
+
+
+def create_webhook(
+    cloud: str, url: str, *, kinds: Sequence[str] | None = None, after_seq: int | None = None
+) -> Call[answers.NewWebhook]:
+    """Have events sent to a URL: of these kinds or of all, after a seq or from now on. The secret is shown once."""
+    body = _given({"url": url, "kinds": None if kinds is None else list(kinds), "after_seq": after_seq})
+    return Call("POST", f"{_cloud(cloud)}/webhooks", answers.NewWebhook, body=body, repeat=Repeat.ONCE)
+
+
+def webhooks(cloud: str, *, limit: int = PAGE, marker: int | None = None) -> Listing[answers.Webhook]:
+    """A cloud's webhooks, and how far each has got."""
+    query = _given({"limit": limit, "marker": marker})
+    return Listing(Call("GET", f"{_cloud(cloud)}/webhooks", answers.WebhooksPage, query), lambda page: page.webhooks)
+
+
+def webhook(cloud: str, webhook: str) -> Call[answers.Webhook]:
+    """A webhook, how far it has got, and what went wrong last."""
+    return Call("GET", _webhook(cloud, webhook), answers.Webhook)
+
+
+def delete_webhook(cloud: str, webhook: str) -> Call[None]:
+    """Send nothing more to it, and forget it with its dead letters."""
+    return Call("DELETE", _webhook(cloud, webhook), type(None), repeat=Repeat.ONCE)
+
+
+def pause_webhook(cloud: str, webhook: str) -> Call[answers.Webhook]:
+    """Send nothing until it is resumed."""
+    return Call("POST", f"{_webhook(cloud, webhook)}/pause", answers.Webhook)
+
+
+def resume_webhook(cloud: str, webhook: str) -> Call[answers.Webhook]:
+    """Go on where it was paused."""
+    return Call("POST", f"{_webhook(cloud, webhook)}/resume", answers.Webhook)
+
+
+def test_webhook(cloud: str, webhook: str) -> Call[answers.Trial]:
+    """Send one message that is no event, and tell how it was answered."""
+    return Call("POST", f"{_webhook(cloud, webhook)}/test", answers.Trial, repeat=Repeat.ONCE)
+
+
+def dead_letters(cloud: str, webhook: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[answers.DeadLetter]:
+    """The events that the receiver did not take, in log order."""
+    query = {"after_seq": after_seq, "limit": limit}
+    return Listing(
+        Call("GET", f"{_webhook(cloud, webhook)}/dead", answers.DeadLettersPage, query), lambda page: page.dead
+    )
+
+
+def replay_dead_letters(cloud: str, webhook: str, *, seqs: Sequence[int] | None = None) -> Call[answers.Replayed]:
+    """Have these dead letters, or all, tried once more."""
+    body = _given({"seqs": None if seqs is None else list(seqs)})
+    return Call("POST", f"{_webhook(cloud, webhook)}/replay", answers.Replayed, body=body)
+
+
+# --- what became of instances ----------------------------------------------------------------------------------------
 
 
 def instances(
@@ -403,6 +476,10 @@ def _node(cloud: str, name: str) -> str:
 
 def _instance(cloud: str, name: str) -> str:
     return f"{_cloud(cloud)}/instances/{_quoted(name)}"
+
+
+def _webhook(cloud: str, webhook: str) -> str:
+    return f"{_cloud(cloud)}/webhooks/{_quoted(webhook)}"
 
 
 def _quoted(name: str) -> str:

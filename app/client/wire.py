@@ -9,6 +9,10 @@ from typing import Any
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -34,6 +38,7 @@ from app.domain.values import (
     Policy,
     Rejection,
     Resources,
+    RiskLevel,
 )
 
 Json = dict[str, Any]
@@ -79,6 +84,8 @@ def policy_body(policy: Policy) -> Json:
         "sample_count": policy.sample_count,
         "seed": policy.seed,
         "confidence": policy.confidence,
+        "grace_s": _seconds(policy.grace_us),
+        "risk_threshold": policy.risk_threshold,
     }
 
 
@@ -97,6 +104,8 @@ def policy_of(answer: Json) -> Policy:
         sample_count=answer["sample_count"],
         seed=answer["seed"],
         confidence=answer["confidence"],
+        grace_us=_us(answer["grace_s"]),
+        risk_threshold=answer["risk_threshold"],
     )
 
 
@@ -114,6 +123,8 @@ def recorded_of(answer: Json) -> Recorded:
 
 
 def _started(at_us: int, answer: Json) -> InstanceStarted:
+    deadlines = [victim["deadline"] for victim in answer["victims"] if victim["deadline"] is not None]
+    ready_us = _time_us(answer["ready_at"])
     return InstanceStarted(
         at_us,
         answer["id"],
@@ -124,6 +135,8 @@ def _started(at_us: int, answer: Json) -> InstanceStarted:
         answer["eviction_probability"],
         _basis(answer["quote"]),
         _ids(answer["victims"]),
+        _time_us(deadlines[0]) if deadlines else None,
+        None if ready_us == at_us else ready_us,
     )
 
 
@@ -156,6 +169,20 @@ _EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
     "instance_rejected": _rejected,
     "instance_stopped": lambda at_us, answer: InstanceStopped(at_us, answer["id"]),
     "instance_evicted": _evicted,
+    "eviction_scheduled": lambda at_us, answer: EvictionScheduled(
+        at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"], _time_us(answer["deadline"])
+    ),
+    "eviction_confirmed": lambda at_us, answer: EvictionConfirmed(at_us, answer["id"]),
+    "eviction_overdue": lambda at_us, answer: EvictionOverdue(at_us, answer["id"], _time_us(answer["deadline"])),
+    "eviction_risk": lambda at_us, answer: EvictionRisk(
+        at_us,
+        answer["id"],
+        RiskLevel(answer["level"]),
+        answer["eviction_probability"],
+        answer["threshold"],
+        answer["epoch"],
+        answer["slots"],
+    ),
 }
 
 
@@ -178,6 +205,10 @@ def _basis(quote: Json | None) -> Basis | None:
         _budget(quote["budget"]),
         quote["eviction_probability_bound"],
     )
+
+
+def _time_us(text: str) -> int:
+    return from_datetime(datetime.fromisoformat(text))
 
 
 def _ids(answers: list[Json]) -> tuple[str, ...]:

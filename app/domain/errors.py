@@ -2,10 +2,11 @@
 
     TenureError
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
-    |             TokenNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, DrillImpossible, TokenExists
+    |             TokenNotFound, WebhookNotFound, HandoverNotFound
+    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
+    |             DrillImpossible, TooManyWebhooks
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid, TimeRangeInvalid
+    |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
@@ -50,6 +51,14 @@ class TokenNotFound(NotFound):
     """No token of that id, or no live one of that name."""
 
 
+class WebhookNotFound(NotFound):
+    """No webhook of that id in the cloud."""
+
+
+class HandoverNotFound(NotFound):
+    """No eviction of that instance was ever decided in the cloud."""
+
+
 class Conflict(TenureError):
     """The request contradicts what is already so."""
 
@@ -82,6 +91,10 @@ class DrillImpossible(Conflict):
     """There is no such running spot instance to evict in a drill."""
 
 
+class TooManyWebhooks(Conflict):
+    """The cloud has as many webhooks as it may have."""
+
+
 class Invalid(TenureError):
     """The request is well-formed but makes no sense for this cloud."""
 
@@ -112,6 +125,10 @@ class PolicyInvalid(Invalid):
 
 class MarkerInvalid(Invalid):
     """The paging marker names nothing in this list."""
+
+
+class WebhookRefused(Invalid):
+    """Nothing would be sent to that URL."""
 
 
 class TimeRangeInvalid(Invalid):

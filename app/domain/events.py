@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.requests import StartRequest
-from app.domain.values import Basis, EvictionReason, Market, Policy, Rejection, Resources
+from app.domain.values import Basis, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,11 @@ class FlavorAdded:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStarted:
-    """A start was accepted. `probability` is the request's own SLA, if it has one; `basis` is None for on-demand."""
+    """A start was accepted. `probability` is the request's own SLA, if it has one; `basis` is None for on-demand.
+
+    Under a grace period `deadline_us` is the victims', and `ready_us` says from when the instance's room is free; None:
+    there are no victims, and it is free at once.
+    """
 
     at_us: int
     instance_id: str
@@ -73,6 +77,8 @@ class InstanceStarted:
     probability: float | None = None
     basis: Basis | None = None
     victims: tuple[str, ...] = field(default=())
+    deadline_us: int | None = None
+    ready_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,50 @@ class InstanceEvicted:
     cause_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class EvictionScheduled:
+    """Under a grace period: the instance whose eviction follows may go on running until its deadline."""
+
+    at_us: int
+    instance_id: str
+    reason: EvictionReason
+    cause_seq: int
+    deadline_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionConfirmed:
+    """The controller has stopped an instance that was evicted."""
+
+    at_us: int
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOverdue:
+    """The deadline has passed, and no controller has confirmed that the instance was stopped."""
+
+    at_us: int
+    instance_id: str
+    deadline_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRisk:
+    """A running spot instance's risk of being evicted in its remaining lifetime has passed the threshold, or is back.
+
+    `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them.
+    """
+
+    at_us: int
+    instance_id: str
+    level: RiskLevel
+    probability: float
+    threshold: float
+    epoch: int
+    slots: int
+
+
 StartDecision = InstanceStarted | InstanceRejected
 Event = (
     CloudCreated
@@ -119,6 +169,10 @@ Event = (
     | InstanceRejected
     | InstanceStopped
     | InstanceEvicted
+    | EvictionScheduled
+    | EvictionConfirmed
+    | EvictionOverdue
+    | EvictionRisk
 )
 
 

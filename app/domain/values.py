@@ -77,6 +77,13 @@ class Role(StrEnum):
     PEER = "peer"
 
 
+class RiskLevel(StrEnum):
+    """Whether a notice of risk begins or ends."""
+
+    RAISED = "raised"
+    CLEARED = "cleared"
+
+
 class Resources(NamedTuple):
     """A resource vector. A node's 0 means that the node does not count this resource; a flavor's 0 asks for none."""
 
@@ -101,6 +108,8 @@ class Policy:
     sample_count: int = 10_000
     seed: int = 0
     confidence: float = 0.95
+    grace_us: int = 0
+    risk_threshold: float | None = None
 
     def due_epoch_us(self, at_us: int) -> int:
         """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""

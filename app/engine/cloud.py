@@ -17,6 +17,10 @@ import numpy as np
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -29,7 +33,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.values import EvictionPolicy, EvictionReason, Market, NodeStatus, Policy, Resources
+from app.domain.values import EvictionPolicy, EvictionReason, Market, NodeStatus, Policy, Resources, RiskLevel
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -92,6 +96,24 @@ class Running:
         return self.started_us + self.lifetime_us
 
 
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """An eviction under a grace period that no controller has confirmed: the room is booked, but may not be free."""
+
+    instance_id: str
+    node: str
+    flavor: str
+    reason: EvictionReason
+    cause_seq: int
+    scheduled_us: int
+    deadline_us: int
+    is_overdue: bool = False
+
+
+OVERDUE_MAX = 1000
+"""Overdue evictions that a state remembers; the oldest are given up first."""
+
+
 class Counts(NamedTuple):
     """What was asked and what became of it, since the log began. Drills are not among the evicted."""
 
@@ -124,6 +146,8 @@ class Cloud:
         self.nodes: dict[str, Node] = {}
         self.flavors: dict[str, Flavor] = {}
         self.running: dict[str, Running] = {}
+        self.handovers: dict[str, Handover] = {}
+        self.at_risk: set[str] = set()
         self.cluster: Cluster = empty_cluster(0, _FIRST_ROWS, len(Resources._fields))
         self._node_names: list[str] = []
         self._rows: list[str | None] = [None] * _FIRST_ROWS
@@ -180,6 +204,23 @@ class Cloud:
         left = self.cluster.free[found.index].tolist()
         return Resources(*(room if counted else 0 for room, counted in zip(left, found.capacity, strict=True)))
 
+    def ready_us(self, node: str, flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int) -> int | None:
+        """From when an instance's room on a node is free, if it is placed now at the cost of `evicted`; None: at once.
+
+        What was evicted but not confirmed is still there until its deadline. The room of everything that is booked on
+        the node, this instance included, and what is still there must fit side by side.
+        """
+        index = self.nodes[node].index
+        leaving = [self._demand_of(self.running[name]) for name in evicted if self._is_on(name, node)]
+        free = self.cluster.free[index] - self.flavors[flavor].demand + sum(leaving)
+        there = [(deadline_us, demand) for demand in leaving] + [
+            (one.deadline_us, self.flavors[one.flavor].demand) for one in self.handovers.values() if one.node == node
+        ]
+        for until_us in (now_us, *sorted(at_us for at_us, _ in there)):
+            if bool((free - sum(demand for at_us, demand in there if at_us > until_us) >= 0).all()):
+                return until_us if until_us > now_us else None
+        raise AssertionError(f"the instance does not fit on {node}")
+
     def node_order(self) -> tuple[str, ...]:
         """The names of all nodes ever added, in node order; one that was removed and added again stands there twice."""
         return tuple(self._node_names)
@@ -197,6 +238,8 @@ class Cloud:
             [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)],
             [(flavor.name, flavor.resources) for flavor in self.flavors.values()],
             [replace(running, row=0) for running in sorted(self.running.values(), key=lambda r: r.seq)],
+            self.known_handovers(),
+            sorted(self.at_risk),
         )
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
@@ -288,6 +331,46 @@ class Cloud:
     def _reject(self, event: InstanceRejected) -> None:
         self._count_start(event.market, admitted=False)
 
+    def _schedule(self, event: EvictionScheduled) -> None:
+        running = self.running[event.instance_id]
+        handover = Handover(
+            event.instance_id,
+            running.node,
+            running.flavor,
+            event.reason,
+            event.cause_seq,
+            event.at_us,
+            event.deadline_us,
+        )
+        self._put_handovers({**self.handovers, event.instance_id: handover})
+
+    def _confirm(self, event: EvictionConfirmed) -> None:
+        self._put_handovers({name: one for name, one in self.handovers.items() if name != event.instance_id})
+
+    def _overdue(self, event: EvictionOverdue) -> None:
+        changed = dict(self.handovers)
+        changed[event.instance_id] = replace(changed[event.instance_id], is_overdue=True)
+        overdue = sorted((one for one in changed.values() if one.is_overdue), key=_due)
+        for given_up in overdue[: max(0, len(overdue) - OVERDUE_MAX)]:
+            del changed[given_up.instance_id]
+        self._put_handovers(changed)
+
+    def _put_handovers(self, handovers: dict[str, Handover]) -> None:
+        old, self.handovers = self.handovers, handovers
+        self._undo.append(lambda: setattr(self, "handovers", old))
+
+    def _risk(self, event: EvictionRisk) -> None:
+        self._put_risk(event.instance_id, raised=event.level is RiskLevel.RAISED)
+
+    def _put_risk(self, instance_id: str, *, raised: bool) -> None:
+        if raised == (instance_id in self.at_risk):
+            return
+        change, back = self.at_risk.add, self.at_risk.discard
+        if not raised:
+            change, back = back, change
+        change(instance_id)
+        self._undo.append(lambda: back(instance_id))
+
     def _stop(self, event: InstanceStopped) -> None:
         self._end(event.instance_id)
 
@@ -307,6 +390,16 @@ class Cloud:
     def restore_running(self, running: Running) -> None:
         """Enter an instance that a snapshot says is running (its row is chosen anew)."""
         self._enter(replace(running, row=self._take_row()))
+
+    def known_handovers(self) -> list[Handover]:
+        """Evictions that no controller has confirmed, by deadline."""
+        return sorted(self.handovers.values(), key=_due)
+
+    def _demand_of(self, running: Running) -> np.ndarray:
+        return self.flavors[running.flavor].demand
+
+    def _is_on(self, instance_id: str, node: str) -> bool:
+        return self.running[instance_id].node == node
 
     def _instance_at(self, row: int) -> str:
         instance_id = self._rows[row]
@@ -413,6 +506,7 @@ class Cloud:
         self._leave(instance_id)
 
     def _end(self, instance_id: str) -> None:
+        self._put_risk(instance_id, raised=False)
         running = self._leave(instance_id)
         self._undo.append(lambda: self._reenter(running))
 
@@ -432,7 +526,15 @@ class Cloud:
         InstanceRejected: _reject,
         InstanceStopped: _stop,
         InstanceEvicted: _evict,
+        EvictionScheduled: _schedule,
+        EvictionConfirmed: _confirm,
+        EvictionOverdue: _overdue,
+        EvictionRisk: _risk,
     }
+
+
+def _due(handover: Handover) -> tuple[int, str]:
+    return handover.deadline_us, handover.instance_id
 
 
 def _plus(some: Resources, more: Iterable[int]) -> Resources:

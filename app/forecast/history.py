@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 
 from app.domain.events import (
     CloudCreated,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -203,6 +207,10 @@ class History:
         request = self._live.pop(event.instance_id)
         self._ended.append((request.position, event.at_us))
         self._end_at(request.deadline_us, request, event.at_us)
+
+    @_fold.register
+    def _(self, event: EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk, _seq: int) -> None:
+        """Notices concern the hand-over of room that is booked already."""
 
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
         spot = event.market is Market.SPOT

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NoReturn
 
-from app.domain.values import Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.domain.times import MAX_TIME_US
+from app.domain.values import (
+    Budget,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Rejection,
+    Resources,
+    RiskLevel,
+)
 from app.services.logcsv import LogRow
 
 UNCOUNTED = 1 << 40
@@ -114,6 +124,11 @@ class _World:
     policy_is_fixed: bool = False
     sla: bool | None = None
     classes: dict[float, list[int]] = field(default_factory=dict)
+    grace_us: int | None = None
+    scheduled: dict[str, LogRow] = field(default_factory=dict)
+    handovers: dict[str, LogRow] = field(default_factory=dict)
+    overdue: set[str] = field(default_factory=set)
+    at_risk: set[str] = field(default_factory=set)
     seq: int = 0
     at_us: int = 0
 
@@ -155,6 +170,8 @@ def _check_step(world: _World, lines: list[LogRow], at: int) -> int:
     row = lines[at]
     if row.kind == "instance_evicted":
         return _check_evictions(world, lines, at)
+    if row.kind == "eviction_scheduled":
+        return _check_scheduled(world, lines, at)
     check = _CHECKS.get(row.kind)
     if check is None:
         _break(row, Rule.FOLD, f"the kind {row.kind!r} is unknown")
@@ -352,6 +369,80 @@ def _check_evictions(world: _World, lines: list[LogRow], at: int) -> int:
     return len(victims) + 1
 
 
+# --- notices (docs/notices.md) ---------------------------------------------------------------------------------------
+
+
+def _check_scheduled(world: _World, lines: list[LogRow], at: int) -> int:
+    """The deadlines of victims, which their evictions follow at once, in the same order and for the same cause."""
+    first = lines[at]
+    rows = []
+    for row in lines[at:]:
+        if row.kind != "eviction_scheduled" or row.cause_seq != first.cause_seq:
+            break
+        rows.append(row)
+    followers = lines[at + len(rows) : at + 2 * len(rows)]
+    same = [(r.instance_id, r.cause_seq, r.at_us, r.reason) for r in rows]
+    told = [(r.instance_id, r.cause_seq, r.at_us, r.reason) for r in followers if r.kind == "instance_evicted"]
+    _require(first, Rule.EVICTION, same == told, "the evictions that it announces do not follow at once")
+    for row in rows:
+        _check_order(world, row)
+        _check_deadline(world, row)
+        world.scheduled[row.instance_id or ""] = row
+    return len(rows)
+
+
+def _check_deadline(world: _World, row: LogRow) -> None:
+    deadline_us = row.deadline_us
+    if deadline_us is None:
+        _break(row, Rule.FOLD, "it has no deadline")
+    if world.grace_us is None:
+        _require(row, Rule.EVICTION, deadline_us > row.at_us, "its deadline is not after it")
+    else:
+        expected = min(row.at_us + world.grace_us, MAX_TIME_US)
+        _require(row, Rule.EVICTION, deadline_us == expected, "its deadline is not the end of the grace period")
+
+
+def _check_handed_over(world: _World, row: LogRow) -> None:
+    """An eviction under a grace period was announced; from then on somebody has to confirm it."""
+    notice = world.scheduled.pop(row.instance_id or "", None)
+    if world.grace_us is not None:
+        _require(row, Rule.EVICTION, (notice is not None) == (world.grace_us > 0), "its announcement is not as agreed")
+    if notice is not None:
+        world.handovers[row.instance_id or ""] = notice
+
+
+def _check_confirmed(world: _World, row: LogRow) -> None:
+    known = world.handovers.pop(row.instance_id or "", None)
+    _require(row, Rule.FOLD, known is not None, f"nobody waits for a word about {row.instance_id}")
+    world.overdue.discard(row.instance_id or "")
+
+
+def _check_overdue(world: _World, row: LogRow) -> None:
+    name = row.instance_id or ""
+    notice = world.handovers.get(name)
+    if notice is None or name in world.overdue:
+        _break(row, Rule.FOLD, f"nobody waits for a word about {name}, or it is overdue already")
+    late = notice.deadline_us is not None and notice.deadline_us <= row.at_us
+    _require(row, Rule.FOLD, late and row.deadline_us == notice.deadline_us, "its deadline has not passed")
+    world.overdue.add(name)
+
+
+def _check_risk(world: _World, row: LogRow) -> None:
+    name = row.instance_id or ""
+    instance = world.running.get(name)
+    _require(row, Rule.FOLD, instance is not None and instance.is_spot, f"{name} is not a running spot instance")
+    raised = row.reason == RiskLevel.RAISED
+    _require(row, Rule.FOLD, row.reason in set(RiskLevel), f"the level {row.reason!r} is unknown")
+    _require(row, Rule.FOLD, raised != (name in world.at_risk), f"{name} was told the same before")
+    if row.risk is None or row.threshold is None:
+        _break(row, Rule.FOLD, "it lacks the risk or the threshold")
+    _require(row, Rule.FOLD, raised == (row.risk > row.threshold), "its level is not what its probability says")
+    (world.at_risk.add if raised else world.at_risk.discard)(name)
+
+
+# --- victims of drills -----------------------------------------------------------------------------------------------
+
+
 def _check_drill(world: _World, row: LogRow) -> int:
     """A drill evicts one spot instance, for nothing that follows: it is its own cause."""
     _check_victim(world, row)
@@ -371,6 +462,7 @@ def _check_victim(world: _World, row: LogRow) -> None:
         _class(world, promised)[1] += 1
     if row.eviction_policy is not None:
         _follow_policy(world, row)
+    _check_handed_over(world, row)
 
 
 def _check_made_room(world: _World, cause: LogRow, victims: list[LogRow]) -> None:
@@ -506,6 +598,7 @@ def _node_of(world: _World, row: LogRow) -> _Node:
 
 def _check_policy(world: _World, row: LogRow) -> None:
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
+    world.grace_us = row.grace_us
     if row.eviction_policy is not None:
         _follow_policy(world, row)
 
@@ -532,6 +625,9 @@ _CHECKS: dict[str, Callable[[_World, LogRow], None]] = {
     "instance_started": _check_started,
     "instance_rejected": _check_rejected,
     "instance_stopped": _check_stopped,
+    "eviction_confirmed": _check_confirmed,
+    "eviction_overdue": _check_overdue,
+    "eviction_risk": _check_risk,
 }
 
 
@@ -569,6 +665,7 @@ def _enter(world: _World, row: LogRow) -> None:
 
 
 def _leave(world: _World, row: LogRow) -> None:
+    world.at_risk.discard(row.instance_id or "")
     instance = world.running.pop(row.instance_id or "", None)
     if instance is None:
         _break(row, Rule.FOLD, f"{row.instance_id} ends but does not run")

@@ -151,7 +151,7 @@ class Explaining:
         found: list[Decided] = []
         while True:
             at_once = limit + 1 if market is None else max(limit + 1, _READ_AT_ONCE)
-            page = await self._log.newest(cloud_id, kinds, before, lowest, at_once)
+            page = await self._log.newest(cloud_id, kinds, before, lowest, at_once, market)
             found += [one for one in await self._decided(cloud_id, page) if market in (None, one.market)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].seq

@@ -16,6 +16,10 @@ from typing import Any, NamedTuple, TextIO, TypeVar
 
 from app.domain.events import (
     CloudCreated,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -63,6 +67,10 @@ COLUMNS = (
     "earned",
     "affordable_lifetime_s",
     "probability_bound",
+    "deadline_s",
+    "ready_s",
+    "grace_s",
+    "threshold",
 )
 
 Cells = dict[str, Any]
@@ -92,6 +100,11 @@ class LogRow(NamedTuple):
     estimated_probability: float | None = None
     budget: Budget | None = None
     probability_bound: float | None = None
+    deadline_us: int | None = None
+    ready_us: int | None = None
+    grace_us: int | None = None
+    threshold: float | None = None
+    risk: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -161,7 +174,8 @@ class LogWriter:
     def _(self, event: InstanceStarted) -> tuple[str, Cells]:
         cells = {**self._request(event), "node": event.node}
         self._started[event.instance_id] = cells
-        return "instance_started", {**cells, **self._basis(event.basis)}
+        when = {"deadline_s": _seconds(event.deadline_us), "ready_s": _seconds(event.ready_us)}
+        return "instance_started", {**cells, **self._basis(event.basis), **when}
 
     @_cells.register
     def _(self, event: InstanceRejected) -> tuple[str, Cells]:
@@ -177,12 +191,40 @@ class LogWriter:
         why = {"reason": event.reason, "cause_seq": event.cause_seq}
         return "instance_evicted", {**cells, **why, "eviction_policy": self._policy.eviction_policy}
 
+    @_cells.register
+    def _(self, event: EvictionScheduled) -> tuple[str, Cells]:
+        why = {"reason": event.reason, "cause_seq": event.cause_seq, "deadline_s": seconds_text(event.deadline_us)}
+        return "eviction_scheduled", {**self._started[event.instance_id], **why}
+
+    @_cells.register
+    def _(self, event: EvictionConfirmed) -> tuple[str, Cells]:
+        return "eviction_confirmed", {"instance_id": event.instance_id}
+
+    @_cells.register
+    def _(self, event: EvictionOverdue) -> tuple[str, Cells]:
+        return "eviction_overdue", {
+            "instance_id": event.instance_id,
+            "deadline_s": seconds_text(event.deadline_us),
+        }
+
+    @_cells.register
+    def _(self, event: EvictionRisk) -> tuple[str, Cells]:
+        why = {"reason": event.level, "risk": event.probability, "threshold": event.threshold}
+        return "eviction_risk", {
+            **self._started[event.instance_id],
+            **why,
+            "epoch": event.epoch,
+            "slots": event.slots,
+        }
+
     def _follow(self, policy: Policy) -> Cells:
         self._policy = policy
         return {
             "eviction_policy": policy.eviction_policy,
             "guarantee": policy.guarantee,
             "probability": policy.eviction_probability,
+            "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
+            "threshold": policy.risk_threshold,
         }
 
     def _request(self, event: InstanceStarted | InstanceRejected) -> Cells:
@@ -277,6 +319,11 @@ def _row(cells: Cells, place: str) -> LogRow:
             estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
             budget=_read_budget(cells) if cells.get("earned") else None,
             probability_bound=_parse(float, cells.get("probability_bound") or ""),
+            deadline_us=_parse(parse_seconds, cells.get("deadline_s") or ""),
+            ready_us=_parse(parse_seconds, cells.get("ready_s") or ""),
+            grace_us=_parse(parse_seconds, cells.get("grace_s") or ""),
+            threshold=_parse(float, cells.get("threshold") or ""),
+            risk=_parse(float, cells.get("risk") or ""),
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error

@@ -14,6 +14,10 @@ from dataclasses import replace
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -26,7 +30,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Rejection
+from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Rejection, RiskLevel
 from app.services.inputs import InputError
 from app.services.logcsv import LogRow
 from app.services.workload import flavor_name
@@ -44,7 +48,7 @@ def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
             raise InputError(f"event {row.seq} of the log cannot be read back: {error}") from error
         if isinstance(event, CloudCreated | PolicyChanged):
             policy = event.policy
-        if isinstance(event, InstanceEvicted):
+        if isinstance(event, InstanceEvicted | EvictionScheduled):
             event = replace(event, cause_seq=event.cause_seq + opened)
         events.append(event)
     return [Recorded(seq, event) for seq, event in enumerate(events, 1)]
@@ -71,13 +75,26 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         eviction_policy=EvictionPolicy(row.eviction_policy or base.eviction_policy),
         guarantee=Guarantee(row.guarantee or base.guarantee),
         eviction_probability=base.eviction_probability if row.probability is None else row.probability,
+        grace_us=base.grace_us if row.grace_us is None else row.grace_us,
+        risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
     )
 
 
 def _started(row: LogRow, policy: Policy) -> InstanceStarted:
     own, basis = _own_probability(row, policy), _basis(row)
     node = row.node or ""
-    return InstanceStarted(row.at_us, _name(row), _market(row), _flavor(row), node, row.lifetime_us, own, basis)
+    return InstanceStarted(
+        row.at_us,
+        _name(row),
+        _market(row),
+        _flavor(row),
+        node,
+        row.lifetime_us,
+        own,
+        basis,
+        deadline_us=row.deadline_us,
+        ready_us=row.ready_us,
+    )
 
 
 def _rejected(row: LogRow, policy: Policy) -> InstanceRejected:
@@ -130,4 +147,18 @@ _READ: dict[str, Callable[[LogRow, Policy], Event]] = {
     "instance_rejected": _rejected,
     "instance_stopped": lambda row, _: InstanceStopped(row.at_us, _name(row)),
     "instance_evicted": _evicted,
+    "eviction_scheduled": lambda row, _: EvictionScheduled(
+        row.at_us, _name(row), EvictionReason(row.reason or ""), row.cause_seq or 0, row.deadline_us or 0
+    ),
+    "eviction_confirmed": lambda row, _: EvictionConfirmed(row.at_us, _name(row)),
+    "eviction_overdue": lambda row, _: EvictionOverdue(row.at_us, _name(row), row.deadline_us or 0),
+    "eviction_risk": lambda row, _: EvictionRisk(
+        row.at_us,
+        _name(row),
+        RiskLevel(row.reason or ""),
+        row.risk or 0.0,
+        row.threshold or 0.0,
+        row.epoch or 0,
+        row.slots or 0,
+    ),
 }

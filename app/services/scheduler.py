@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_drill, decide_node_removal
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -21,6 +21,7 @@ from app.domain.errors import (
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     NodeAdded,
@@ -101,15 +102,22 @@ class Scheduler:
 
         await self._change(name, decide, at_us)
 
-    async def remove_node(self, name: str, node: str, at_us: int | None) -> tuple[str, ...]:
-        """Remove a node without on-demand instances; the spot instances evicted from it, youngest first."""
+    async def remove_node(self, name: str, node: str, at_us: int | None) -> dict[str, int | None]:
+        """Remove a node without on-demand instances; the spot instances evicted from it, youngest first.
+
+        Each has its deadline, under a grace period.
+        """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             find_node(cloud, node)
             return decide_node_removal(cloud, node, now_us)
 
         changed = await self._change(name, decide, at_us)
-        return tuple(event.instance_id for event in changed.events if isinstance(event, InstanceEvicted))
+        deadlines = {
+            event.instance_id: event.deadline_us for event in changed.events if isinstance(event, EvictionScheduled)
+        }
+        evicted = [event.instance_id for event in changed.events if isinstance(event, InstanceEvicted)]
+        return {victim: deadlines.get(victim) for victim in evicted}
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
         """Evict one spot instance on purpose, the named one or the youngest; DrillImpossible where there is none."""
@@ -117,9 +125,17 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return decide_drill(cloud, instance_id, now_us)
 
-        (evicted,) = (await self._change(name, decide, at_us)).events
+        *_, evicted = (await self._change(name, decide, at_us)).events
         assert isinstance(evicted, InstanceEvicted)
         return evicted
+
+    async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
+        """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_confirmation(cloud, instance_id, now_us)
+
+        return bool((await self._change(name, decide, at_us)).events)
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
         """Add a flavor; False if it is there with this very resource vector."""

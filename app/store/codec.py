@@ -13,6 +13,10 @@ import msgspec
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -37,6 +41,10 @@ EVENT_KINDS: dict[str, type[Event]] = {
     "instance_rejected": InstanceRejected,
     "instance_stopped": InstanceStopped,
     "instance_evicted": InstanceEvicted,
+    "eviction_scheduled": EvictionScheduled,
+    "eviction_confirmed": EvictionConfirmed,
+    "eviction_overdue": EvictionOverdue,
+    "eviction_risk": EvictionRisk,
 }
 VERSION = 1
 """The version that every kind has so far."""

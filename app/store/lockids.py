@@ -14,8 +14,11 @@ def _number(name: str) -> int:
 
 MIGRATION_LOCK: LockId = (_number("migration"), 0)
 TOKEN_LOCK: LockId = (_number("token"), 0)
+DELIVERY_LOCK: LockId = (_number("delivery"), 0)
+"""Who delivers to webhooks."""
 _LOG = _number("log")
 _FORECAST = _number("forecast")
+_WEBHOOK = _number("webhook")
 _IMPORT = _number("import")
 
 
@@ -27,6 +30,11 @@ def log_lock(cloud_id: int) -> LockId:
 def forecast_lock(cloud_id: int) -> LockId:
     """Who recomputes a cloud's quantile table."""
     return _FORECAST, cloud_id
+
+
+def webhook_lock(cloud_id: int) -> LockId:
+    """Who adds a webhook to a cloud."""
+    return _WEBHOOK, cloud_id
 
 
 def import_lock(cloud_id: int) -> LockId:

@@ -29,6 +29,10 @@ FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(data)b::text[]) AS new (seq
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 # A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
 _TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
+_OF_KINDS = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
+AND kind = ANY(%(kinds)s::text[]) ORDER BY seq LIMIT %(limit)s
+"""
 _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
 # The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
@@ -43,6 +47,7 @@ AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
 """
 _AT = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq = ANY(%(seqs)b::bigint[])"
 _NEWEST = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq >= %(from_seq)s AND seq < %(before_seq)s"
+_OF_MARKET = "AND (%(market)s::text IS NULL OR coalesce(data->>'market', %(market)s::text) = %(market)s::text)"
 _NEWEST_FIRST = "ORDER BY seq DESC LIMIT %(limit)s"
 _POLICY_AT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq <= %(seq)s AND kind IN {POLICIES} ORDER BY seq DESC LIMIT 1
@@ -90,6 +95,19 @@ class EventLog:
         """The next events after a seq, at most `limit`."""
         return await tail(self._database, cloud_id, after_seq, limit)
 
+    async def of_kinds(
+        self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
+    ) -> list[Recorded]:
+        """The next events of these kinds after a seq, up to another, at most `limit`."""
+        parameters = {
+            "cloud_id": cloud_id,
+            "after_seq": after_seq,
+            "up_to_seq": up_to_seq,
+            "kinds": list(kinds),
+            "limit": limit,
+        }
+        return _recorded(await self._database.execute_directly(_OF_KINDS, parameters))
+
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """The decisions on these instances' starts, by instance id; those never asked for are left out."""
         return await self._of_instances(_STARTS_OF, cloud_id, instance_ids)
@@ -111,13 +129,28 @@ class EventLog:
         return _recorded(await self._database.execute_directly(_ADMITTED_SPOT, parameters))
 
     async def newest(
-        self, cloud_id: int, kinds: Sequence[str], before_seq: int | None, from_seq: int, limit: int
+        self,
+        cloud_id: int,
+        kinds: Sequence[str],
+        before_seq: int | None,
+        from_seq: int,
+        limit: int,
+        market: Market | None = None,
     ) -> list[Recorded]:
-        """The newest events of these kinds before a seq (None: of all) down to another, newest first."""
+        """The newest events of these kinds before a seq (None: of all) down to another, newest first.
+
+        With a market, starts of the other one are left out; ends do not say theirs.
+        """
         named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in EVENT_KINDS) + ")"
         before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
-        parameters = {"cloud_id": cloud_id, "from_seq": from_seq, "before_seq": before, "limit": limit}
-        sql = f"{_NEWEST} AND kind IN {named} {_NEWEST_FIRST}"
+        parameters = {
+            "cloud_id": cloud_id,
+            "from_seq": from_seq,
+            "before_seq": before,
+            "limit": limit,
+            "market": market and market.value,
+        }
+        sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
         return _recorded(await self._database.execute_directly(sql, parameters))
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:

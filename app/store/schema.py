@@ -6,6 +6,7 @@ Constraint names are part of the code: `app.store` turns a broken one into the e
 from __future__ import annotations
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     Column,
@@ -131,6 +132,40 @@ token = Table(
     Column("last_used_at", DateTime(timezone=True)),
 )
 Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))
+
+webhook = Table(
+    "webhook",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("cloud_id", Integer, ForeignKey("cloud.id"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("kinds", ARRAY(Text)),
+    Column("paused_because", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("delivered_count", BigInteger, nullable=False, server_default="0"),
+    Column("delivered_at", DateTime(timezone=True)),
+    Column("last_error", Text),
+    Column("urgent_seq", BigInteger, nullable=False),
+    Column("urgent_attempts", Integer, nullable=False, server_default="0"),
+    Column("urgent_retry_at", DateTime(timezone=True)),
+    Column("ordinary_seq", BigInteger, nullable=False),
+    Column("ordinary_attempts", Integer, nullable=False, server_default="0"),
+    Column("ordinary_retry_at", DateTime(timezone=True)),
+)
+Index("webhook_cloud", webhook.c.cloud_id, webhook.c.id)
+
+webhook_dead = Table(
+    "webhook_dead",
+    metadata,
+    Column("webhook_id", BigInteger, ForeignKey("webhook.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("died_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("replay_asked_at", DateTime(timezone=True)),
+)
 
 utilisation = Table(
     "utilisation",

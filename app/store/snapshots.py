@@ -13,12 +13,12 @@ import msgspec
 
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, NodeDrained, NodeRemoved
 from app.domain.values import NodeStatus, Policy, Resources
-from app.engine.cloud import ClassCounts, Cloud, Counts, Node, Running
+from app.engine.cloud import ClassCounts, Cloud, Counts, Handover, Node, Running
 from app.store.database import Database
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 2
+_VERSION = 3
 _SAVE = """
 INSERT INTO snapshot (cloud_id, seq, version, digest, data)
 VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
@@ -42,6 +42,8 @@ class _Snapshot(msgspec.Struct, array_like=True):
     nodes: dict[str, Node]
     flavors: list[tuple[str, Resources]]
     running: list[Running]
+    handovers: list[Handover]
+    at_risk: list[str]
 
 
 _DECODER = msgspec.msgpack.Decoder(_Snapshot)
@@ -102,6 +104,8 @@ def encode_cloud(cloud: Cloud) -> bytes:
         cloud.nodes,
         [(flavor.name, flavor.resources) for flavor in cloud.flavors.values()],
         sorted(cloud.running.values(), key=lambda running: running.seq),
+        cloud.known_handovers(),
+        sorted(cloud.at_risk),
     )
     return zlib.compress(msgspec.msgpack.encode(snapshot), 1)
 
@@ -127,6 +131,8 @@ def _rebuilt(snapshot: _Snapshot) -> Cloud:
         cloud.restore_running(running)
     cloud.seq, cloud.at_us, cloud.counts = snapshot.seq, snapshot.at_us, snapshot.counts
     cloud.classes, cloud.on_demand_peak = dict(snapshot.classes), snapshot.on_demand_peak
+    cloud.handovers = {handover.instance_id: handover for handover in snapshot.handovers}
+    cloud.at_risk = set(snapshot.at_risk)
     cloud.commit()
     return cloud
 

@@ -62,6 +62,18 @@ EVICTIONS = Counter(
     ["cloud", "reason"],
     registry=PROCESS,
 )
+NOTICES = Counter(
+    "tenure_notices_total",
+    "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`.",
+    ["cloud", "kind"],
+    registry=PROCESS,
+)
+DELIVERIES = Counter(
+    "tenure_webhook_deliveries_total",
+    "Tries of this worker to deliver to webhooks: `delivered`, `failed`; and `dead` for events that were given up.",
+    ["cloud", "outcome"],
+    registry=PROCESS,
+)
 APPENDS = Counter(
     "tenure_log_appends_total",
     "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first and"

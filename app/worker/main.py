@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -28,6 +29,8 @@ _RECONCILE_S = 10
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
+_OVERDUE_S = 5
+_RISK_S = 30
 _ROLLUP_S = 1
 
 
@@ -44,9 +47,12 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
+        _every(scheduler, _RISK_S, parts.warnings.assess_risks)
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
+        delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         if settings.dask_scheduler is None:
             # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
             Thread(target=warm_up, name="warm-up", daemon=True).start()
@@ -57,6 +63,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
                     await _run_pending(parts.forecasts)
         finally:
             scheduler.shutdown(wait=False)
+            delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
 
 
 async def _run_pending(forecasts: Forecasts) -> None:

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import psutil
 import pytest
-from processes import HEADERS, TOKEN, Process
+from processes import HEADERS, TOKEN, Process, tenure_json
+from receivers import Receiver
 
 CLOUD = "/v1/clouds/followed"
 KILLS = 8
@@ -31,8 +33,9 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 class Writer:
     """Starts and stops instances until it is told to leave, through services that may die meanwhile."""
 
-    def __init__(self, services: list[Process]) -> None:
+    def __init__(self, services: list[Process], pause_s: float = 0.0) -> None:
         self.services = services
+        self.pause_s = pause_s
         self.leaving = threading.Event()
         self.thread = threading.Thread(target=self._write)
 
@@ -46,6 +49,7 @@ class Writer:
                 except httpx2.TransportError:
                     time.sleep(0.05)
                 number += 1
+                self.leaving.wait(self.pause_s)
 
 
 def operations(number: int) -> list[dict[str, object]]:
@@ -111,8 +115,50 @@ def test_a_consumer_that_is_killed_and_resumes_sees_every_event_once_and_in_orde
     assert first.interrupt() == 0
 
 
+def common(service: Process) -> list[str]:
+    return ["--url", service.url, "--token", TOKEN, "--cloud", "followed"]
+
+
 def wait_for(holds) -> None:
     deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) -> None:
+    """Two workers, of which the one that delivers is killed again and again; the receiver fails for a while as well."""
+    settings = {"TENURE_WEBHOOK_ALLOW_PRIVATE": "true", "TENURE_WEBHOOK_RETRY_S": "0.2"}
+    service = Process("run", directory, settings)
+    service.start()
+    make_cloud(service)
+    tries: Counter[str] = Counter()
+
+    def answer(name: str) -> int:
+        tries[name] += 1
+        return 503 if tries[name] == 1 and random.Random(name).random() < 0.1 else 204
+
+    with Receiver(answer) as receiver:
+        made = tenure_json("webhook", "create", receiver.url, "--after-seq", "0", *common(service))
+        webhook, receiver.secret = str(made["id"]), str(made["secret"])
+        writer = Writer([service], pause_s=0.5)
+        writer.thread.start()
+        for kill in range(4):
+            taken = len(receiver.taken)
+            receiver.wait_for(lambda taken=taken: len(receiver.taken) > taken + 40, 120)
+            (worker,) = psutil.Process(service.process.pid).children()
+            worker.kill()
+            if kill == 1:
+                time.sleep(1)
+        writer.leaving.set()
+        writer.thread.join()
+        log = log_of(service)
+        receiver.wait_for(lambda: len(receiver.seqs()) == len(log), 180)
+    assert receiver.wrong == []
+    assert sorted(receiver.seqs()) == list(range(1, len(log) + 1))
+    urgent = {event["seq"] for event in log if event["kind"] == "instance_evicted"}
+    for lane in (urgent, {event["seq"] for event in log} - urgent):
+        assert [seq for seq in receiver.seqs() if seq in lane] == sorted(lane)
+    assert len({one.webhook_id for one in receiver.taken}) == len(log)
+    assert tenure_json("webhook", "show", webhook, *common(service))["dead_count"] == 0
+    assert service.interrupt() == 0

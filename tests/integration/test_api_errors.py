@@ -81,6 +81,17 @@ NAMED = [
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/tables/x"),
     Bad(errors.TableNotFound, "GET", f"{CLOUD}/quotes"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/7"),
+    Bad(errors.HandoverNotFound, "POST", f"{CLOUD}/handovers/none/confirm"),
+    Bad(errors.HandoverNotFound, "POST", f"{CLOUD}/handovers/running/confirm"),
+    Bad(errors.MarkerInvalid, "GET", f"{CLOUD}/handovers?marker=none"),
+    Bad(errors.WebhookNotFound, "GET", f"{CLOUD}/webhooks/7"),
+    Bad(errors.WebhookNotFound, "GET", f"{CLOUD}/webhooks/x"),
+    Bad(errors.WebhookNotFound, "DELETE", f"{CLOUD}/webhooks/7"),
+    Bad(errors.WebhookNotFound, "GET", f"{CLOUD}/webhooks/7/dead"),
+    *(Bad(errors.WebhookNotFound, "POST", f"{CLOUD}/webhooks/7/{what}") for what in ("pause", "resume", "test")),
+    Bad(errors.WebhookNotFound, "POST", f"{CLOUD}/webhooks/7/replay", json={}),
+    Bad(errors.CloudNotFound, "POST", "/v1/clouds/none/webhooks", json={"url": "https://example.org/"}),
+    Bad(errors.CloudNotFound, "GET", "/v1/clouds/none/webhooks"),
     Bad(errors.RunNotFound, "GET", f"{CLOUD}/runs/99999999999999999999"),
     Bad(errors.TokenNotFound, "GET", "/v1/tokens/999"),
     Bad(errors.TokenNotFound, "GET", "/v1/tokens/x"),
@@ -203,7 +214,29 @@ ABSURD = [
     Bad(INVALID, "DELETE", f"{CLOUD}/instances/running?at=now"),
 ]
 
+REFUSED_URLS = [
+    "ftp://example.org/",
+    "example.org",
+    "https://",
+    "https://user:password@example.org/",
+    "https://example.org/#part",
+    "https://example.org:99999/",
+    "https://127.0.0.1/",
+    "http://10.0.0.1:8080/hook",
+    "http://169.254.169.254/latest/meta-data",
+    "http://[::1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://0.0.0.0/",
+    "http://exa mple.org/",
+]
+
 MALFORMED = [
+    *(Bad(errors.WebhookRefused, "POST", f"{CLOUD}/webhooks", json={"url": url}) for url in REFUSED_URLS),
+    Bad(INVALID, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/", "kinds": []}),
+    Bad(INVALID, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/", "kinds": ["instance_gone"]}),
+    Bad(INVALID, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/" + "a" * 2000}, more="long"),
+    Bad(INVALID, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/", "after_seq": -1}),
     start(UNKNOWN, {**START, "cores": 4}),
     Bad(UNKNOWN, "POST", "/v1/clouds", json={"name": "n", "policy": {"sla": 0.1}}),
     Bad(UNKNOWN, "GET", f"{CLOUD}?full=1"),
@@ -388,6 +421,12 @@ def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> No
 def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
     with running_service(database_url, stream_limit=0) as small:
         check(small.client.get(f"{CLOUD}/events/stream"), errors.TooManyStreams)
+
+
+def test_more_webhooks_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
+    with running_service(database_url, webhook_limit=0) as small:
+        body = {"url": "https://example.org/"}
+        check(small.client.post(f"{CLOUD}/webhooks", json=body), errors.TooManyWebhooks)
 
 
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(

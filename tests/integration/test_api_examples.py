@@ -17,11 +17,14 @@ from app.api.routes import OPERATIONS
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
-    "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill", "stop_instance", "request_table",
+    "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill",
+    "list_handovers", "confirm_handover", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",
+    "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
+    "replay_dead_letters", "resume_webhook", "delete_webhook",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""

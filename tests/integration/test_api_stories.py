@@ -161,7 +161,7 @@ def test_a_node_is_drained_emptied_and_removed(client: httpx2.Client) -> None:
     assert caller.on_demand("d1")["node"] == "node-1"
     caller.expect(409, "DELETE", "/nodes/node-0")
     caller.expect(204, "DELETE", "/instances/d0")
-    assert caller.expect(200, "DELETE", "/nodes/node-0") == {"victims": [{"id": "s0"}]}
+    assert caller.expect(200, "DELETE", "/nodes/node-0") == {"victims": [{"id": "s0", "deadline": None}]}
     assert caller.get("/instances/s0")["reason"] == "node_removed"
     assert [node["name"] for node in caller.get("/nodes")["nodes"]] == ["node-1"]
     caller.expect(404, "GET", "/nodes/node-0")
@@ -366,7 +366,7 @@ def test_the_event_log_tells_it_all(client: httpx2.Client) -> None:
         (8, "instance_started", "d"),
     ]
     assert events[1]["cause_seq"] == 8
-    assert events[2]["victims"] == [{"id": "s"}]
+    assert events[2]["victims"] == [{"id": "s", "deadline": None}]
     assert caller.get("/events?after_seq=8") == {"events": [], "links": []}
 
 

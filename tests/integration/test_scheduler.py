@@ -167,7 +167,7 @@ async def test_nodes_drain_open_and_go(process: Process):
     assert (await scheduler.start(name, on_demand("b"))).decision.node == "node-0"
     with pytest.raises(errors.NodeNotEmpty):
         await scheduler.remove_node(name, "node-0", None)
-    assert await scheduler.remove_node(name, "node-1", None) == ("a",)
+    assert await scheduler.remove_node(name, "node-1", None) == {"a": None}
     with pytest.raises(errors.NodeNotFound):
         await scheduler.drain_node(name, "node-1", None)
     assert await scheduler.add_node(name, "node-1", Resources(8), None)

@@ -11,6 +11,10 @@ from app.domain.errors import CloudExists
 from app.domain.events import (
     CloudCreated,
     Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -34,6 +38,7 @@ from app.domain.values import (
     Policy,
     Rejection,
     Resources,
+    RiskLevel,
 )
 from app.store.clouds import Clouds
 from app.store.codec import EVENT_KINDS, UnknownEvent, decode, encode, kind_of
@@ -66,6 +71,10 @@ EVENTS: list[Event] = [
     InstanceRejected(9, "s2", Market.SPOT, "f", Rejection.SLA_UNATTAINABLE, 5, 0.25, Basis(0)),
     InstanceStopped(10, "d1"),
     InstanceEvicted(11, "s1", EvictionReason.ON_DEMAND_START, 9),
+    EvictionScheduled(11, "s1", EvictionReason.DRILL, 9, 71),
+    EvictionConfirmed(12, "s1"),
+    EvictionOverdue(72, "s1", 71),
+    EvictionRisk(73, "s3", RiskLevel.RAISED, 0.1 + 0.2, 0.3, 4, 5),
 ]
 
 

@@ -6,11 +6,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from app.admission.decide import decide_drill, decide_node_removal, decide_start, decide_stop
+from app.admission.decide import (
+    decide_confirmation,
+    decide_drill,
+    decide_node_removal,
+    decide_overdue,
+    decide_start,
+    decide_stop,
+)
+from app.admission.risk import decide_risk, exposed_instances
 from app.domain.errors import DrillImpossible, NodeNotEmpty
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
 from app.domain.requests import StartRequest
-from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 
 
@@ -44,6 +52,7 @@ class RandomCloud:
 
     def step(self) -> None:
         self.now_us += self.random.choice([0, 0, 1, 2, 5, 20])
+        self.notice()
         choice = self.random.random()
         if choice < 0.6:
             self.start()
@@ -55,6 +64,21 @@ class RandomCloud:
             self.change_node()
         else:
             self.random.choice([self.add_node, self.add_flavor])()
+
+    def notice(self) -> None:
+        """Now and then a controller's word, its want, or a change of risk; nothing where the cloud has no grace."""
+        if not self.policy.grace_us or self.random.random() < 0.5:
+            return
+        self.apply([*decide_overdue(self.cloud, self.now_us)])
+        if self.cloud.handovers and self.random.random() < 0.5:
+            name = self.random.choice(sorted(self.cloud.handovers))
+            self.apply([*decide_confirmation(self.cloud, name, self.now_us)])
+        exposed = exposed_instances(self.cloud, self.now_us)
+        if exposed:
+            one = self.random.choice(exposed)
+            raised = one.instance_id not in self.cloud.at_risk
+            level, probability = (RiskLevel.RAISED, 0.75) if raised else (RiskLevel.CLEARED, 0.25)
+            self.apply([*decide_risk(self.cloud, [(one, level, probability)], 0.5, 1, self.now_us)])
 
     def drill(self) -> None:
         with suppress(DrillImpossible):
@@ -109,7 +133,8 @@ class RandomCloud:
 
 
 def random_log(seed: int, steps: int, eviction_policy: EvictionPolicy, *, memory: bool = True) -> list[Recorded]:
-    policy = Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy)
+    """Every other one under a grace period."""
+    policy = Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy, grace_us=7 * (seed % 2))
     cloud = RandomCloud(Random(seed), policy, memory)
     cloud.open()
     for _ in range(steps):

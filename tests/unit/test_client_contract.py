@@ -32,9 +32,10 @@ ARGUMENTS: dict[str, Any] = {
     "flavor": "small", "instance": "i-1", "lifetime_s": 1.5, "limit": 10, "market": Market.SPOT, "name": "pages",
     "node": "node-1", "operations": [StopRequest("i-1")], "outcome": "evicted", "policy": Policy(),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
+    "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
-NUMBERED = {"tables", "runs", "tokens"}
+NUMBERED = {"tables", "runs", "tokens", "webhooks"}
 """Lists whose marker is a number."""
 
 DESCRIBED = {name: one.describe for name, one in vars(Operations).items() if isinstance(one, Method | ListMethod)}

@@ -22,6 +22,7 @@ from app.api.wire.nodes import (
 )
 from app.api.wire.paging import PageQuery, next_link
 from app.domain.errors import FlavorNotFound
+from app.domain.times import to_datetime
 from app.domain.values import NodeStatus
 from app.services.scheduler import find_node
 
@@ -71,8 +72,12 @@ async def remove_node(request: Request) -> Response:
     """Remove a node that no on-demand instance runs on. Spot instances on it are evicted; the answer names them."""
     query = read_query(request, AtQuery)
     cloud, node = request.path_params["cloud"], request.path_params["node"]
-    victims = await scheduler(request).remove_node(cloud, node, query.at_us)
-    return respond(RemovalAnswer(victims=[VictimAnswer(id=victim) for victim in victims]))
+    deadlines = await scheduler(request).remove_node(cloud, node, query.at_us)
+    victims = [
+        VictimAnswer(id=victim, deadline=None if deadline_us is None else to_datetime(deadline_us))
+        for victim, deadline_us in deadlines.items()
+    ]
+    return respond(RemovalAnswer(victims=victims))
 
 
 async def add_flavor(request: Request) -> Response:

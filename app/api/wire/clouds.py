@@ -53,6 +53,13 @@ class PolicyBody(Body):
     confidence: Probability = Field(
         _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
     )
+    grace_us: Seconds = Field(
+        _DEFAULT.grace_us, alias="grace_s", description="How long an evicted instance may go on running; 0: not at all."
+    )
+    risk_threshold: Probability | None = Field(
+        _DEFAULT.risk_threshold,
+        description="Notices of risk are given of running instances above this probability; null: none are given.",
+    )
 
     def over(self, policy: Policy) -> Policy:
         """The policy with the fields that the body names in place of its own."""
@@ -99,6 +106,8 @@ class PolicyAnswer(Answer):
     sample_count: int
     seed: int
     confidence: float
+    grace_s: int | float
+    risk_threshold: float | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,6 +160,8 @@ def policy_answer(policy: Policy) -> PolicyAnswer:
         sample_count=policy.sample_count,
         seed=policy.seed,
         confidence=policy.confidence,
+        grace_s=seconds(policy.grace_us),
+        risk_threshold=policy.risk_threshold,
     )
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from fastapi.sse import format_sse_event
 from pydantic import Field, TypeAdapter
 
 from app.api.wire.clouds import PolicyAnswer, policy_answer
 from app.api.wire.fields import Answer, Query, optional_seconds
-from app.api.wire.instances import QuoteAnswer, quote_answer
+from app.api.wire.instances import QuoteAnswer, quote_answer, ready_at, victim_answers
 from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
 from app.api.wire.paging import Limit, Link
 from app.domain import events
 from app.domain.times import to_datetime
-from app.domain.values import EvictionReason, Market, Rejection
+from app.domain.values import EvictionReason, Market, Rejection, RiskLevel
 
 
 class EventsQuery(Query):
@@ -93,6 +93,7 @@ class InstanceStartedAnswer(EventAnswer):
     eviction_probability: float | None
     node: str
     victims: list[VictimAnswer]
+    ready_at: datetime
     quote: QuoteAnswer | None
 
 
@@ -122,6 +123,39 @@ class InstanceEvictedAnswer(EventAnswer):
     cause_seq: Annotated[int, Field(description="The event that it made room for, which follows; a drill's own.")]
 
 
+@dataclass(slots=True, kw_only=True)
+class EvictionScheduledAnswer(EventAnswer):
+    kind: Literal["eviction_scheduled"] = "eviction_scheduled"
+    id: str
+    reason: EvictionReason
+    cause_seq: Annotated[int, Field(description="The event that it makes room for, which follows.")]
+    deadline: Annotated[datetime, Field(description="Until when it may go on running.")]
+
+
+@dataclass(slots=True, kw_only=True)
+class EvictionConfirmedAnswer(EventAnswer):
+    kind: Literal["eviction_confirmed"] = "eviction_confirmed"
+    id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class EvictionOverdueAnswer(EventAnswer):
+    kind: Literal["eviction_overdue"] = "eviction_overdue"
+    id: str
+    deadline: Annotated[datetime, Field(description="When it should have been stopped.")]
+
+
+@dataclass(slots=True, kw_only=True)
+class EvictionRiskAnswer(EventAnswer):
+    kind: Literal["eviction_risk"] = "eviction_risk"
+    id: str
+    level: RiskLevel
+    eviction_probability: Annotated[float, Field(description="Within the rest of its declared lifetime.")]
+    threshold: float
+    epoch: int
+    slots: Annotated[int, Field(description="As the instance sees them.")]
+
+
 AnyEventAnswer = Annotated[
     CloudCreatedAnswer
     | PolicyChangedAnswer
@@ -133,11 +167,17 @@ AnyEventAnswer = Annotated[
     | InstanceStartedAnswer
     | InstanceRejectedAnswer
     | InstanceStoppedAnswer
-    | InstanceEvictedAnswer,
+    | InstanceEvictedAnswer
+    | EvictionScheduledAnswer
+    | EvictionConfirmedAnswer
+    | EvictionOverdueAnswer
+    | EvictionRiskAnswer,
     Field(discriminator="kind"),
 ]
 
 
+EVENT_KINDS = tuple(form.__dataclass_fields__["kind"].default for form in get_args(get_args(AnyEventAnswer)[0]))
+"""The names of all kinds of events."""
 _EVENT: TypeAdapter[AnyEventAnswer] = TypeAdapter(AnyEventAnswer)
 
 
@@ -172,6 +212,8 @@ def event_answer(recorded: events.Recorded) -> AnyEventAnswer:
             return InstanceEvictedAnswer(
                 seq=seq, at=at, id=event.instance_id, reason=event.reason, cause_seq=event.cause_seq
             )
+        case events.EvictionScheduled() | events.EvictionConfirmed() | events.EvictionOverdue() | events.EvictionRisk():
+            return _notice_answer(seq, at, event)
         case events.InstanceStarted():
             return _started(seq, at, event)
         case events.InstanceRejected():
@@ -188,7 +230,8 @@ def _started(seq: int, at: datetime, event: events.InstanceStarted) -> InstanceS
         lifetime_s=optional_seconds(event.lifetime_us),
         eviction_probability=event.probability,
         node=event.node,
-        victims=[VictimAnswer(id=victim) for victim in event.victims],
+        victims=victim_answers(event),
+        ready_at=ready_at(event),
         quote=quote_answer(event.basis),
     )
 
@@ -205,6 +248,38 @@ def _rejected(seq: int, at: datetime, event: events.InstanceRejected) -> Instanc
         reason=event.reason,
         quote=quote_answer(event.basis),
     )
+
+
+def _notice_answer(
+    seq: int,
+    at: datetime,
+    event: events.EvictionScheduled | events.EvictionConfirmed | events.EvictionOverdue | events.EvictionRisk,
+) -> AnyEventAnswer:
+    match event:
+        case events.EvictionScheduled():
+            return EvictionScheduledAnswer(
+                seq=seq,
+                at=at,
+                id=event.instance_id,
+                reason=event.reason,
+                cause_seq=event.cause_seq,
+                deadline=to_datetime(event.deadline_us),
+            )
+        case events.EvictionConfirmed():
+            return EvictionConfirmedAnswer(seq=seq, at=at, id=event.instance_id)
+        case events.EvictionOverdue():
+            return EvictionOverdueAnswer(seq=seq, at=at, id=event.instance_id, deadline=to_datetime(event.deadline_us))
+        case events.EvictionRisk():
+            return EvictionRiskAnswer(
+                seq=seq,
+                at=at,
+                id=event.instance_id,
+                level=event.level,
+                eviction_probability=event.probability,
+                threshold=event.threshold,
+                epoch=event.epoch,
+                slots=event.slots,
+            )
 
 
 def event_json(recorded: events.Recorded) -> bytes:

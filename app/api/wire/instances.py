@@ -171,6 +171,9 @@ class StartAnswer(Answer):
     eviction_probability: Annotated[float | None, Field(description="The start's own SLA, as requested.")]
     node: str | None
     victims: Annotated[list[VictimAnswer], Field(description="Spot instances evicted to make room, youngest first.")]
+    ready_at: Annotated[
+        datetime | None, Field(description="From when its room is free: after its victims' grace; null: rejected.")
+    ]
     reason: Annotated[Rejection | None, Field(description="Why it was rejected.")]
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
@@ -193,6 +196,7 @@ class InstanceAnswer(Answer):
     quote: QuoteAnswer | None
     ended_at: datetime | None
     cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
+    ready_at: Annotated[datetime | None, Field(description="From when its room was free; null: it was rejected.")]
 
 
 class InstancesQuery(PageQuery):
@@ -246,7 +250,8 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         lifetime_s=optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
-        victims=[VictimAnswer(id=v) for v in decision.victims] if isinstance(decision, InstanceStarted) else [],
+        victims=victim_answers(decision) if isinstance(decision, InstanceStarted) else [],
+        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
         quote=quote_answer(decision.basis),
         acceptable=acceptable_answer(decision),
@@ -270,7 +275,19 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         quote=quote_answer(decision.basis),
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
+        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
     )
+
+
+def victim_answers(started: InstanceStarted) -> list[VictimAnswer]:
+    """The start's victims, each with its deadline where there is a grace period."""
+    deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
+    return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
+
+
+def ready_at(started: InstanceStarted) -> datetime:
+    """From when the instance's room is free."""
+    return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
 
 
 def _reason(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -69,6 +70,9 @@ class NodesAnswer(Answer):
 @dataclass(slots=True, kw_only=True)
 class VictimAnswer(Answer):
     id: str
+    deadline: Annotated[
+        datetime | None, Field(description="Until when it may go on running; null where the cloud has no grace period.")
+    ] = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,78 @@
+"""How likely a running spot instance is evicted in what is left of its declared lifetime; pure.
+
+A quantile table tells this of an instance that starts now. One that runs is like an instance that starts now with the
+slots that it sees: those that are free, the one that it holds itself, and those of the instances that would go before
+it (younger ones, and overrunning ones). With those gone, it would be the next. Instances of one flavor that do not fit
+on one node together are counted as if they did, so the estimate is no promise; the promise was made at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.admission.quote import Quotes
+from app.domain.events import EvictionRisk
+from app.domain.values import Market, Resources, RiskLevel
+from app.engine.cloud import Cloud, Running
+
+_NOTHING = (0,) * len(Resources._fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """A running spot instance within its declared lifetime: what is left of it, and the slots as it sees them."""
+
+    instance_id: str
+    flavor: str
+    remaining_us: int
+    slots: int
+
+
+def exposed_instances(cloud: Cloud, now_us: int) -> list[Exposed]:
+    """All of them, in the order in which they would be evicted."""
+    available = {flavor: cloud.available_slots(flavor) for flavor in cloud.flavors}
+    found, before = [], list(_NOTHING)
+    for running in _in_order_of_eviction(cloud, now_us):
+        demand = cloud.flavors[running.flavor].resources
+        if now_us < running.deadline_us:
+            slots = available[running.flavor] + 1 + _how_many(before, demand)
+            found.append(Exposed(running.instance_id, running.flavor, running.deadline_us - now_us, slots))
+        before = [some + more for some, more in zip(before, demand, strict=True)]
+    return found
+
+
+def assess_risk(
+    exposed: Sequence[Exposed], at_risk: frozenset[str], threshold: float, quotes: Quotes
+) -> list[tuple[Exposed, RiskLevel, float]]:
+    """Whose risk has passed the threshold since it was last told, and whose is back, with the probability.
+
+    An instance whose flavor the table knows nothing of is left as it is.
+    """
+    changed = []
+    for one in exposed:
+        probability = quotes.probability(one.flavor, one.slots, one.remaining_us)
+        if probability is not None and (probability > threshold) != (one.instance_id in at_risk):
+            level = RiskLevel.RAISED if probability > threshold else RiskLevel.CLEARED
+            changed.append((one, level, probability))
+    return changed
+
+
+def decide_risk(
+    cloud: Cloud, changed: Sequence[tuple[Exposed, RiskLevel, float]], threshold: float, epoch: int, at_us: int
+) -> list[EvictionRisk]:
+    """The events that tell of it, for those that still run and were not told meanwhile."""
+    return [
+        EvictionRisk(at_us, one.instance_id, level, probability, threshold, epoch, one.slots)
+        for one, level, probability in changed
+        if one.instance_id in cloud.running and (level is RiskLevel.RAISED) != (one.instance_id in cloud.at_risk)
+    ]
+
+
+def _in_order_of_eviction(cloud: Cloud, now_us: int) -> Iterator[Running]:
+    spot = [one for one in cloud.running.values() if one.market is Market.SPOT]
+    yield from sorted(spot, key=lambda one: (now_us <= one.deadline_us, -one.seq))
+
+
+def _how_many(room: Sequence[int], demand: Resources) -> int:
+    return min((have // need for have, need in zip(room, demand, strict=True) if need), default=0)

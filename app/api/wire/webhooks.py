@@ -1,0 +1,169 @@
+"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from app.api.wire.events import EVENT_KINDS
+from app.api.wire.fields import Answer, Body, Query
+from app.api.wire.paging import Limit, Link
+from app.services.webhooks import DeadLetter, NewWebhook, Progress, Webhook
+
+_SEQS_MAX = 1000
+
+
+def _known(kind: str) -> str:
+    if kind not in EVENT_KINDS:
+        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(EVENT_KINDS)})
+    return kind
+
+
+class WebhookStatus(StrEnum):
+    """Whether events are sent to it."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+
+
+class WebhookBody(Body):
+    """A new webhook."""
+
+    url: Annotated[str, Field(max_length=2000)] = Field(
+        description="Where to send to: https or http, and not to a private address unless the service allows it."
+    )
+    kinds: Annotated[list[Annotated[str, AfterValidator(_known)]], Field(min_length=1, max_length=50)] | None = Field(
+        None, description="The kinds of events to send; left out: all."
+    )
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
+        None, description="Send the events after this one; left out: from now on."
+    )
+
+
+class ReplayBody(Body):
+    """Which dead letters to try once more."""
+
+    seqs: Annotated[list[Annotated[int, Field(ge=1, lt=1 << 63)]], Field(min_length=1, max_length=_SEQS_MAX)] | None = (
+        Field(None, description="The events; left out: all that are dead.")
+    )
+
+
+class DeadQuery(Query):
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last dead letter that the caller knows.")] = 0
+    limit: Limit = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class LaneAnswer(Answer):
+    """How far a lane has got."""
+
+    seq: Annotated[int, Field(description="All of its events up to here were taken, or are dead.")]
+    attempts: Annotated[int, Field(description="How often its next event was tried in vain.")]
+    retry_at: datetime | None
+
+
+@dataclass(slots=True, kw_only=True)
+class WebhookAnswer(Answer):
+    id: str
+    url: str
+    kinds: Annotated[list[str] | None, Field(description="null: all.")]
+    status: WebhookStatus
+    paused_because: str | None
+    created_at: datetime
+    delivered_count: int
+    delivered_at: Annotated[datetime | None, Field(description="The last delivery; null: never.")]
+    last_error: Annotated[str | None, Field(description="Of the last try; null where it was taken.")]
+    urgent: Annotated[LaneAnswer, Field(description="Evictions, and notices of them.")]
+    ordinary: Annotated[LaneAnswer, Field(description="Everything else.")]
+    dead_count: int
+    links: list[Link]
+
+
+@dataclass(slots=True, kw_only=True)
+class NewWebhookAnswer(WebhookAnswer):
+    """A new webhook, and the secret that its messages are signed with: it is shown this once."""
+
+    secret: str = field(repr=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class WebhooksAnswer(Answer):
+    webhooks: Annotated[list[WebhookAnswer], Field(description="Oldest first.")]
+    links: list[Link]
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialAnswer(Answer):
+    """How the receiver answered."""
+
+    taken: bool
+    status: Annotated[int | None, Field(description="The HTTP status; null where there was no answer.")]
+    error: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadLetterAnswer(Answer):
+    seq: int
+    kind: str
+    attempts: int
+    error: str
+    died_at: datetime
+    replay_asked_at: Annotated[datetime | None, Field(description="It will be tried once more; null: it will not.")]
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadLettersAnswer(Answer):
+    dead: Annotated[list[DeadLetterAnswer], Field(description="In log order.")]
+    links: list[Link]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayAnswer(Answer):
+    asked: Annotated[int, Field(description="How many dead letters will be tried once more.")]
+
+
+def webhook_answer(webhook: Webhook) -> WebhookAnswer:
+    """The wire form of what is known of a webhook."""
+    return WebhookAnswer(
+        id=str(webhook.id),
+        url=webhook.url,
+        kinds=None if webhook.kinds is None else list(webhook.kinds),
+        status=WebhookStatus.ACTIVE if webhook.paused_because is None else WebhookStatus.PAUSED,
+        paused_because=webhook.paused_because,
+        created_at=webhook.created_at,
+        delivered_count=webhook.delivered_count,
+        delivered_at=webhook.delivered_at,
+        last_error=webhook.last_error,
+        urgent=_lane(webhook.urgent),
+        ordinary=_lane(webhook.ordinary),
+        dead_count=webhook.dead_count,
+        links=[Link(rel="self", href=f"/v1/clouds/{webhook.cloud}/webhooks/{webhook.id}")],
+    )
+
+
+def new_webhook_answer(made: NewWebhook) -> NewWebhookAnswer:
+    """The wire form of a webhook that was just made."""
+    known = webhook_answer(made.webhook)
+    fields = {name: getattr(known, name) for name in WebhookAnswer.__dataclass_fields__}
+    return NewWebhookAnswer(**fields, secret=made.secret)
+
+
+def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
+    """The wire form of a dead letter."""
+    return DeadLetterAnswer(
+        seq=letter.seq,
+        kind=letter.kind,
+        attempts=letter.attempts,
+        error=letter.error,
+        died_at=letter.died_at,
+        replay_asked_at=letter.replay_asked_at,
+    )
+
+
+def _lane(progress: Progress) -> LaneAnswer:
+    return LaneAnswer(seq=progress.seq, attempts=progress.attempts, retry_at=progress.retry_at)

@@ -1,0 +1,1 @@
+"""What the service sends on its own: events to webhooks."""

@@ -1,0 +1,131 @@
+"""Notices that nobody asks for: of risk, and of evictions that no controller has confirmed in time.
+
+They are events of the log, so they have their place among all others, and every feed tells of them. A worker appends
+them as any writer does: if another one was first, they are decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from app.admission.decide import decide_overdue
+from app.admission.risk import assess_risk, decide_risk, exposed_instances
+from app.domain.errors import LogUnavailable
+from app.domain.events import Event, Recorded
+from app.domain.values import Clock, Policy
+from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
+from app.services.growth import Growth
+from app.services.states import States
+from app.services.tables import decode_table
+from app.store.clouds import Clouds
+from app.store.codec import kind_of
+from app.store.log import EventLog, InstanceTaken, SeqConflict
+from app.store.tables import Tables
+from app.telemetry.metrics import NOTICES
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 5
+
+
+class Notices:
+    """See the module's docstring. `now_us` is the server's clock, in microseconds."""
+
+    def __init__(
+        self,
+        clouds: Clouds,
+        log: EventLog,
+        states: States,
+        tables: Tables,
+        growth: Growth,
+        now_us: Callable[[], int],
+    ) -> None:
+        self._clouds = clouds
+        self._log = log
+        self._states = states
+        self._tables = tables
+        self._growth = growth
+        self._now_us = now_us
+        self._newest: dict[int, QuantileTable] = {}
+
+    async def report_overdue(self) -> int:
+        """Report every eviction whose deadline has passed unconfirmed, once; how many."""
+        return sum([await self._of_cloud(cloud_id, name, self._report) for name, cloud_id in await self._all()])
+
+    async def assess_risks(self) -> int:
+        """Tell whose risk has passed the threshold of its cloud, and whose is back; how many."""
+        return sum([await self._of_cloud(cloud_id, name, self._assess) for name, cloud_id in await self._all()])
+
+    async def _all(self) -> Sequence[tuple[str, int]]:
+        return list((await self._clouds.list()).items())
+
+    async def _of_cloud(self, cloud_id: int, name: str, notice: Callable[..., object]) -> int:
+        """One cloud's trouble is not the others'."""
+        try:
+            events: Sequence[Event] = await notice(cloud_id)  # type: ignore[misc]
+        except (LogUnavailable, SeqConflict, InstanceTaken) as error:
+            logger.warning("cloud %d: notices were left for later: %s", cloud_id, error)
+            return 0
+        for event in events:
+            NOTICES.labels(name, kind_of(event)).inc()
+        return len(events)
+
+    async def _report(self, cloud_id: int) -> Sequence[Event]:
+        cloud = await self._states.current(cloud_id)
+        if not decide_overdue(cloud, self._present_us(cloud)):
+            return []
+        return await self._append(cloud_id, decide_overdue)
+
+    async def _assess(self, cloud_id: int) -> Sequence[Event]:
+        cloud = await self._states.current(cloud_id)
+        threshold, at_us = cloud.policy.risk_threshold, self._present_us(cloud)
+        if threshold is None or not any(one.lifetime_us for one in cloud.running.values()):
+            return []
+        exposed, at_risk, policy = exposed_instances(cloud, at_us), frozenset(cloud.at_risk), cloud.policy
+        table = await self._table(cloud_id)
+        if table is None or at_us - table.epoch_us > policy.table_max_age_us:
+            return []
+        changed = await asyncio.to_thread(assess_risk, exposed, at_risk, threshold, table)
+        if not changed:
+            return []
+        return await self._append(
+            cloud_id, lambda cloud, at_us: decide_risk(cloud, changed, threshold, table.epoch, at_us)
+        )
+
+    async def _table(self, cloud_id: int) -> QuantileTable | None:
+        """The newest table, decoded once."""
+        newest = await self._tables.page(cloud_id, 1)
+        if not newest:
+            return None
+        held = self._newest.get(cloud_id)
+        if held is None or held.epoch < newest[0].epoch:
+            stored = await self._tables.get(cloud_id, newest[0].epoch)
+            if stored is not None:
+                self._newest[cloud_id] = held = await asyncio.to_thread(decode_table, stored)
+        return held
+
+    async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Event]:
+        """Decide over the log's end and append there; SeqConflict where others were first each time."""
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                async with self._log.locked(cloud_id) as turn:
+                    cloud = await self._states.current(cloud_id)
+                    events = decide(cloud, self._present_us(cloud))
+                    recorded = [Recorded(cloud.seq + number, event) for number, event in enumerate(events, 1)]
+                    if recorded:
+                        await turn.append(cloud_id, recorded)
+            except SeqConflict:
+                if not left:
+                    raise
+            else:
+                break
+        if recorded:
+            self._growth.tell(cloud_id, recorded[-1].seq)
+        return events
+
+    def _present_us(self, cloud: Cloud) -> int:
+        policy: Policy = cloud.policy
+        return cloud.at_us if policy.clock is Clock.EXTERNAL else max(self._now_us(), cloud.at_us)

@@ -1,0 +1,303 @@
+"""Two-stage notice: grace periods, confirmations, deadlines that are enforced, and risk; in the log, so everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import httpx2
+import pytest
+from api_service import Service
+
+from app.client.wire import recorded_of
+from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
+from app.engine.cloud import Cloud
+from app.services.audit import Rule, audit
+from app.services.logcsv import LogWriter, read_log
+from app.services.logevents import events_of
+from app.store.snapshots import decode_cloud, encode_cloud
+from app.wiring import WorkerParts, open_worker
+
+_names = (f"noticed-{number}" for number in count())
+NOON = datetime.fromisoformat("1970-01-01T12:00:00+00:00")
+
+
+def at(seconds: float) -> str:
+    return (NOON + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+@pytest.fixture
+def cloud(client: httpx2.Client) -> str:
+    """A cloud on an external clock with a grace period of a minute, and four spot instances on its one node."""
+    name = next(_names)
+    path = f"/v1/clouds/{name}"
+    policy = {"guarantee": "none", "clock": "external", "grace_s": 60}
+    client.post("/v1/clouds", json={"name": name, "policy": policy, "at": at(-10)}).raise_for_status()
+    client.post(f"{path}/nodes", json={"name": "node-0", "cores": 4}).raise_for_status()
+    for cores in (1, 2, 4):
+        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores}).raise_for_status()
+    for number in range(4):
+        start(client, path, f"s{number}", "spot", "c1", number)
+    return path
+
+
+def start(client: httpx2.Client, cloud: str, name: str, market: str, flavor: str, seconds: float) -> dict:
+    body = {"id": name, "market": market, "flavor": flavor, "lifetime_s": 3600, "at": at(seconds)}
+    answer = client.post(f"{cloud}/instances", json=body)
+    assert answer.json()["status"] == "accepted", answer.text
+    again = client.post(f"{cloud}/instances", json=body)
+    assert again.json() == answer.json(), "the same request has the same answer, deadlines and all"
+    return answer.json()
+
+
+def confirm(client: httpx2.Client, cloud: str, name: str, seconds: float) -> httpx2.Response:
+    return client.post(f"{cloud}/handovers/{name}/confirm", params={"at": at(seconds)})
+
+
+def log_of(client: httpx2.Client, cloud: str) -> list[dict]:
+    return client.get(f"{cloud}/events?limit=1000").json()["events"]
+
+
+def work(service: Service, what: Callable[[WorkerParts], object]) -> None:
+    async def run() -> None:
+        async with open_worker(service.settings) as parts:
+            await what(parts)
+
+    asyncio.run(run())
+
+
+def pass_time(client: httpx2.Client, cloud: str, seconds: float) -> None:
+    """An external clock stands still between requests."""
+    client.post(f"{cloud}/flavors", json={"name": f"at-{seconds}", "cores": 1, "at": at(seconds)}).raise_for_status()
+
+
+def test_victims_are_told_their_deadline_and_the_start_when_its_room_is_free(client, cloud) -> None:
+    answer = start(client, cloud, "d0", "on_demand", "c2", 10)
+    assert answer["victims"] == [{"id": "s3", "deadline": at(70)}, {"id": "s2", "deadline": at(70)}]
+    assert answer["ready_at"] == at(70)
+    told = log_of(client, cloud)[-5:]
+    assert [event["kind"] for event in told] == [
+        *["eviction_scheduled"] * 2,
+        *["instance_evicted"] * 2,
+        "instance_started",
+    ]
+    assert {event["cause_seq"] for event in told[:4]} == {told[4]["seq"]}
+    assert [event["deadline"] for event in told[:2]] == [at(70)] * 2
+    handovers = client.get(f"{cloud}/handovers").json()["handovers"]
+    assert [(one["id"], one["node"], one["status"], one["deadline"]) for one in handovers] == [
+        ("s2", "node-0", "pending", at(70)),
+        ("s3", "node-0", "pending", at(70)),
+    ]
+    assert client.get(f"{cloud}/instances/d0").json()["ready_at"] == at(70)
+    assert client.get(cloud).json()["counts"]["spot_evicted"] == 2
+
+
+def test_a_controller_confirms_each_stop_once(client, cloud) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    assert confirm(client, cloud, "s3", 20).status_code == 204
+    assert confirm(client, cloud, "s3", 21).status_code == 204
+    assert [event["kind"] for event in log_of(client, cloud)].count("eviction_confirmed") == 1
+    assert [one["id"] for one in client.get(f"{cloud}/handovers").json()["handovers"]] == ["s2"]
+    for name in ("s0", "never"):
+        answer = confirm(client, cloud, name, 22)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (404, "preemptible.handover.not_found")
+
+
+def test_room_that_is_booked_twice_is_free_when_the_last_has_left_it(client, cloud) -> None:
+    """The second start evicts nobody: it takes the room of one that ended early, whose victims are still there."""
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    client.delete(f"{cloud}/instances/d0", params={"at": at(20)})
+    second = start(client, cloud, "d1", "on_demand", "c1", 30)
+    assert (second["victims"], second["ready_at"]) == ([], at(70))
+    confirm(client, cloud, "s2", 40)
+    third = start(client, cloud, "d2", "on_demand", "c1", 41)
+    assert third["ready_at"] == at(70), "the one room that was confirmed is the second start's"
+    confirm(client, cloud, "s3", 50)
+    client.delete(f"{cloud}/instances/d2", params={"at": at(51)})
+    fourth = start(client, cloud, "d3", "spot", "c1", 52)
+    assert fourth["ready_at"] == at(52)
+
+
+def test_what_is_left_free_beside_those_who_leave_is_free_at_once(client, cloud) -> None:
+    client.post(f"{cloud}/nodes", json={"name": "node-1", "cores": 4, "at": at(5)})
+    assert start(client, cloud, "d0", "on_demand", "c4", 6)["ready_at"] == at(6)
+    taken = start(client, cloud, "d1", "on_demand", "c4", 10)
+    assert (len(taken["victims"]), taken["ready_at"]) == (4, at(70))
+
+
+def test_a_deadline_that_passes_unconfirmed_is_reported_once(service, client, cloud) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    confirm(client, cloud, "s3", 20)
+    work(service, lambda parts: parts.warnings.report_overdue())
+    assert log_of(client, cloud)[-1]["kind"] == "eviction_confirmed", "there is time left"
+    pass_time(client, cloud, 70)
+    for _ in range(2):
+        work(service, lambda parts: parts.warnings.report_overdue())
+    overdue = [event for event in log_of(client, cloud) if event["kind"] == "eviction_overdue"]
+    assert [(event["id"], event["deadline"], event["at"]) for event in overdue] == [("s2", at(70), at(70))]
+    (handover,) = client.get(f"{cloud}/handovers").json()["handovers"]
+    assert (handover["id"], handover["status"]) == ("s2", "overdue")
+    assert confirm(client, cloud, "s2", 80).status_code == 204
+    assert client.get(f"{cloud}/handovers").json()["handovers"] == []
+
+
+def test_drills_and_removed_nodes_have_their_grace_too(client, cloud) -> None:
+    drilled = client.post(f"{cloud}/drill", json={"at": at(10)}).json()
+    events = log_of(client, cloud)[-2:]
+    assert [event["kind"] for event in events] == ["eviction_scheduled", "instance_evicted"]
+    assert {event["cause_seq"] for event in events} == {drilled["seq"]} == {events[1]["seq"]}
+    removal = client.delete(f"{cloud}/nodes/node-0", params={"at": at(20)}).json()
+    assert removal["victims"] == [{"id": name, "deadline": at(80)} for name in ("s2", "s1", "s0")]
+    kinds = [event["kind"] for event in log_of(client, cloud)]
+    assert kinds[-7:] == [*["eviction_scheduled"] * 3, *["instance_evicted"] * 3, "node_removed"]
+    assert len(client.get(f"{cloud}/handovers").json()["handovers"]) == 4
+
+
+def test_who_is_evicted_does_not_depend_on_the_grace(client, cloud) -> None:
+    """The same requests without a grace period have the same decisions: the grace concerns the hand-over alone."""
+    other = f"/v1/clouds/{next(_names)}"
+    policy = {"guarantee": "none", "clock": "external"}
+    client.post("/v1/clouds", json={"name": other.rsplit("/", 1)[-1], "policy": policy, "at": at(-10)})
+    client.post(f"{other}/nodes", json={"name": "node-0", "cores": 4})
+    for cores in (1, 2, 4):
+        client.post(f"{other}/flavors", json={"name": f"c{cores}", "cores": cores})
+    for number in range(4):
+        start(client, other, f"s{number}", "spot", "c1", number)
+    for path in (cloud, other):
+        start(client, path, "d0", "on_demand", "c2", 10)
+        start(client, path, "d1", "on_demand", "c1", 11)
+    decisions = [
+        [(e["kind"], e["id"], e.get("node")) for e in log_of(client, path) if e["kind"].startswith("instance_")]
+        for path in (cloud, other)
+    ]
+    assert decisions[0] == decisions[1]
+
+
+def test_fold_snapshot_csv_and_audit_know_them(service, client, cloud, tmp_path: Path) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    confirm(client, cloud, "s3", 20)
+    pass_time(client, cloud, 75)
+    work(service, lambda parts: parts.warnings.report_overdue())
+    log = [recorded_of(event) for event in log_of(client, cloud)]
+    folded = Cloud()
+    folded.apply_recorded(log)
+    assert [one.instance_id for one in folded.known_handovers()] == ["s2"]
+    assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
+    rows = written(log, tmp_path)
+    assert audit(rows, []).finding is None
+    again = Cloud()
+    again.apply_recorded(events_of(rows, folded.policy))
+    assert again.digest() == folded.digest()
+
+
+def written(log: list[Recorded], directory: Path):
+    file = io.StringIO()
+    writer = LogWriter(file)
+    for item in log:
+        writer.write(item)
+    path = directory / "log.csv"
+    path.write_text(file.getvalue())
+    return list(read_log(path))
+
+
+BROKEN = {
+    "a deadline that is not the grace period's": (EvictionScheduled, {"deadline_us": 1}, Rule.EVICTION),
+    "an announcement of somebody else": (EvictionScheduled, {"instance_id": "s0"}, Rule.EVICTION),
+    "an eviction that was not announced": (InstanceEvicted, {"instance_id": "s0"}, Rule.EVICTION),
+    "an overdue one that is not due": (EvictionOverdue, {"deadline_us": 1}, Rule.FOLD),
+    "an overdue one that nobody knows": (EvictionOverdue, {"instance_id": "s0"}, Rule.FOLD),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_audit_finds_what_is_wrong(service, client, cloud, tmp_path: Path, what: str) -> None:
+    kind, changed, rule = BROKEN[what]
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    pass_time(client, cloud, 75)
+    work(service, lambda parts: parts.warnings.report_overdue())
+    rows = written([recorded_of(event) for event in log_of(client, cloud)], tmp_path)
+    names = {EvictionScheduled: "eviction_scheduled", InstanceEvicted: "instance_evicted"}
+    index = next(i for i, row in enumerate(rows) if row.kind == names.get(kind, "eviction_overdue"))
+    rows[index] = rows[index]._replace(**changed)
+    assert audit(rows, []).finding.rule is rule
+
+
+RISKY = {
+    "guarantee": "per_instance",
+    "warm_up_s": 0,
+    "sample_count": 400,
+    "clock": "external",
+    "risk_threshold": 0.5,
+    "horizon_s": 86400,
+    "table_max_age_s": 10_000_000,
+    "recompute_every_s": 3600,
+}
+WAVES = 200
+
+
+def waves() -> list[dict[str, object]]:
+    """A wave of four cores every ten minutes.
+
+    For the first half four more are taken, so with four slots free one is evicted by the next wave; in the second half
+    eight are free, and nobody is.
+    """
+    four = {"market": "on_demand", "flavor": "c4"}
+    found: list[dict[str, object]] = [{"start": {"id": "base", **four, "at": at(0)}}]
+    for wave in range(WAVES):
+        if wave == WAVES // 2:
+            found.append({"stop": {"id": "base", "at": at(600 * wave)}})
+        found.append({"start": {"id": f"w{wave}", **four, "at": at(600 * wave + 300)}})
+        found.append({"stop": {"id": f"w{wave}", "at": at(600 * wave + 500)}})
+    return found
+
+
+@pytest.fixture
+def risky(service: Service) -> str:
+    """A cloud with that past, its table, four spot instances and little room."""
+    name, client, begin = next(_names), service.client, 600 * WAVES
+    path = f"/v1/clouds/{name}"
+    client.post("/v1/clouds", json={"name": name, "policy": RISKY, "at": at(0)}).raise_for_status()
+    client.post(f"{path}/nodes", json={"name": "node-0", "cores": 8})
+    for cores in (1, 4):
+        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores})
+    client.post(f"{path}/batch", json={"operations": waves()}).raise_for_status()
+    pass_time(client, path, begin)
+    client.post(f"{path}/tables").raise_for_status()
+    service.compute_tables()
+    service.wait_for_epoch(name, 1)
+    client.patch(path, json={"policy": {"guarantee": "none"}}).raise_for_status()
+    start(client, path, "again", "on_demand", "c4", begin)
+    for number in range(4):
+        start(client, path, f"s{number}", "spot", "c1", begin + number)
+    return path
+
+
+def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, client, risky) -> None:
+    def risks() -> list[tuple[str, str]]:
+        work(service, lambda parts: parts.warnings.assess_risks())
+        return [(e["id"], e["level"]) for e in log_of_end(client, risky) if e["kind"] == "eviction_risk"]
+
+    first = risks()
+    assert first == [(name, "raised") for name in ("s3", "s2", "s1", "s0")], "in the order in which they would go"
+    assert risks() == first, "once, as long as it lasts"
+    event = next(e for e in log_of_end(client, risky) if e["kind"] == "eviction_risk")
+    assert (event["threshold"], event["epoch"], event["slots"]) == (0.5, 1, 1)
+    assert event["eviction_probability"] > 0.5
+    more = {"name": "node-1", "cores": 64, "at": at(600 * WAVES + 10)}
+    client.post(f"{risky}/nodes", json=more).raise_for_status()
+    assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]
+    log = [recorded_of(e) for e in client.get(f"{risky}/events?limit=1000").json()["events"]]
+    assert sum(isinstance(item.event, EvictionRisk) for item in log) == 8
+    folded = Cloud()
+    folded.apply_recorded(log)
+    assert folded.at_risk == set()
+    assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
+
+
+def log_of_end(client: httpx2.Client, path: str) -> list[dict]:
+    last = client.get(path).json()["seq"]
+    return client.get(f"{path}/events?after_seq={max(0, last - 100)}&limit=1000").json()["events"]

@@ -1,0 +1,304 @@
+"""Webhooks: in order, victims first, at least once, signed; a receiver that fails gets everything in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+
+import httpx2
+import pytest
+from api_service import Service, running_service
+from receivers import Receiver, data_of
+from servers import run_sql
+
+from app.wiring import open_worker
+
+_names = (f"hooked-{number}" for number in count())
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Service]:
+    changed = {"webhook_allow_private": True, "webhook_retry_s": 0.05, "webhook_attempts": 4, "webhook_timeout_s": 2}
+    with running_service(database_url, **changed, webhook_limit=3) as service:
+        yield service
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+        assert receiver.wrong == []
+
+
+@pytest.fixture
+def cloud(client: httpx2.Client) -> str:
+    """A cloud with one node of four cores and two flavors."""
+    name = next(_names)
+    path = f"/v1/clouds/{name}"
+    client.post("/v1/clouds", json={"name": name, "policy": {"guarantee": "none"}}).raise_for_status()
+    client.post(f"{path}/nodes", json={"name": "node-0", "cores": 4}).raise_for_status()
+    for cores in (1, 4):
+        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores}).raise_for_status()
+    return path
+
+
+@contextmanager
+def delivering(service: Service, *, workers: int = 1) -> Iterator[None]:
+    """Workers that deliver, until the block ends."""
+    loop = asyncio.new_event_loop()
+    leaving = asyncio.Event()
+
+    async def work() -> None:
+        async with open_worker(service.settings) as parts:
+            running = asyncio.create_task(parts.deliveries.run())
+            await leaving.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def work_all() -> None:
+        await asyncio.gather(*(work() for _ in range(workers)))
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(work_all()))
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(leaving.set)
+        thread.join()
+        loop.close()
+
+
+def hook(client: httpx2.Client, cloud: str, receiver: Receiver, **more: object) -> str:
+    """The path of a new webhook to the receiver."""
+    answer = client.post(f"{cloud}/webhooks", json={"url": receiver.url, **more})
+    assert answer.status_code == 201, answer.text
+    receiver.secret = answer.json()["secret"]
+    return str(answer.json()["links"][0]["href"])
+
+
+def start(client: httpx2.Client, cloud: str, name: str, market: str = "spot", flavor: str = "c1") -> int:
+    body = {"id": name, "market": market, "flavor": flavor, "lifetime_s": 60}
+    answer = client.post(f"{cloud}/instances", json=body).json()
+    assert answer["status"] == "accepted"
+    return int(answer["seq"])
+
+
+def evict(client: httpx2.Client, cloud: str) -> None:
+    """Four spot instances, and an on-demand one that evicts them all."""
+    for number in range(4):
+        start(client, cloud, f"s{number}")
+    start(client, cloud, "d0", "on_demand", "c4")
+
+
+def log_of(client: httpx2.Client, cloud: str) -> list[dict[str, object]]:
+    return client.get(f"{cloud}/events?limit=1000").json()["events"]
+
+
+def test_events_arrive_in_order_as_signed_cloudevents(service, client, cloud, receiver) -> None:
+    path = hook(client, cloud, receiver, after_seq=0)
+    with delivering(service):
+        evict(client, cloud)
+        receiver.wait_for(lambda: len(receiver.taken) == client.get(cloud).json()["seq"])
+    log = log_of(client, cloud)
+    assert receiver.seqs()[-1] == log[-1]["seq"]
+    (first,) = [one for one in receiver.taken if one.seq == 1]
+    name = cloud.rsplit("/", 1)[-1]
+    by_seq = {one.seq: data_of(one) for one in receiver.taken}
+    assert [by_seq[event["seq"]] for event in log] == log, "the data is the paged list's"
+    assert first.event.get_source() == f"/v1/clouds/{name}"
+    assert (first.event.get_type(), first.event.get_id()) == ("tenure.cloud_created", "1")
+    assert first.event.get_time() == datetime.fromisoformat(log[0]["at"])
+    assert receiver.taken[-1].event.get_subject() == "d0"
+    shown = client.get(path).json()
+    assert (shown["delivered_count"], shown["last_error"], shown["dead_count"]) == (len(log), None, 0)
+    assert "secret" not in shown
+    assert receiver.secret not in client.get(f"{cloud}/webhooks").text
+
+
+def test_victims_go_first_and_nothing_overtakes_them(service, client, cloud, receiver) -> None:
+    """A backlog: the evictions at its end are told before its beginning, each lane in order of seq."""
+    evict(client, cloud)
+    hook(client, cloud, receiver, after_seq=0)
+    with delivering(service):
+        receiver.wait_for(lambda: len(receiver.taken) == len(log_of(client, cloud)))
+    log = log_of(client, cloud)
+    urgent = [event["seq"] for event in log if event["kind"] == "instance_evicted"]
+    ordinary = [event["seq"] for event in log if event["kind"] != "instance_evicted"]
+    assert len(urgent) == 4
+    assert receiver.seqs() == urgent + ordinary
+
+
+def test_an_ordinary_event_waits_for_the_victims_before_it(service, client, cloud, receiver) -> None:
+    """The start that evicted is not told while the receiver has not taken its victims; what came before them is."""
+    evict(client, cloud)
+    log = log_of(client, cloud)
+    kinds = {event["seq"]: event["kind"] for event in log}
+    refused: list[str] = []
+
+    def answer(name: str) -> int:
+        refused.append(name)
+        return 503 if len(refused) <= 2 else 204
+
+    receiver.answer = answer
+    hook(client, cloud, receiver, after_seq=0)
+    with delivering(service):
+        receiver.wait_for(lambda: len(receiver.taken) == len(log))
+    order = receiver.seqs()
+    for seq in order:
+        if kinds[seq] != "instance_evicted":
+            earlier = {s for s in kinds if s < seq and kinds[s] == "instance_evicted"}
+            assert earlier <= set(order[: order.index(seq)])
+
+
+def test_only_the_kinds_that_were_asked_for(service, client, cloud, receiver) -> None:
+    evict(client, cloud)
+    hook(client, cloud, receiver, after_seq=0, kinds=["instance_evicted", "flavor_added"])
+    with delivering(service):
+        receiver.wait_for(lambda: len(receiver.taken) == 6)
+        start_count = len(receiver.tries)
+        client.delete(f"{cloud}/instances/d0")
+        start(client, cloud, "late")
+        client.post(f"{cloud}/flavors", json={"name": "c2", "cores": 2})
+        receiver.wait_for(lambda: len(receiver.taken) == 7)
+    assert len(receiver.tries) == start_count + 1
+    assert {one.event.get_type() for one in receiver.taken} == {"tenure.instance_evicted", "tenure.flavor_added"}
+
+
+def test_from_now_on_is_the_default(service, client, cloud, receiver) -> None:
+    before = client.get(cloud).json()["seq"]
+    hook(client, cloud, receiver)
+    with delivering(service):
+        start(client, cloud, "first")
+        receiver.wait_for(lambda: bool(receiver.taken))
+    assert receiver.seqs() == [before + 1]
+
+
+def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(service, client, cloud, receiver) -> None:
+    """Every event is refused twice or three times, in every way there is, before it is taken."""
+    failures: dict[str, list[int]] = {}
+
+    def answer(name: str) -> int:
+        left = failures.setdefault(name, [[500, 503], [302, 429, 404], [401, 500]][len(failures) % 3][:])
+        return left.pop() if left else 204
+
+    receiver.answer = answer
+    hook(client, cloud, receiver, after_seq=0)
+    evict(client, cloud)
+    with delivering(service):
+        receiver.wait_for(lambda: len(receiver.seqs()) == len(log_of(client, cloud)), 60)
+    assert sorted(receiver.seqs()) == [event["seq"] for event in log_of(client, cloud)]
+    ids = {}
+    for one in receiver.taken:
+        assert ids.setdefault(one.webhook_id, one.seq) == one.seq, "an id is of one event"
+    tried = [name for name, _ in receiver.tries]
+    assert len(tried) > len(set(tried)), "it was tried again, under the same id"
+    assert set(tried) == set(ids)
+
+
+def test_what_is_never_taken_is_a_dead_letter_and_can_be_replayed(service, client, cloud, receiver) -> None:
+    poisoned = client.get(cloud).json()["seq"] + 1
+    healthy: list[bool] = []
+    receiver.answer = lambda name: 500 if name.endswith(f"_{poisoned}") and not healthy else 204
+    path = hook(client, cloud, receiver)
+    with delivering(service):
+        start(client, cloud, "poison")
+        later = start(client, cloud, "later")
+        receiver.wait_for(lambda: receiver.seqs() == [later])
+        assert client.get(path).json()["dead_count"] == 1
+        (letter,) = client.get(f"{path}/dead").json()["dead"]
+        assert (letter["seq"], letter["kind"], letter["attempts"]) == (poisoned, "instance_started", 4)
+        assert letter["error"] == "answered 500"
+        assert client.post(f"{path}/replay", json={"seqs": [poisoned]}).json() == {"asked": 1}
+        receiver.wait_for(lambda: client.get(f"{path}/dead").json()["dead"][0]["attempts"] == 5)
+        healthy.append(True)
+        assert client.post(f"{path}/replay", json={}).json() == {"asked": 1}
+        receiver.wait_for(lambda: receiver.seqs() == [later, poisoned])
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 0)
+    assert len({name for name, _ in receiver.tries if name.endswith(f"_{poisoned}")}) == 1
+
+
+def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud, receiver) -> None:
+    path = hook(client, cloud, receiver)
+    with delivering(service):
+        first = start(client, cloud, "a")
+        receiver.wait_for(lambda: receiver.seqs() == [first])
+        paused = client.post(f"{path}/pause").json()
+        assert (paused["status"], paused["paused_because"]) == ("paused", "paused by its owner")
+        asyncio.run(asyncio.sleep(1.2))
+        tried = len(receiver.tries)
+        second = start(client, cloud, "b")
+        asyncio.run(asyncio.sleep(0.5))
+        assert len(receiver.tries) == tried
+        assert client.post(f"{path}/resume").json()["status"] == "active"
+        receiver.wait_for(lambda: receiver.seqs() == [first, second])
+        assert client.delete(path).status_code == 204
+        asyncio.run(asyncio.sleep(1.2))
+        start(client, cloud, "c")
+        asyncio.run(asyncio.sleep(0.5))
+    assert receiver.seqs() == [first, second]
+    assert client.get(path).status_code == 404
+
+
+def test_a_receiver_that_is_gone_is_left_alone(service, client, cloud, receiver) -> None:
+    receiver.answer = lambda _: 410
+    path = hook(client, cloud, receiver, after_seq=0)
+    with delivering(service):
+        receiver.wait_for(lambda: client.get(path).json()["status"] == "paused")
+    assert "410" in client.get(path).json()["paused_because"]
+    assert len(receiver.tries) == 1
+
+
+def test_one_of_several_workers_delivers(service, client, cloud, receiver) -> None:
+    hook(client, cloud, receiver, after_seq=0)
+    with delivering(service, workers=3):
+        evict(client, cloud)
+        receiver.wait_for(lambda: len(receiver.seqs()) == len(log_of(client, cloud)))
+    assert len(receiver.tries) == len(receiver.taken) == len(log_of(client, cloud)), "and none of them twice"
+
+
+def test_a_trial_tells_how_the_receiver_answers(client, cloud, receiver) -> None:
+    path = hook(client, cloud, receiver)
+    assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
+    assert receiver.taken[0].event.get_type() == "tenure.webhook_test"
+    receiver.answer = lambda _: 302
+    assert client.post(f"{path}/test").json() == {"taken": False, "status": 302, "error": "answered 302"}
+    assert len(receiver.tries) == 2, "redirects are not followed"
+
+
+def test_a_message_that_is_too_large_says_where_its_data_is(service, client, cloud, receiver) -> None:
+    small = service.settings.model_copy(update={"webhook_max_bytes": 350})
+    hook(client, cloud, receiver, after_seq=0)
+    with delivering(Service(service.url, small, client, service.server)):
+        receiver.wait_for(lambda: len(receiver.taken) == len(log_of(client, cloud)))
+    (policy,) = [one for one in receiver.taken if one.event.get_type() == "tenure.cloud_created"]
+    assert policy.event.get_data() is None
+    reference = policy.event.get_extension("dataref")
+    assert client.get(reference).json()["events"] == log_of(client, cloud)[:1]
+
+
+def test_private_addresses_are_refused_when_sending_too(service, client, cloud, receiver, database_url) -> None:
+    """The name was fine when the webhook was made; where it leads now is looked at each time."""
+    path = hook(client, cloud, receiver)
+    run_sql(database_url, f"UPDATE webhook SET url = 'http://localhost:{receiver.url.split(':')[2]}'")
+    with running_service(database_url) as strict:
+        answer = strict.client.post(f"{path}/test").json()
+    assert not answer["taken"]
+    assert "not of the public internet" in answer["error"]
+    assert receiver.tries == []
+    assert client.post(f"{path}/test").json()["taken"], "where the setting allows it"
+
+
+def test_a_cloud_has_only_so_many(client, cloud, receiver) -> None:
+    for _ in range(3):
+        hook(client, cloud, receiver)
+    answer = client.post(f"{cloud}/webhooks", json={"url": receiver.url})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "preemptible.webhook.too_many")
+    page = client.get(f"{cloud}/webhooks?limit=2").json()
+    rest = client.get(page["links"][0]["href"]).json()
+    assert [len(page["webhooks"]), len(rest["webhooks"]), rest["links"]] == [2, 1, []]
+    other = client.get(page["webhooks"][0]["links"][0]["href"].replace(cloud, "/v1/clouds/hooked-0"))
+    assert other.status_code == 404, "another cloud's webhook is not there"
