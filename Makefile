@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
 	--python-version 3.11 --custom-compile-command "make lock" --group build
 
-.PHONY: run test lint format lock clean assets
+.PHONY: run test lint format lock clean assets screenshots
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
@@ -53,3 +53,6 @@ assets:  ## the pages' script libraries, as pinned in package-lock.json; needs n
 	printf '\n----\nuPlot\n\n' >> app/ui/static/vendor/LICENSES.txt
 	cat node_modules/uplot/LICENSE >> app/ui/static/vendor/LICENSES.txt
 	cd app/ui/static/vendor && sha256sum idiomorph.js uplot.js uplot.css LICENSES.txt > SHA256SUMS
+
+screenshots: .venv/dev.stamp  ## docs/screenshots anew, of a cloud that is driven for it; needs Chromium
+	$(BIN)/python -m benchmarks.screenshots

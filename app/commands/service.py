@@ -185,7 +185,7 @@ class _Worker:
 def _greeting(settings: Settings, port: int, new_token: str | None) -> str:
     host = "localhost" if settings.host in ("127.0.0.1", "0.0.0.0", "::", "::1") else settings.host  # noqa: S104
     url = f"http://{host}:{port}"
-    lines = [f"Tenure is ready at {url}  (documentation: {url}/docs)"]
+    lines = [f"Tenure is ready at {url}  (pages: {url}/ui, documentation: {url}/docs)"]
     if new_token is not None:
         lines += ["", "The admin token, shown this once:", "", f"    export TENURE_TOKEN={new_token}"]
     else:

@@ -22,7 +22,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import SECOND_US
-from app.domain.values import Market
+from app.domain.values import EvictionReason, Market
 from app.services.instances import decision_in
 from app.store.log import EventLog
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
@@ -45,9 +45,19 @@ class Rollup:
         self._log = log
         self._rows = rows
         self._read_events = read_events
+        self._is_busy = False
 
     async def catch_up(self) -> int:
-        """Fold what all logs hold beyond their histories; how many events that were."""
+        """Fold what all logs hold beyond their histories; how many events that were. 0 while that is being done."""
+        if self._is_busy:
+            return 0
+        self._is_busy = True
+        try:
+            return await self._catch_up()
+        finally:
+            self._is_busy = False
+
+    async def _catch_up(self) -> int:
         return sum([await self.catch_up_cloud(cloud_id) for cloud_id in await self._rows.behind()])
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
@@ -120,7 +130,7 @@ class Fold:
                 self.running[event.instance_id] = event
                 self._change(event, event.at_us, 1, f"{event.market.value}_admitted")
             case InstanceStopped() | InstanceEvicted():
-                counted = "evicted" if isinstance(event, InstanceEvicted) else None
+                counted = "evicted" if _is_eviction(event) else None
                 self._change(self.running.pop(event.instance_id), event.at_us, -1, counted)
             case InstanceRejected(market=market):
                 self._touch(event.at_us, [WHOLE], f"{market.value}_rejected")
@@ -168,6 +178,11 @@ class Fold:
             _raise_peaks(row, old)
         row.last_us = at_us
         return row
+
+
+def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:
+    """A drill is no eviction that anyone needs to count."""
+    return isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
 
 
 def _raise_peaks(row: Row, level: Level) -> None:

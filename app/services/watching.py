@@ -88,7 +88,8 @@ class Watching:
     async def _pulse(self, cloud_id: int) -> Pulse:
         seen = self._seen.get(cloud_id)
         if seen is None or monotonic() > seen.until:
-            pulse = await self._pulses.read(cloud_id)
+            # Who leaves cancels the watch, but not a statement that is under way: that would cost its connection.
+            pulse = await asyncio.shield(self._pulses.read(cloud_id))
             if len(self._seen) >= _MOST:
                 self._seen.clear()
             seen = self._seen[cloud_id] = _Seen(monotonic() + _KEPT_S, pulse)

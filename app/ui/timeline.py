@@ -37,7 +37,13 @@ def utilisation_chart(found: Utilisation) -> dict[str, object]:
             },
             {"label": "spot", "colour": "spot", "stack": True, "values": [_r(p.spot_mean) for p in points]},
             {"label": "free", "colour": "free", "stack": True, "values": [_r(_free(p)) for p in points]},
-            {"label": "peak in use", "colour": "ink-2", "shape": "step", "values": [p.used_peak for p in points]},
+            {
+                "label": "peak in use",
+                "colour": "ink-2",
+                "thin": True,
+                "shape": "step",
+                "values": [p.used_peak for p in points],
+            },
         ],
     }
 
@@ -50,7 +56,12 @@ def decisions_chart(found: Utilisation) -> dict[str, object]:
         "y": {"kind": "number", "label": "instances"},
         "series": [
             {"label": "spot admitted", "colour": "spot", "stack": True, "values": [p.spot_admitted for p in points]},
-            {"label": "spot rejected", "colour": "line-3", "stack": True, "values": [p.spot_rejected for p in points]},
+            {
+                "label": "spot rejected",
+                "colour": "rejected",
+                "stack": True,
+                "values": [p.spot_rejected for p in points],
+            },
             {"label": "evicted", "colour": "evicted", "stack": True, "values": [p.evicted for p in points]},
         ],
     }

@@ -60,7 +60,9 @@ def ago(seconds: float | None) -> str:
 def label(name: object) -> str:
     """A value of the interface as words: `on_demand` is `on-demand`."""
     text = str(getattr(name, "value", name))
-    return {"on_demand": "on-demand", "sla_unattainable": "SLA unattainable"}.get(text, text.replace("_", " "))
+    return {"on_demand": "on-demand", "on_demand_start": "on-demand start", "sla_unattainable": "SLA unattainable"}.get(
+        text, text.replace("_", " ")
+    )
 
 
 def _datetime(at: int | datetime) -> datetime:

@@ -50,6 +50,8 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
         _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
         _every(scheduler, _RISK_S, parts.warnings.assess_risks)
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
+        # A long way to catch up is no reason to warn of: the next one finds it busy, and returns.
+        scheduler.modify_job("catch_up", max_instances=2)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")

@@ -13,7 +13,9 @@ FOR_A_REASON = {
     "preemptible.policy.invalid",
     "preemptible.time.backwards",
     "preemptible.time.missing",
+    "preemptible.time.range_invalid",
     "preemptible.time.unexpected",
+    "preemptible.webhook.url_refused",
 }
 """Refusals of valid bodies and queries: what they ask for makes no sense for this cloud."""
 NOT_IN_SCHEMAS = ("with at most six decimals", "at most six decimals", "is not a time that exists", "from 1970 to 9999")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
+from axe_playwright_python.sync_playwright import Axe
 from browser import Watched, chromium, sign_in
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -17,6 +19,7 @@ CLOUD = "/v1/clouds/north"
 def service(database_url: str) -> Iterator[Service]:
     with running_service(database_url) as service:
         furnish(service.client)
+        sell(service)
         service.roll_up()
         yield service
 
@@ -33,6 +36,42 @@ def furnish(client: httpx2.Client) -> None:
     start(client, "victim", "spot", "c4")
     start(client, "intruder", "on_demand", "c4")
     start(client, "refused", "spot", "c4")
+
+
+def sell(service: Service) -> None:
+    """A cloud with a past of its own, a table computed from it, and decisions that rest on the table."""
+    client, path = service.client, "/v1/clouds/sold"
+    policy = {
+        "clock": "external", "eviction_probability": 0.05, "warm_up_s": 0, "sample_count": 500, "horizon_s": 86400,
+        "recompute_every_s": 21600, "table_max_age_s": 86400,
+    }  # fmt: skip
+    post(client, "/v1/clouds", {"name": "sold", "policy": policy | {"guarantee": "none"}})
+    post(client, f"{path}/nodes", {"name": "n", "cores": 6})
+    post(client, f"{path}/flavors", {"name": "c1", "cores": 1})
+    operations: list[dict[str, object]] = []
+    for number in range(300):
+        body = {"id": f"o{number}", "market": "on_demand", "flavor": "c1", "at": at(300 * number)}
+        operations.append({"start": body})
+        if number % 100 == 50:
+            burst = [f"burst-{number}-{place}" for place in range(4)]
+            operations += [{"start": body | {"id": name}} for name in burst]
+        if number % 100 == 53:
+            operations += [{"stop": {"id": name, "at": at(300 * number)}} for name in burst]
+        if number >= 2:
+            operations.append({"stop": {"id": f"o{number - 2}", "at": at(300 * number + 60)}})
+    post(client, f"{path}/batch", {"operations": operations})
+    assert client.patch(path, json={"policy": {"guarantee": "per_instance"}}).is_success
+    assert client.post(f"{path}/tables").is_success
+    service.compute_tables()
+    service.wait_for_epoch("sold", 1)
+    for name, lifetime_s in (("welcome", 600), ("unwelcome", 86_000)):
+        post(client, f"{path}/instances", {
+            "id": name, "market": "spot", "flavor": "c1", "lifetime_s": lifetime_s, "at": at(90_000),
+        })  # fmt: skip
+
+
+def at(seconds: int) -> str:
+    return f"1970-01-{1 + seconds // 86400:02}T{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
 
 
 def post(client: httpx2.Client, path: str, body: dict[str, object]) -> dict[str, object]:
@@ -171,3 +210,160 @@ def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: st
     page.goto(f"{service.url}/ui/clouds/empty/{place}")
     expect(page.locator(".empty").first).to_be_visible()
     expect(page.get_by_role("link", name=place.capitalize(), exact=True)).to_have_attribute("aria-current", "page")
+
+
+PLACES = ["", "/promise", "/quotes", "/curves", "/decisions", "/epochs", "/instances/unwelcome"]
+
+
+def test_the_quote_calculator(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/sold/quotes")
+    page.get_by_label("Run for").fill("30")
+    page.get_by_label("Unit").select_option("minutes")
+    page.get_by_label("Evicted at most").fill("10")
+    page.get_by_role("button", name="Ask").click()
+    quotes = service.client.get(
+        "/v1/clouds/sold/quotes", params={"eviction_probability": 0.1, "lifetime_s": 1800}
+    ).json()["quotes"]
+    card = page.locator("#quote-c1")
+    expect(card).to_contain_text("How long at 10 %?")
+    expect(card).to_contain_text("How risky for 30 min?")
+    expect(card).to_contain_text(f"of {quotes[0]['slots']} slot")
+    expect(card).to_contain_text(f"{quotes[0]['evidence'][0]['sample_count']} sample")
+    page.get_by_label("Run for").fill("long")
+    page.get_by_label("Run for").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("must be a number")
+    expect(page.get_by_label("Run for")).to_have_value("long")
+
+
+def test_what_one_is_typing_stays_when_the_page_renews_itself(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/north/quotes")
+    page.get_by_label("Run for").fill("77")
+    expect(page.locator("[data-pulse]")).to_contain_text("Live")
+    start(service.client, "unrelated", "on_demand", "c1")
+    expect(page.locator("body[data-renewed]")).to_be_attached()
+    expect(page.get_by_label("Run for")).to_have_value("77")
+    expect(page.get_by_label("Run for")).to_be_focused()
+    assert service.client.delete(f"{CLOUD}/instances/unrelated").is_success
+
+
+def test_why_the_sla_refused(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/sold/instances/unwelcome")
+    expect(page.get_by_role("heading", name="Why it was rejected")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("Quoted lifetime")
+    expect(page.locator(".advice")).to_contain_text("It would have been accepted")
+
+
+def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/sold/promise")
+    expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("0 of 1 admitted")
+    page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
+    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    page.goto(f"{service.url}/ui/clouds/sold/epochs")
+    expect(page.get_by_role("region", name="List of tables").get_by_role("row")).to_have_count(2)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_accessible(browser: Browser, service: Service, scheme: str) -> None:
+    """By axe: names, roles, structure, and the contrast of every text."""
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    page.goto(f"{service.url}/ui/sign-in")
+    found = {"/ui/sign-in": faults(page)}
+    sign_in(page, service.url, TOKEN)
+    found["/ui"] = faults(page)
+    for place in [*(f"sold{place}" for place in PLACES), "north/instances/victim", "empty/promise", "empty/curves"]:
+        page.goto(f"{service.url}/ui/clouds/{place}")
+        for summary in page.locator("details > summary").all():
+            summary.click()
+        found[place] = faults(page)
+    context.close()
+    assert {place: said for place, said in found.items() if said} == {}
+
+
+def faults(page: Page) -> list[str]:
+    results = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]})
+    return [f"{one['id']}: {[node['html'][:120] for node in one['nodes']]}" for one in results.response["violations"]]
+
+
+@pytest.mark.parametrize("width", [320, 400])
+def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 700})
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    broad = {}
+    for place in ["/ui", *(f"/ui/clouds/{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:6])]:
+        page.goto(f"{service.url}{place}")
+        broad[place] = page.evaluate("document.documentElement.scrollWidth")
+    context.close()
+    assert {place: size for place, size in broad.items() if size > width} == {}
+
+
+def test_everything_is_reached_by_keyboard(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/sold")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name = page.evaluate("document.activeElement.textContent.trim().replace(/\\s+/g, ' ')")
+        ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        assert ring != "none", name
+        reached.append(name)
+    wanted = [
+        "Tenure",
+        "Sign out",
+        "Clouds",
+        "Now",
+        "Promise",
+        "Quotes",
+        "Curves",
+        "Decisions",
+        "Epochs",
+        "hour",
+        "all",
+    ]
+    assert [name for name in reached if name in wanted] == wanted
+    page.goto(f"{service.url}/ui/clouds/sold")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+
+
+def test_the_theme_is_the_systems_or_ones_own(page: Page, service: Service) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    button = page.locator("[data-theme-switch]")
+    expect(button).to_have_accessible_name("Theme: System")
+    button.click()
+    button.click()
+    expect(button).to_have_accessible_name("Theme: Dark")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.goto(f"{service.url}/ui/clouds/north")
+    assert page.evaluate(ground) == dark, "the choice holds for the next page, from its first moment"
+    page.locator("[data-theme-switch]").click()
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == dark
+
+
+def test_without_scripts_the_pages_are_whole(browser: Browser, service: Service) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    page.goto(f"{service.url}/ui/clouds/sold/quotes?lifetime=1&unit=h&probability=5")
+    expect(page.locator("#quote-c1")).to_contain_text("How risky for 1 h?")
+    context.close()
+
+
+def test_a_token_that_is_revoked_signs_an_open_page_out(browser: Browser, service: Service) -> None:
+    token = post(service.client, "/v1/tokens", {"name": "guest", "role": "reader"})
+    context = browser.new_context()
+    page = context.new_page()
+    sign_in(page, service.url, str(token["token"]), "/ui/clouds/north")
+    expect(page.locator("[data-pulse]")).to_contain_text("Live")
+    assert service.client.delete(f"/v1/tokens/{token['id']}").is_success
+    page.wait_for_url(re.compile(r"/ui/sign-in\?"), timeout=20_000)
+    context.close()

@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.api.wire.events import EVENT_KINDS
-from app.api.wire.fields import Answer, Body, Query
+from app.api.wire.fields import WHOLE, Answer, Body, Query
 from app.api.wire.paging import Limit, Link
 from app.services.webhooks import DeadLetter, NewWebhook, Progress, Webhook
 
@@ -22,6 +22,10 @@ def _known(kind: str) -> str:
     if kind not in EVENT_KINDS:
         raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(EVENT_KINDS)})
     return kind
+
+
+Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*EVENT_KINDS]})]
+Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
 
 
 class WebhookStatus(StrEnum):
@@ -37,10 +41,10 @@ class WebhookBody(Body):
     url: Annotated[str, Field(max_length=2000)] = Field(
         description="Where to send to: https or http, and not to a private address unless the service allows it."
     )
-    kinds: Annotated[list[Annotated[str, AfterValidator(_known)]], Field(min_length=1, max_length=50)] | None = Field(
+    kinds: Annotated[list[Kind], Field(min_length=1, max_length=50)] | None = Field(
         None, description="The kinds of events to send; left out: all."
     )
-    after_seq: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63), WHOLE] | None = Field(
         None, description="Send the events after this one; left out: from now on."
     )
 
@@ -48,8 +52,8 @@ class WebhookBody(Body):
 class ReplayBody(Body):
     """Which dead letters to try once more."""
 
-    seqs: Annotated[list[Annotated[int, Field(ge=1, lt=1 << 63)]], Field(min_length=1, max_length=_SEQS_MAX)] | None = (
-        Field(None, description="The events; left out: all that are dead.")
+    seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
+        None, description="The events; left out: all that are dead."
     )
 
 

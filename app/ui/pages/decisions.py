@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import InstanceNotFound
-from app.domain.values import Market
+from app.domain.values import NAME_PATTERN, Market
 from app.services.explanations import Outcome
 from app.ui.asking import choice, number, reading
 from app.ui.rendering import render
@@ -23,7 +24,7 @@ async def show(request: Request) -> Response:
     unknown = None
     if wanted:
         try:
-            await reading(request).instance(name, wanted)
+            await _check(request, wanted)
             return RedirectResponse(f"/ui/clouds/{name}/instances/{quote(wanted)}", 303)
         except InstanceNotFound:
             unknown = wanted
@@ -45,6 +46,13 @@ async def show(request: Request) -> Response:
         # An older page does not change, so it need not be watched.
         live=None if before else f"/ui/clouds/{name}/live",
     )
+
+
+async def _check(request: Request, wanted: str) -> None:
+    """InstanceNotFound where there is no such instance, or can be none."""
+    if re.fullmatch(NAME_PATTERN, wanted) is None:
+        raise InstanceNotFound(f"{wanted!r} is not an instance id")
+    await reading(request).instance(request.path_params["cloud"], wanted)
 
 
 async def explain(request: Request) -> Response:

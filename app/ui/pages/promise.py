@@ -10,7 +10,7 @@ from app.domain.values import Clock, Guarantee
 from app.ui.asking import reading, scheduler
 from app.ui.rendering import render
 
-_LOOKED_AT = 10_000
+_LOOKED_AT = 5_000
 """Newest events whose admitted spot instances the comparison is made of."""
 
 

@@ -2,6 +2,7 @@
 const PLOTS = new Map();
 const UTC = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 const HOUR = 3600;
+const PALE = new Set(["free", "rejected"]);
 
 function colour(name) {
   const probe = document.createElement("i");
@@ -12,9 +13,10 @@ function colour(name) {
   return found;
 }
 
+// A colour as it would be on the page's surface if only so much of it were there; opaque, since areas overlap.
 function soft(found, share) {
-  const parts = found.match(/[\d.]+/g);
-  return `rgba(${parts[0]}, ${parts[1]}, ${parts[2]}, ${share})`;
+  const [over, under] = [found, colour("surface")].map((text) => text.match(/[\d.]+/g).map(Number));
+  return `rgb(${[0, 1, 2].map((part) => Math.round(over[part] * share + under[part] * (1 - share))).join(", ")})`;
 }
 
 export function lengthText(seconds) {
@@ -47,8 +49,8 @@ function asSeries(chart, series) {
   return {
     label: series.label,
     stroke: series.shape === "points" ? undefined : line,
-    width: series.stack || series.shape === "bars" ? 1 : 2,
-    fill: series.stack ? soft(line, series.colour === "free" ? 0.55 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
+    width: series.stack || series.thin || series.shape === "bars" ? 1 : 2,
+    fill: series.stack ? soft(line, PALE.has(series.colour) ? 0.5 : 0.9) : series.shape === "bars" ? soft(line, 0.35) : undefined,
     scale: series.scale ?? "y",
     dash: series.dash,
     paths: series.shape === "step" || series.stack ? uPlot.paths.stepped({ align: 1 }) : series.shape === "bars" ? uPlot.paths.bars({ size: [0.7, 26] }) : series.shape === "points" ? () => null : undefined,
