@@ -18,6 +18,7 @@ from app.domain.errors import TooManyStreams
 from app.domain.events import Recorded
 from app.services.growth import Growth
 from app.store.log import EventLog
+from app.telemetry.metrics import STREAMS
 
 _PAGE = 200
 _KEPT = 1000
@@ -70,7 +71,8 @@ class Feed:
             raise TooManyStreams(f"this token has {self._limits.per_owner} event streams open; close one")
         self._owners[owner] += 1
         try:
-            yield
+            with STREAMS.track_inprogress():
+                yield
         finally:
             self._owners[owner] -= 1
             self._owners += Counter()

@@ -70,6 +70,8 @@ def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequ
         table_computing_s=found.wall_s,
         runs={"pending": found.pending, "running": found.running, "failed": found.failed},
         run_waiting_s=found.waiting_s,
+        webhooks={"active": found.webhooks - found.paused, "paused": found.paused},
+        dead_letters=found.dead_letters,
         snapshot_lag_events=max(0, cloud.seq - found.snapshot_seq),
     )
 

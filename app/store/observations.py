@@ -1,4 +1,6 @@
-"""What the database knows of every cloud beside its log: newest table, newest snapshot, open runs. One statement."""
+"""What the database knows of every cloud beside its log: newest table, newest snapshot, open runs, webhooks. In one
+statement.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from app.store.database import Database
 _ALL = """
 WITH open_run AS (SELECT cloud_id, status, created_at, finished_at FROM forecast_run WHERE status <> 'succeeded')
 SELECT c.name, t.epoch, t.epoch_us, t.wall_s, coalesce(s.seq, 0) AS snapshot_seq, r.pending, r.running, r.failed,
-    coalesce(r.waiting_s, 0)::float8 AS waiting_s
+    coalesce(r.waiting_s, 0)::float8 AS waiting_s, w.webhooks, w.paused, w.dead_letters
 FROM cloud c
 LEFT JOIN snapshot s ON s.cloud_id = c.id
 LEFT JOIN LATERAL (
@@ -22,6 +24,11 @@ CROSS JOIN LATERAL (
         extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 'pending')) AS waiting_s
     FROM open_run WHERE open_run.cloud_id = c.id
 ) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS webhooks, count(paused_because) AS paused,
+        coalesce(sum((SELECT count(*) FROM webhook_dead d WHERE d.webhook_id = webhook.id)), 0)::bigint AS dead_letters
+    FROM webhook WHERE cloud_id = c.id
+) w
 WHERE NOT c.importing
 ORDER BY c.name COLLATE "C"
 """
@@ -40,6 +47,9 @@ class Observation:
     running: int
     failed: int
     waiting_s: float
+    webhooks: int
+    paused: int
+    dead_letters: int
 
 
 class Observations:

@@ -55,6 +55,8 @@ class CloudFacts:
     table_computing_s: float | None
     runs: Mapping[str, int]
     run_waiting_s: float
+    webhooks: Mapping[str, int]
+    dead_letters: int
     snapshot_lag_events: int
 
 
@@ -165,6 +167,8 @@ FAMILIES = (
         "How long the oldest pending recomputation has waited; 0 where none waits.",
         lambda c: c.run_waiting_s,
     ),
+    _by("status", _GAUGE, "webhooks", "Webhooks: `active` or `paused`.", lambda c: c.webhooks),
+    _one(_GAUGE, "webhook_dead_letters", "Events that no receiver took, to be replayed.", lambda c: c.dead_letters),
     _one(
         _GAUGE,
         "snapshot_lag_events",

@@ -38,7 +38,7 @@ BUILD.labels(__version__).set(1)
 
 REQUESTS = Counter(
     "tenure_http_requests_total",
-    "Requests answered, by operation (`other` where the path is none) and HTTP status.",
+    "Requests answered, by operation (`page` of the operator's pages, `other` where the path is none) and HTTP status.",
     ["operation", "status"],
     registry=PROCESS,
 )
@@ -89,6 +89,7 @@ APPEND_S = Histogram(
 )
 BATCH_EVENTS = Histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH, registry=PROCESS)
 QUEUE = Gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"], registry=PROCESS)
+STREAMS = Gauge("tenure_event_streams", "Streams of events that are open.", registry=PROCESS)
 RECOMPUTATIONS = Counter(
     "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
 )
@@ -108,6 +109,8 @@ JOBS = Counter(
 
 OTHER = "other"
 """The operation of a request that is none of the table's."""
+PAGE = "page"
+"""The operation of every page of the operator's."""
 
 
 class RequestMeter:

@@ -18,6 +18,7 @@ from app.api.errors import Forbidden, RateExceeded, Unauthenticated
 from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
 from app.domain.values import Role
 from app.telemetry.context import shown
+from app.telemetry.metrics import PAGE
 from app.ui.rendering import render
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ def public(page: Page) -> Page:
     """A page that needs no token."""
 
     async def handle(request: Request) -> Response:
+        request.scope["state"]["operation"] = PAGE
         return _secured(await _answered(page, request))
 
     return handle

@@ -52,10 +52,10 @@ def work(server: Process) -> None:
         (f"{CLOUD}/instances", {"id": "i-1", "market": "on_demand", "flavor": "small"}),
         (f"{CLOUD}/tables", None),
     ):
-        assert httpx2.post(f"{server.url}{path}", json=body, headers=HEADERS).status_code in {201, 202}
+        assert httpx2.post(f"{server.url}{path}", json=body, headers=HEADERS, timeout=60).status_code in {201, 202}
     httpx2.get(f"{server.url}{CLOUD}", headers={"Authorization": f"Bearer {TOKEN}"})
     deadline = time.monotonic() + 120  # the first run of a new version compiles
-    while not httpx2.get(f"{server.url}{CLOUD}/tables", headers=HEADERS).json()["tables"]:
+    while not httpx2.get(f"{server.url}{CLOUD}/tables", headers=HEADERS, timeout=60).json()["tables"]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -66,7 +66,7 @@ def complain(server: Process, database: str) -> None:
         connection.sendall(b"\x00not HTTP\r\n\r\n")
         connection.recv(100)
     run_sql(database, "ALTER TABLE forecast_run RENAME TO mislaid")
-    assert httpx2.get(f"{server.url}{CLOUD}/runs", headers=HEADERS).status_code == 500
+    assert httpx2.get(f"{server.url}{CLOUD}/runs", headers=HEADERS, timeout=60).status_code == 500
     time.sleep(6)
     run_sql(database, "ALTER TABLE mislaid RENAME TO forecast_run")
 

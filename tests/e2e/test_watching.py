@@ -19,6 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, filled, selected
 
 CLOUD = "/v1/clouds/watched"
+AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}
+WAIT_S = 120
+"""How long an answer may take: a process of a new version that has to compile takes its time."""
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 MARKETS = ("on_demand", "spot")
 
@@ -36,7 +39,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process
 
 
 def scrape(process: Process, path: str = "/metrics") -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    answer = httpx2.get(f"{process.url}{path}", headers={"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"})
+    answer = httpx2.get(f"{process.url}{path}", headers=AUTHORISED, timeout=WAIT_S)
     assert answer.status_code == 200, answer.text
     families = text_string_to_metric_families(answer.text)
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
@@ -73,7 +76,7 @@ def test_processes_add_up_to_the_cloud(processes: list[Process]) -> None:
         (f"{CLOUD}/nodes", {"name": "node-1", "cores": 20}),
         (f"{CLOUD}/flavors", {"name": "small", "cores": 1}),
     ):
-        assert httpx2.post(f"{first}{path}", json=body, headers=HEADERS).status_code == 201
+        assert httpx2.post(f"{first}{path}", json=body, headers=HEADERS, timeout=WAIT_S).status_code == 201
     with ThreadPoolExecutor(6) as clients:
         assert list(clients.map(lambda number: busy_client(servers, number), range(6))) == [None] * 6
     counts = httpx2.get(f"{first}{CLOUD}", headers=HEADERS).json()["counts"]
@@ -97,9 +100,9 @@ def test_every_process_tells_the_same_of_the_clouds(processes: list[Process]) ->
 
 def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
     server, worker = processes[0], processes[2]
-    assert httpx2.get(f"{worker.url}/metrics").status_code == 401
-    assert httpx2.get(f"{worker.url}/v1/clouds", headers=HEADERS).status_code == 404
-    assert httpx2.post(f"{server.url}{CLOUD}/tables", headers=HEADERS).status_code == 202
+    assert httpx2.get(f"{worker.url}/metrics", timeout=WAIT_S).status_code == 401
+    assert httpx2.get(f"{worker.url}/v1/clouds", headers=HEADERS, timeout=WAIT_S).status_code == 404
+    assert httpx2.post(f"{server.url}{CLOUD}/tables", headers=HEADERS, timeout=WAIT_S).status_code == 202
     deadline = time.monotonic() + 120  # the first run of a new version compiles
     while total([worker], "tenure_recomputations_total", outcome="succeeded") < 1:
         assert time.monotonic() < deadline
@@ -115,7 +118,7 @@ def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Proc
     """And by the labels that they read it by, wherever there is a sample."""
     told: dict[str, set[str]] = {}
     for process, path in ((processes[0], "/metrics"), (processes[0], "/metrics/clouds"), (processes[2], "/metrics")):
-        text = httpx2.get(f"{process.url}{path}", headers=HEADERS).text
+        text = httpx2.get(f"{process.url}{path}", headers=HEADERS, timeout=WAIT_S).text
         for family in text_string_to_metric_families(text):
             for name in (family.name, *SUFFIXES.get(family.type, ())):
                 told.setdefault(family.name + name.removeprefix(family.name), set())
@@ -141,7 +144,7 @@ def test_a_prometheus_scrapes_it_and_answers_the_dashboard(processes: list[Proce
         rules = api.get("/rules").json()["data"]["groups"]
     assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}
     assert {rule["name"] for group in rules for rule in group["rules"] if rule["state"] == "firing"} == set()
-    assert empty == set()
+    assert empty <= {"Deliveries to webhooks", "Notices"}, "nothing of these has happened here"
 
 
 def make_promises(process: Process, directory: Path) -> None:
@@ -189,15 +192,17 @@ def scraped(api: httpx2.Client) -> bool:
     """Whether every target was scraped three times, and the rules were evaluated."""
     try:
         counts = query(api, "min(count_over_time(up[1m]))")
-        rules = api.get("/rules").json()["data"]["groups"]
+        rules = api.get("/rules")
     except httpx2.TransportError:
         return False
-    evaluated = all(rule["health"] != "unknown" for group in rules for rule in group["rules"])
+    if rules.status_code != 200:
+        return False
+    evaluated = all(rule["health"] != "unknown" for group in rules.json()["data"]["groups"] for rule in group["rules"])
     return bool(counts) and float(counts[0]["value"][1]) >= 3 and evaluated
 
 
 def wait_until(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.5)

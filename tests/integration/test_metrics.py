@@ -185,7 +185,8 @@ def test_conflicts_are_counted(service: Service, database_url: str) -> None:
 
 def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service, scrapes) -> None:
     service.client.get("/nothing/here")
-    operations = {operation.name for operation in OPERATIONS} | {"other"}
+    service.client.get("/ui/sign-in")
+    operations = {operation.name for operation in OPERATIONS} | {"page", "other"}
     for samples in (scrape(service.client), scrape(service.client, "/metrics/clouds")):
         for _, labels in samples:
             found = dict(labels)

@@ -10,7 +10,7 @@ from app.services.observing import CLASSES_MAX, facts_of
 from app.store.observations import Observation
 from app.telemetry.clouds import FAMILIES, OTHER
 
-FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0)
+FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0, 0, 0, 0)
 
 
 def attainment(promised: float, admitted: int, evicted: int = 0) -> Attainment:
