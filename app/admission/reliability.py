@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import sqrt
+from math import fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -116,7 +116,7 @@ def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | Non
 
 
 def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -> Reliability:
-    """Compare promises and ends; pure."""
+    """Compare promises and ends, in whatever order they come; pure."""
     known = list(fates)
     classes, bins, epochs = defaultdict(list), defaultdict(list), defaultdict(list)
     for fate in known:
@@ -158,13 +158,13 @@ def _calibrate(
     admitted, running, evicted = len(fates), counts[End.OPEN], counts[End.EVICTED]
     low, high = wilson_interval(evicted, admitted - running, confidence)
     bounds = [fate.bound for fate in fates if fate.bound is not None]
-    bound = sum(bounds) / len(bounds) if bounds else None
+    bound = fsum(bounds) / len(bounds) if bounds else None
     return Calibration(promised, admitted, running, evicted, low, high, bound, epoch, estimates)
 
 
 def _calibrate_bin(number: int, fates: list[Fate], confidence: float) -> Calibration:
     """A bin's promise is the mean of its estimates."""
-    mean = sum(fate.estimated or 0.0 for fate in fates) / len(fates)
+    mean = fsum(fate.estimated or 0.0 for fate in fates) / len(fates)
     return _calibrate(fates, mean, confidence, estimates=(EDGES[number], (*EDGES, 1.0)[number + 1]))
 
 
