@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from app.api.wire.events import event_frame, event_json
+from app.engine.cloud import warm_up
 from app.outbound.posting import Poster
 from app.services.deliveries import Courtesy, Deliveries
 from app.services.deliveries import Parts as DeliveryParts
@@ -200,6 +201,7 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 @asynccontextmanager
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     """The services of a worker process."""
+    await asyncio.to_thread(warm_up)  # compiled later, it would hold up every job and statement for as long
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
