@@ -11,7 +11,7 @@ run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unle
 	@exec $(BIN)/tenure run
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TESTFLAGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .

@@ -20,8 +20,8 @@ from app.store.notices import LOGS, LogGrew, Resync, announce_growth, listen
 
 logger = logging.getLogger(__name__)
 
-_GATHER_S = 0.01
-"""Notices of this long go out together, so that busy logs cost a hundred a second and not one a batch."""
+_GATHER_S = 0.05
+"""Notices of this long go out together, so that busy logs cost twenty a second and not one a batch."""
 _LOOK_S = 5.0
 
 
