@@ -103,9 +103,13 @@ class TestRates:
 
 
 @contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
+def connected(service: Service, receive_bytes: int | None = None) -> Iterator[socket.socket]:
     host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), 5) as connection:
+    with socket.socket() as connection:
+        if receive_bytes is not None:  # before connecting: the window is agreed on then
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        connection.settimeout(5)
+        connection.connect((host, int(port)))
         yield connection
 
 
@@ -150,7 +154,8 @@ class TestConnections:
             assert connection.recv(1) == b""
 
     def test_an_answer_that_nobody_takes_is_given_up(self, hasty: Service) -> None:
-        with connected(hasty) as connection:
+        # A kernel may hold more for a reader than these answers are long: tens of megabytes, where memory allows.
+        with connected(hasty, receive_bytes=64 * 1024) as connection:
             connection.sendall(b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
             time.sleep(3 * TIMEOUT_S)
             came = 0
