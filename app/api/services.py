@@ -1,4 +1,4 @@
-"""The services that handlers call; `app.state.services` is put there by wiring."""
+"""The services that handlers and pages call; `app.state.services` is put there by wiring."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.services.reading import Reading
 from app.services.scheduler import Scheduler
 from app.services.tokens import TokenKeeper
 from app.services.utilisation import UtilisationHistory
+from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 
 
@@ -48,3 +49,8 @@ def feed(request: Request) -> Feed:
 def webhooks(request: Request) -> WebhookKeeper:
     """Webhook subscriptions."""
     return cast("WebhookKeeper", request.app.state.services.webhooks)
+
+
+def watching(request: Request) -> Watching:
+    """Whether anything changed."""
+    return cast("Watching", request.app.state.services.watching)

@@ -1,36 +1,10 @@
-"""What pages ask of the services, and the query parameters that they take."""
+"""The query parameters that pages take, and the clock that they show."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import cast
 
 from starlette.requests import Request
-
-from app.services.reading import Reading
-from app.services.scheduler import Scheduler
-from app.services.utilisation import UtilisationHistory
-from app.services.watching import Watching
-
-
-def scheduler(request: Request) -> Scheduler:
-    """Everything about a cloud's state."""
-    return cast("Scheduler", request.app.state.services.scheduler)
-
-
-def reading(request: Request) -> Reading:
-    """Everything that is read from the store."""
-    return cast("Reading", request.app.state.services.reading)
-
-
-def history(request: Request) -> UtilisationHistory:
-    """What was in use over time."""
-    return cast("UtilisationHistory", request.app.state.services.history)
-
-
-def watching(request: Request) -> Watching:
-    """Whether anything changed."""
-    return cast("Watching", request.app.state.services.watching)
 
 
 def server_time() -> datetime:

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.api.errors import RateExceeded
+from app.api.services import watching
 from app.domain.errors import Unavailable
-from app.ui.asking import watching
 from app.ui.guard import NotSignedIn, still_signed_in
 
 _APART_S = 0.9

@@ -7,10 +7,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.services import history, reading, scheduler
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.services.utilisation import Utilisation
-from app.ui.asking import choice, history, reading, scheduler
+from app.ui.asking import choice
 from app.ui.rendering import render
 from app.ui.timeline import DEFAULT_RANGE, RANGES, decisions_chart, strips, summary, utilisation_chart
 from app.ui.usage import usage_by_node, usage_of

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.services import reading, scheduler
 from app.domain.values import Policy
 from app.engine.cloud import Counts
-from app.ui.asking import number, reading, scheduler, server_time
+from app.ui.asking import number, server_time
 from app.ui.rendering import render
 from app.ui.usage import Usage, usage_of
 

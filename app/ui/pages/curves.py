@@ -8,11 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.services import scheduler
 from app.domain.errors import FlavorNotFound
 from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.ui.asking import scheduler
 from app.ui.evidence import evidence_rows, lifetimes_by_slots, risk_by_lifetime, spread
 from app.ui.rendering import render
 

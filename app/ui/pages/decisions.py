@@ -8,10 +8,11 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.api.services import reading
 from app.domain.errors import InstanceNotFound
 from app.domain.values import NAME_PATTERN, Market
 from app.services.explanations import Outcome
-from app.ui.asking import choice, number, reading
+from app.ui.asking import choice, number
 from app.ui.rendering import render
 
 _ON_PAGE = 30

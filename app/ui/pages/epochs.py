@@ -9,11 +9,12 @@ from datetime import datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.services import reading, scheduler, watching
 from app.domain.times import from_datetime, length_text, time_text
 from app.domain.values import Clock, Guarantee
 from app.engine.cloud import Cloud
 from app.services.reading import Run, RunStatus, TableSummary
-from app.ui.asking import number, reading, scheduler, server_time, watching
+from app.ui.asking import number, server_time
 from app.ui.rendering import render
 
 _ON_PAGE = 15

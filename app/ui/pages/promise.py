@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.reliability import CONFIDENCE, Calibration, Reliability
+from app.api.services import reading, scheduler
 from app.domain.values import Clock, Guarantee
-from app.ui.asking import reading, scheduler
 from app.ui.rendering import render
 
 _LOOKED_AT = 5_000

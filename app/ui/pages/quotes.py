@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.api.services import scheduler
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
-from app.ui.asking import scheduler, server_time
+from app.ui.asking import server_time
 from app.ui.evidence import Evidence, evidence_at
 from app.ui.rendering import render
 
