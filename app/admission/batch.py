@@ -14,6 +14,7 @@ from app.domain.errors import (
     TimeBackwards,
     TimeMissing,
     TimeUnexpected,
+    TooManyClasses,
 )
 from app.domain.events import (
     Event,
@@ -29,6 +30,9 @@ from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
+
+MOST_CLASSES = 100
+"""Callers choose their eviction probabilities freely, and each that was ever promised is kept in the state for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
     """The instance ids that the log may know more about than the state does.
 
     A start of an id that neither runs nor came before is caught by the log's unique index, so `every_start` is needed
-    only after it was, and on an external clock, where a repeated start comes with a time that has passed.
+    only after it was, and on an external clock, where a repeated start comes with a time that has passed. Nor may a
+    start be refused for its SLA class before it is known to be new.
     """
     ids = set()
     for step in steps:
@@ -132,7 +137,10 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
             if step.instance_id not in cloud.running:
                 ids.add(step.instance_id)
         elif isinstance(step, StartRequest) and (
-            every_start or cloud.policy.clock is Clock.EXTERNAL or step.instance_id in cloud.running
+            every_start
+            or cloud.policy.clock is Clock.EXTERNAL
+            or step.instance_id in cloud.running
+            or _is_class_too_many(cloud, step)
         ):
             ids.add(step.instance_id)
     return sorted(ids)
@@ -150,6 +158,8 @@ def _decide(
         return _decide_again(cloud, step, known[step.instance_id], server_us)
     at_us = _time_of(cloud, step.at_us, server_us)
     if isinstance(step, StartRequest):
+        if _is_class_too_many(cloud, step):
+            raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
         return None, decide_start(cloud, step, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
@@ -170,6 +180,14 @@ def _decide_again(
         return Stopped(step.instance_id, changed=False), ()
     at_us = _time_of(cloud, step.at_us, server_us)
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _is_class_too_many(cloud: Cloud, request: StartRequest) -> bool:
+    """Whether a start would found one more SLA class than a cloud may have."""
+    promised, policy = request.eviction_probability, cloud.policy
+    if promised is None or policy.guarantee is Guarantee.NONE or len(cloud.classes) < MOST_CLASSES:
+        return False
+    return request.market is Market.SPOT and promised not in {policy.eviction_probability, *cloud.classes}
 
 
 def _started(recorded: Recorded, known: dict[str, Recorded]) -> Started:

@@ -155,6 +155,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
     errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
+    errors.TooManyClasses: Problem(
+        409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
+    ),
     errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "Nothing would be sent to this URL"),
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),

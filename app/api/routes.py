@@ -76,6 +76,7 @@ OPERATIONS = (
             errors.FlavorNotFound,
             errors.LifetimeMissing,
             errors.ProbabilityUnexpected,
+            errors.TooManyClasses,
             errors.InstanceConflict,
         ),
         example=_START,

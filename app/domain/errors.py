@@ -4,7 +4,7 @@
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
@@ -93,6 +93,10 @@ class DrillImpossible(Conflict):
 
 class TooManyWebhooks(Conflict):
     """The cloud has as many webhooks as it may have."""
+
+
+class TooManyClasses(Conflict):
+    """The cloud has promised as many eviction probabilities as it may; only those can be asked for."""
 
 
 class Invalid(TenureError):

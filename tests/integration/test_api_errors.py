@@ -14,6 +14,7 @@ import pytest
 from api_service import Service, running_service
 from servers import run_sql
 
+from app.admission import batch
 from app.api import errors as api_errors
 from app.api.errors import PROBLEMS, RequestError
 from app.api.openapi import errors_of
@@ -427,6 +428,18 @@ def test_more_webhooks_than_there_may_be_are_an_error(world: Service, database_u
     with running_service(database_url, webhook_limit=0) as small:
         body = {"url": "https://example.org/"}
         check(small.client.post(f"{CLOUD}/webhooks", json=body), errors.TooManyWebhooks)
+
+
+def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = {**SPOT, "id": "earlier", "eviction_probability": 0.2}
+    first = world.client.post(f"{CLOUD}/instances", json=rejected)
+    before = world.last_seq("system")
+    monkeypatch.setattr(batch, "MOST_CLASSES", 0)
+    check(world.client.post(f"{CLOUD}/instances", json={**SPOT, "eviction_probability": 0.3}), errors.TooManyClasses)
+    again = world.client.post(f"{CLOUD}/instances", json=rejected)
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert world.last_seq("system") == before
+    assert world.client.post(f"{CLOUD}/instances", json={**SPOT, "id": "default"}).status_code == 201
 
 
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(

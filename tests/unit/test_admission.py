@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from app.admission import batch
 from app.admission.batch import Change, Changed, Started, Stopped, decide_batch, due_table_us, ids_to_look_up
 from app.domain import errors
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
@@ -99,6 +100,18 @@ def test_without_a_guarantee_capacity_is_all_that_counts():
 def test_the_requests_own_probability_is_recorded():
     (outcome,) = decide(make_cloud(), spot("a", eviction_probability=0.25)).outcomes
     assert outcome.decision.probability == outcome.decision.basis.probability == 0.25
+
+
+def test_a_cloud_promises_so_many_probabilities_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "MOST_CLASSES", 2)
+    cloud = make_cloud()
+    asked = [0.2, 0.3, 0.4, 0.2, 0.01, None]
+    steps = [spot(f"i-{number}", eviction_probability=promised) for number, promised in enumerate(asked)]
+    steps[4:4] = [replace(on_demand("whole"), flavor="c1")]
+    kinds = [type(outcome) for outcome in decide(cloud, *steps).outcomes]
+    assert kinds == [Started, Started, errors.TooManyClasses, Started, Started, Started, Started]
+    free = make_cloud(guarantee=Guarantee.NONE)
+    assert [type(outcome) for outcome in decide(free, *steps[:3]).outcomes] == [Started] * 3
 
 
 def test_evictions_stand_before_the_start_that_caused_them():
