@@ -1,11 +1,15 @@
-"""A webhook receiver for the tests: a real HTTP server that verifies what it gets with the library's own verifier."""
+"""A webhook receiver for the tests: a real server, of HTTP or HTTPS, that verifies what it gets with the library's own
+verifier."""
 
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -30,17 +34,25 @@ class Received:
 
 @dataclass
 class Receiver:
-    """Answers as `answer` says, given the id of the message; keeps what it took."""
+    """Answers as `answer` says, given the id of the message; keeps what it took, and the first byte of each connection.
+
+    With `tls` over HTTPS, as localhost, and it keeps the names that it was asked to be.
+    """
 
     answer: Callable[[str], int] = lambda _: 204
     secret: str = ""
+    tls: ssl.SSLContext | None = None
+    first_bytes: list[bytes] = field(default_factory=list)
+    names: list[str | None] = field(default_factory=list)
     taken: list[Received] = field(default_factory=list)
     tries: list[tuple[str, int]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(self)
+        if self.tls is not None:
+            self.tls.sni_callback = lambda _, name, __: self.names.append(name)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
         return self
@@ -51,7 +63,8 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/hook?kind=all"
+        place = "http://127.0.0.1" if self.tls is None else "https://localhost"
+        return f"{place}:{self._server.server_address[1]}/hook?kind=all"
 
     def receive(self, path: str, headers: dict[str, str], body: bytes) -> int:
         with self._lock:
@@ -77,6 +90,21 @@ class Receiver:
         while not holds():
             assert time.monotonic() < deadline, (self.seqs(), self.tries[-5:], self.wrong[:3])
             time.sleep(0.02)
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, receiver: Receiver) -> None:
+        super().__init__(("127.0.0.1", 0), _handler(receiver))
+        self._receiver = receiver
+
+    def finish_request(self, request: socket.socket, client_address: Any) -> None:
+        """In the connection's own thread; a handshake that fails is for the sender to tell of."""
+        self._receiver.first_bytes.append(request.recv(1, socket.MSG_PEEK))
+        if self._receiver.tls is None:
+            super().finish_request(request, client_address)
+            return
+        with suppress(OSError), self._receiver.tls.wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
 
 
 def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,8 +43,15 @@ class Poster:
         self._allow_private = allow_private
         self._room = asyncio.Semaphore(at_once)
         self._now = now
+        # No proxy of the environment comes between: it would resolve the name anew. No connection is kept: it would be
+        # found again by its address, whatever name its certificate was checked for.
         self._http = httpx2.AsyncClient(
-            timeout=timeout_s, follow_redirects=False, trust_env=False, headers={"user-agent": _AGENT}
+            verify=_trusted(),
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=False,
+            limits=httpx2.Limits(max_keepalive_connections=0),
+            headers={"user-agent": _AGENT},
         )
 
     async def __aenter__(self) -> Self:
@@ -83,3 +91,11 @@ class Poster:
             return Receipt(response.status_code, None if taken else f"answered {response.status_code}")
         finally:
             await response.aclose()
+
+
+def _trusted() -> ssl.SSLContext:
+    """The system's authorities, or those of the environment in their place. OSError where they cannot be read."""
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR holds no authorities that can be read: {error}") from error

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 
 import httpx2
 import pytest
+import trustme
 from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
-from app.wiring import open_worker
+from app.wiring import open_worker, poster
 
 _names = (f"hooked-{number}" for number in count())
 
 
 @pytest.fixture(scope="module")
-def service(database_url: str) -> Iterator[Service]:
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str, authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of an environment that trusts the authority."""
+    trusted: Path = tmp_path_factory.mktemp("authority") / "ca.pem"
+    authority.cert_pem.write_to_path(str(trusted))
     changed = {"webhook_allow_private": True, "webhook_retry_s": 0.05, "webhook_attempts": 4, "webhook_timeout_s": 2}
-    with running_service(database_url, **changed, webhook_limit=3) as service:
-        yield service
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SSL_CERT_FILE", str(trusted))
+        with running_service(database_url, **changed, webhook_limit=3) as service:
+            yield service
 
 
 @pytest.fixture
@@ -290,6 +303,71 @@ def test_private_addresses_are_refused_when_sending_too(service, client, cloud, 
     assert "not of the public internet" in answer["error"]
     assert receiver.tries == []
     assert client.post(f"{path}/test").json()["taken"], "where the setting allows it"
+
+
+@contextmanager
+def secured(certificate: trustme.LeafCert) -> Iterator[Receiver]:
+    """A receiver at https://localhost that has this certificate."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(tls)
+    with Receiver(tls=tls) as receiver:
+        yield receiver
+        assert receiver.wrong == []
+        assert set(receiver.names) == {"localhost"}, "the server is asked by the URL's name"
+        assert set(receiver.first_bytes) == {b"\x16"}, "every connection begins with a handshake: nothing goes in clear"
+
+
+def test_over_tls_the_certificate_is_that_of_the_urls_name(service, client, cloud, authority) -> None:
+    """Though the connection is made to an address. One for each message: none is found again by its address alone."""
+    with secured(authority.issue_cert("localhost")) as receiver:
+        path = hook(client, cloud, receiver, after_seq=0)
+        with delivering(service):
+            receiver.wait_for(lambda: receiver.seqs() == [event["seq"] for event in log_of(client, cloud)])
+        assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
+        assert len(receiver.names) == len(receiver.taken)
+
+
+def issued(authority: trustme.CA, flaw: str) -> trustme.LeafCert:
+    if flaw == "another name":
+        return authority.issue_cert("elsewhere.example", "127.0.0.1")
+    if flaw == "another authority":
+        return trustme.CA().issue_cert("localhost")
+    return authority.issue_cert(
+        "localhost", not_before=datetime(2020, 1, 1, tzinfo=UTC), not_after=datetime(2021, 1, 1, tzinfo=UTC)
+    )
+
+
+@pytest.mark.parametrize(
+    ("flaw", "told"),
+    [
+        ("another name", "Hostname mismatch, certificate is not valid for 'localhost'"),
+        ("another authority", "unable to get local issuer certificate"),
+        ("expired", "certificate has expired"),
+    ],
+)
+def test_nothing_is_sent_to_who_has_no_good_certificate(service, client, cloud, authority, flaw, told) -> None:
+    """It is a failure like any other: told, retried, a dead letter in the end, and delivered when that is put right."""
+    with secured(issued(authority, flaw)) as receiver:
+        path = hook(client, cloud, receiver, kinds=["instance_started"])
+        answer = client.post(f"{path}/test").json()
+        assert (answer["taken"], answer["status"]) == (False, None)
+        assert told in answer["error"]
+        with delivering(service):
+            seq = start(client, cloud, "s0")
+            receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 1)
+            (letter,) = client.get(f"{path}/dead").json()["dead"]
+            assert (letter["seq"], letter["attempts"]) == (seq, 4)
+            assert told in letter["error"]
+            assert (len(receiver.names), receiver.tries) == (5, [])
+            authority.issue_cert("localhost").configure_cert(receiver.tls)
+            client.post(f"{path}/replay", json={}).raise_for_status()
+            receiver.wait_for(lambda: receiver.seqs() == [seq])
+
+
+def test_authorities_that_cannot_be_read_are_told_at_once(service, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing.pem"))
+    with pytest.raises(OSError, match="SSL_CERT_FILE"):
+        poster(service.settings)
 
 
 def test_a_cloud_has_only_so_many(client, cloud, receiver) -> None:
