@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from app.admission.decide import decide_overdue
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
@@ -21,7 +22,6 @@ from app.services.growth import Growth
 from app.services.states import States
 from app.services.tables import decode_table
 from app.store.clouds import Clouds
-from app.store.codec import kind_of
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 from app.store.tables import Tables
 from app.telemetry.metrics import NOTICES
@@ -29,6 +29,8 @@ from app.telemetry.metrics import NOTICES
 logger = logging.getLogger(__name__)
 
 _TRIES = 5
+Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
+"""Writes what is to be told of a cloud, and gives it."""
 
 
 class Notices:
@@ -53,25 +55,28 @@ class Notices:
 
     async def report_overdue(self) -> int:
         """Report every eviction whose deadline has passed unconfirmed, once; how many."""
-        return sum([await self._of_cloud(cloud_id, name, self._report) for name, cloud_id in await self._all()])
+        return await self._of_all("eviction_overdue", self._report)
 
     async def assess_risks(self) -> int:
         """Tell whose risk has passed the threshold of its cloud, and whose is back; how many."""
-        return sum([await self._of_cloud(cloud_id, name, self._assess) for name, cloud_id in await self._all()])
+        return await self._of_all("eviction_risk", self._assess)
 
-    async def _all(self) -> Sequence[tuple[str, int]]:
-        return list((await self._clouds.list()).items())
+    async def _of_all(self, kind: str, notice: Notice) -> int:
+        """How many were written. The counter is there before them: of one that begins at 1, Prometheus sees no rise."""
+        total = 0
+        for name, cloud_id in (await self._clouds.list()).items():
+            counter, written = NOTICES.labels(name, kind), await self._of_cloud(cloud_id, notice)
+            counter.inc(written)
+            total += written
+        return total
 
-    async def _of_cloud(self, cloud_id: int, name: str, notice: Callable[..., object]) -> int:
+    async def _of_cloud(self, cloud_id: int, notice: Notice) -> int:
         """One cloud's trouble is not the others'."""
         try:
-            events: Sequence[Event] = await notice(cloud_id)  # type: ignore[misc]
+            return len(await notice(cloud_id))
         except (LogUnavailable, SeqConflict, InstanceTaken) as error:
             logger.warning("cloud %d: notices were left for later: %s", cloud_id, error)
             return 0
-        for event in events:
-            NOTICES.labels(name, kind_of(event)).inc()
-        return len(events)
 
     async def _report(self, cloud_id: int) -> Sequence[Event]:
         cloud = await self._states.current(cloud_id)

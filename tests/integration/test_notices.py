@@ -20,6 +20,7 @@ from app.services.audit import Rule, audit
 from app.services.logcsv import LogWriter, read_log
 from app.services.logevents import events_of
 from app.store.snapshots import decode_cloud, encode_cloud
+from app.telemetry.metrics import PROCESS
 from app.wiring import WorkerParts, open_worker
 
 _names = (f"noticed-{number}" for number in count())
@@ -130,13 +131,18 @@ def test_what_is_left_free_beside_those_who_leave_is_free_at_once(client, cloud)
 
 
 def test_a_deadline_that_passes_unconfirmed_is_reported_once(service, client, cloud) -> None:
+    labels = {"cloud": cloud.rsplit("/", 1)[-1], "kind": "eviction_overdue"}
     start(client, cloud, "d0", "on_demand", "c2", 10)
     confirm(client, cloud, "s3", 20)
     work(service, lambda parts: parts.warnings.report_overdue())
     assert log_of(client, cloud)[-1]["kind"] == "eviction_confirmed", "there is time left"
+    assert PROCESS.get_sample_value("tenure_notices_total", labels) == 0, (
+        "so that Prometheus sees the first as an increase"
+    )
     pass_time(client, cloud, 70)
     for _ in range(2):
         work(service, lambda parts: parts.warnings.report_overdue())
+    assert PROCESS.get_sample_value("tenure_notices_total", labels) == 1
     overdue = [event for event in log_of(client, cloud) if event["kind"] == "eviction_overdue"]
     assert [(event["id"], event["deadline"], event["at"]) for event in overdue] == [("s2", at(70), at(70))]
     (handover,) = client.get(f"{cloud}/handovers").json()["handovers"]
