@@ -11,6 +11,7 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
+from app.domain.numbers import number_text
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -63,7 +64,7 @@ def _class(found: SlaClass) -> list[object]:
         f"{percent(found.low)} to {percent(found.high)}",
         found.admitted,
         found.running,
-        f"{budget.spent} of {budget.earned:.1f}",
-        f"{budget.committed:.1f}",
-        Text(f"{budget.left:.1f}", style="red" if budget.left < 0 else ""),
+        f"{budget.spent} of {number_text(budget.earned)}",
+        number_text(budget.committed),
+        Text(number_text(budget.left), style="red" if budget.left < 0 else ""),
     ]

@@ -7,6 +7,7 @@ from datetime import datetime
 from rich.text import Text
 
 from app.client.answers import ResourcesHeld
+from app.domain.numbers import share_text
 from app.domain.times import SECOND_US, length_text
 
 _STYLES = {
@@ -31,7 +32,7 @@ def length(seconds: float | None) -> str:
 
 def percent(share: float | None) -> str:
     """A share of 1."""
-    return "-" if share is None else f"{share * 100:.3g} %"
+    return "-" if share is None else share_text(share)
 
 
 def state(name: str) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
+from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
 from app.services.explanations import Acceptable, Decided, Eviction, Explanation, Outcome, Promise, Victim
@@ -101,8 +102,9 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
     """The pooled guarantee's part of a decision."""
     return (
         f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
-        f"have this promise allowed {budget.earned:.2f} evictions; {budget.evicted} had happened, "
-        f"{budget.committed:.2f} were set aside for what ran, and this start was to be charged {budget.charge:.2f}."
+        f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
+        f"{number_text(budget.committed)} were set aside for what ran, and this start was to be charged "
+        f"{number_text(budget.charge)}."
     )
 
 
@@ -307,4 +309,4 @@ def _article(word: str) -> str:
 
 
 def _percent(probability: float | None) -> str:
-    return "-" if probability is None else f"{probability * 100:.3g} %"
+    return "-" if probability is None else share_text(probability)

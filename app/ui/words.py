@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from app.domain.numbers import number_text, share_text
 from app.domain.times import SECOND_US, length_text, to_datetime
 
 NOTHING = "\N{EN DASH}"
@@ -16,23 +17,13 @@ def duration(us: int | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as per cent with three digits that matter: `0.25 %`."""
-    if share is None:
-        return NOTHING
-    value = 100 * share
-    if value == 0 or abs(value) >= 99.95:
-        return f"{value:.0f} %"
-    digits = 1 if abs(value) >= 10 else 2
-    text = f"{value:.{digits}f}".rstrip("0").rstrip(".")
-    return f"{text} %" if text != "0" else "< 0.01 %"
+    """A share as per cent."""
+    return NOTHING if share is None else share_text(share)
 
 
 def count(number: float | None) -> str:
-    """A number with its thousands apart; of a fraction one digit."""
-    if number is None:
-        return NOTHING
-    rounded = round(number, 1) + 0.0
-    return f"{rounded:,.0f}" if rounded.is_integer() else f"{rounded:,.1f}"
+    """A number with its thousands apart."""
+    return NOTHING if number is None else number_text(number)
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

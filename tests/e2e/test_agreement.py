@@ -266,6 +266,15 @@ def test_the_page_of_the_promise(service: Process, truth: Numbers) -> None:
     assert {round(float(promised) / 100, 6): (int(some), int(lost)) for promised, lost, some in shown} == truth.classes
 
 
+def test_budgets_read_the_same_on_the_page_and_in_the_table(service: Process, truth: Numbers) -> None:
+    text = words(page(service, f"/clouds/{NAME}/promise"))
+    table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
+    shown = re.findall(r"(\S+) left of a budget of (\S+) (\d+) spent (\S+) committed", text)
+    assert len(shown) == len(truth.classes)
+    for left, earned, spent, committed in shown:
+        assert re.search(rf" {spent} of {earned} +{committed} +{left}\s", table), table
+
+
 def page(service: Process, path: str) -> str:
     answer = httpx2.get(f"{service.url}/ui{path}", headers={"Cookie": f"{COOKIE}={TOKEN}"}, timeout=60)
     assert answer.status_code == 200

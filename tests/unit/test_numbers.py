@@ -1,0 +1,47 @@
+"""Numbers for people: short, but never so short that they say something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain.numbers import number_text, share_text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (31.0, "31"),
+        (1234567, "1,234,567"),
+        (1234.56, "1,234.6"),
+        (12.345, "12.3"),
+        (-2.5, "-2.5"),
+        (0.01, "0.01"),
+        (0.0125, "0.0125"),
+        (-0.004, "-0.004"),
+        (0.123456, "0.123"),
+        (0.99999, "1"),
+        (1e-17, "0"),
+        (-1e-17, "0"),
+    ],
+)
+def test_numbers(number: float, text: str) -> None:
+    assert number_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.07, "7 %"),
+        (0.9999, "100 %"),
+        (0.00125, "0.125 %"),
+        (0.00005, "0.005 %"),
+        (1e-9, "< 0.0001 %"),
+        (2.5, "250 %"),
+    ],
+)
+def test_shares(share: float, text: str) -> None:
+    assert share_text(share) == text
