@@ -42,7 +42,7 @@ class Rates:
         """One more request with this token; RateExceeded where those of this second are used up."""
         left = self._left.get(token_id, 0)
         if not left:
-            if not self._limiter.hit(self._of_token, str(token_id), cost=self._part):
+            if not self._hit(self._of_token, str(token_id), self._part):
                 raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
             left = self._part
         self._left[token_id] = left - 1
@@ -51,7 +51,7 @@ class Rates:
         """One more request without a valid token; RateExceeded where the address's of this minute are used up."""
         self.check_address(scope)
         address = _address(scope)
-        if not self._limiter.hit(self._of_address, address):
+        if not self._hit(self._of_address, address, 1):
             error = self._exceeded(self._of_address, address, "too many requests without a valid token")
             now = time.monotonic()
             self._shut = {shut: until for shut, until in self._shut.items() if until > now}
@@ -64,9 +64,22 @@ class Rates:
         if rest_s > 0:
             raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
 
+    def _hit(self, item: RateLimitItem, key: str, cost: int) -> bool:
+        """Whether there is room for so many. The library counts by the wall clock: a window that was begun before that
+        was set back would last as long as it was set back, so it is begun anew.
+        """
+        if self._limiter.hit(item, key, cost=cost):
+            return True
+        if self._rest_s(item, key) <= item.get_expiry():
+            return False
+        self._limiter.clear(item, key)
+        return self._limiter.hit(item, key, cost=cost)
+
+    def _rest_s(self, item: RateLimitItem, key: str) -> float:
+        return self._limiter.get_window_stats(item, key).reset_time - time.time()
+
     def _exceeded(self, item: RateLimitItem, key: str, why: str) -> RateExceeded:
-        resets_at = self._limiter.get_window_stats(item, key).reset_time
-        return RateExceeded(f"{why}: {item}", max(1, math.ceil(resets_at - time.time())))
+        return RateExceeded(f"{why}: {item}", max(1, math.ceil(self._rest_s(item, key))))
 
 
 def _address(scope: Scope) -> str:

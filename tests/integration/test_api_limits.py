@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPResponse
 
@@ -41,6 +41,16 @@ def check(status: int, headers: httpx2.Headers | HTTPResponse, body: bytes, erro
 
 def check_answer(answer: httpx2.Response, error: type[Exception]) -> None:
     check(answer.status_code, answer.headers, answer.content, error)
+
+
+def until_refused(count: Callable[[], None]) -> tuple[int, errors.RateExceeded]:
+    """How many are taken before one is not."""
+    for taken in range(1001):
+        try:
+            count()
+        except errors.RateExceeded as error:
+            return taken, error
+    raise AssertionError("there is no limit")
 
 
 class TestRates:
@@ -94,12 +104,25 @@ class TestRates:
 
     @pytest.mark.parametrize("limit", [1, 7, 250, 1000])
     def test_no_token_gets_more_than_the_limit_and_hardly_less(self, limit: int) -> None:
-        rates, taken = Rates(limit, 1), 0
-        with suppress(errors.RateExceeded):
-            while True:
-                rates.count_token(1)
-                taken += 1
+        rates = Rates(limit, 1)
+        taken, _ = until_refused(lambda: rates.count_token(1))
         assert 0.99 * limit <= taken <= limit
+
+    @pytest.mark.parametrize("jump_s", [-86_400, -90, -61, 86_400])
+    def test_a_wall_clock_that_is_set_locks_nobody_out(self, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
+        """Whoever is refused is refused for one window at most, and nobody has more of a jump than one more window."""
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now)
+        rates = Rates(3, 3)
+        counts = (lambda: rates.count_token(1), lambda: rates.count_address({"client": ("10.0.0.1", 1)}))
+        for count in counts:
+            count()
+            count()
+        now += jump_s
+        for count, window_s in zip(counts, (1, 60), strict=True):
+            taken, refused = until_refused(count)
+            assert 1 <= taken <= 4
+            assert 1 <= refused.retry_after_s <= window_s
 
 
 @contextmanager
