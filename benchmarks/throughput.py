@@ -27,14 +27,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
-import uvicorn
 from fastapi import FastAPI
 
-from app.commands.service import server_config
-from app.main import create_app
+from app.commands.service import Server, server_config
+from app.main import create_app, end_streams
 from app.settings import Settings
 from app.wiring import prepare
 from benchmarks.load import frame
@@ -56,7 +56,8 @@ def serve(kind: str, port: int) -> None:
     async def empty() -> None:
         return None
 
-    uvicorn.Server(server_config(app, settings, port=port)).run()
+    end = partial(end_streams, app) if kind == "service" else lambda: None
+    Server(server_config(app, settings, port=port), end).run()
 
 
 @contextmanager

@@ -25,14 +25,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
 import psutil
-import uvicorn
 
-from app.commands.service import server_config
-from app.main import create_app
+from app.commands.service import Server, server_config
+from app.main import create_app, end_streams
 from app.settings import Settings
 from app.telemetry import metrics
 from app.telemetry.logs import start_logging
@@ -53,7 +53,7 @@ def serve(kind: str, port: int) -> None:
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
-    uvicorn.Server(server_config(app, settings, port=port)).run()
+    Server(server_config(app, settings, port=port), partial(end_streams, app)).run()
 
 
 @contextmanager

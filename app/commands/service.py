@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
+from types import FrameType
 from typing import Any, Self
 
 import uvicorn
@@ -25,6 +26,7 @@ from app.wiring import WorkerParts, database_url, prepare
 
 logger = logging.getLogger(__name__)
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOP_S = 30
 _RESTART_S = 1.0
 
@@ -47,7 +49,7 @@ def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -
 def serve(settings: Settings, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, and with it a worker process if asked for."""
     start_logging("serve", settings.log_level, settings.log_format, requests=settings.log_requests)
-    # Both signals unwind in good order; uvicorn raises the one that stopped it once more.
+    # Until the server has the signals, both of them unwind in good order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.info("starting; a first start compiles the engine, which may take a minute")
     with _traced("serve"), suppress(KeyboardInterrupt), database_url(settings) as url:
@@ -58,10 +60,11 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         app = create_app(here)
         with _Worker(url) if with_worker else nullcontext():
             Server(server_config(app, settings), partial(end_streams, app), greeting).run(sockets=[listener])
+    _heed_no_more()
 
 
 class Server(uvicorn.Server):
-    """Says where it is when it is ready, not before; and lets no event stream keep it from stopping."""
+    """Says where it is when it is ready, not before; and stops in good order, however often it is told."""
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], greeting: str = "") -> None:
         super().__init__(config)
@@ -75,9 +78,24 @@ class Server(uvicorn.Server):
             sys.stdout.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what would never end by itself, then wait for the rest."""
+        """End what would never end by itself, wait for the rest, and close what the lifespan opened in any case."""
         self._end_streams()
         await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """For good: uvicorn would raise them again when it has stopped, and so break off what is tidied up then."""
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                signal.signal(number, self.handle_exit)
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own
+        """Stop; at another Ctrl-C do not wait for requests."""
+        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
+        self.should_exit = True
 
 
 def work(settings: Settings, *, leave_with_parent: bool) -> None:
@@ -123,12 +141,26 @@ class _Beside(uvicorn.Server):
 async def _until_told(work: Coroutine[None, None, None], *, leave_with_parent: bool) -> None:
     working = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, working.cancel)
+
+    def leave() -> None:
+        if not working.cancelling():  # once: the next one would break off the tidying up
+            working.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, leave)
     if leave_with_parent:
-        loop.add_reader(sys.stdin, working.cancel)  # nothing is ever written there: it is readable when it ends
+        loop.add_reader(sys.stdin, leave)  # nothing is ever written there: it is readable when it ends
     with suppress(asyncio.CancelledError):
         await working
+    for number in _SIGNALS:
+        loop.remove_signal_handler(number)
+    _heed_no_more()
+
+
+def _heed_no_more() -> None:
+    """All is over: another signal would only break off the interpreter's own leave."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -65,6 +65,23 @@ def test_first_start_to_second_start(directory: Path):
     assert of(directory) == [], "and so does SIGTERM"
 
 
+@pytest.mark.parametrize("command", ["serve", "run", "worker"])
+def test_it_stops_without_a_traceback_however_often_it_is_told(directory: Path, command: str):
+    process = Process(command, directory, {"TENURE_LOG_LEVEL": "warning"})
+    if command == "worker":
+        process.environment["TENURE_WORKER_PORT"] = str(process.port)
+    interrupt, terminate = signal.SIGINT, signal.SIGTERM
+    for pause_s, signals in ((0, [interrupt] * 3), (0, [terminate, interrupt]), (0.3, [interrupt, terminate] * 3)):
+        process.start()
+        for number in signals[:-1]:
+            process.process.send_signal(number)
+            time.sleep(pause_s)
+        assert process.interrupt(signals[-1]) == 0, signals
+    assert "Error" not in process.log.read_text()
+    assert "Traceback" not in process.log.read_text(), process.log.read_text()
+    assert of(directory) == [], "and nothing is left behind"
+
+
 def test_a_worker_that_dies_is_replaced_and_one_without_a_parent_leaves(directory: Path):
     process = Process("run", directory)
     process.start()
