@@ -10,6 +10,7 @@ from app.admission.reliability import End as Fated
 from app.admission.reliability import fate_of
 from app.domain.events import (
     EvictionConfirmed,
+    EvictionRisk,
     EvictionScheduled,
     InstanceRejected,
     InstanceStarted,
@@ -17,8 +18,8 @@ from app.domain.events import (
     Recorded,
     StartDecision,
 )
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.services.instances import End, Instance
+from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
+from app.services.instances import End, Instance, InstanceStatus
 
 
 class Outcome(StrEnum):
@@ -154,6 +155,12 @@ class Explanation:
     notices: tuple[Recorded, ...]
     grace: Grace | None
     sentences: tuple[str, ...] = ()
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether it runs, and the last that was told of its risk is that it passed the threshold."""
+        told = [item.event for item in self.notices if isinstance(item.event, EvictionRisk)]
+        return self.instance.status is InstanceStatus.RUNNING and bool(told) and told[-1].level is RiskLevel.RAISED
 
 
 def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:

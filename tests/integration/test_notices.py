@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from api_service import Service
+from api_service import TOKEN, Service
 
 from app.client.wire import recorded_of
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
@@ -145,6 +147,24 @@ def test_an_explanation_tells_of_the_grace_of_drills_and_removed_nodes(client, c
         found, words = explained(client, cloud, name)
         assert [(one["id"], one["deadline"]) for one in found["eviction"]["victims"]] == [(name, at(deadline))]
         assert "it may go on running until" in words
+
+
+def test_the_commands_tell_of_it_too(service, client, cloud) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    lines = told(service, cloud, "explain", "s2").splitlines()
+    header, _, *victims = lines[
+        next(at for at, line in enumerate(lines) if "may run until" in line and "ran" in line) :
+    ]
+    assert header.split()[-3:] == ["may", "run", "until"]
+    assert [line.split()[-2:] for line in victims] == [["1970-01-01", "12:01:10"]] * 2
+    assert "which may run until 1970-01-01 12:01:10 UTC" in told(service, cloud, "decisions", "--market", "on_demand")
+
+
+def told(service: Service, cloud: str, *command: str) -> str:
+    """What a command prints of the cloud."""
+    to = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.rsplit("/", 1)[-1]]
+    arguments = [sys.executable, "-m", "app.cli", *command, *to]
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
 
 def test_without_a_grace_period_nothing_is_told_of_one(client) -> None:
