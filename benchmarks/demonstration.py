@@ -4,6 +4,8 @@
 
 Both markets draw arrivals by the hour of the day and log-normal lifetimes; spot users ask for one of two promises. The
 cloud has an external clock, so six days pass in a minute, and the last instances are still running when it is done.
+At the end a cloud can get a grace period, a threshold of risk, and two surges: of the first one's victims a controller
+confirms all but one, which is overdue by the second.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ DAYS = 6
 HOUR_S = 3600
 FLAVORS = {"small": 1, "medium": 2, "large": 4, "huge": 8}
 BATCH = 100
+END_S = DAYS * 24 * HOUR_S - 13 * HOUR_S
+GRACE_S = 120
+NOTICE = {"grace_s": GRACE_S, "risk_threshold": 0.2}
 POLICY = {
     "clock": "external",
     "guarantee": "pooled",
@@ -63,20 +68,22 @@ def operations(seed: int) -> list[dict[str, Any]]:
         found.append((at_s, 1, {"start": body}))
         found.append((at_s + life_s, 0, {"stop": {"id": body["id"]}}))
     found.sort(key=lambda item: item[:2])
-    end_s = DAYS * 24 * HOUR_S - 13 * HOUR_S
-    return [timed(at_s, operation) for at_s, _, operation in found if at_s < end_s]
+    return [timed(at_s, operation) for at_s, _, operation in found if at_s < END_S]
 
 
 def timed(at_s: float, operation: dict[str, Any]) -> dict[str, Any]:
     """The operation with its time."""
-    at = (BEGIN + timedelta(seconds=round(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {kind: body | {"at": at} for kind, body in operation.items()}
+    return {kind: body | {"at": moment(at_s)} for kind, body in operation.items()}
+
+
+def moment(at_s: float) -> str:
+    """A time of the cloud's on the wire."""
+    return (BEGIN + timedelta(seconds=round(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def demonstrate(client: httpx2.Client, name: str, nodes: int, seed: int) -> None:
     """Make the cloud and let its six days pass."""
-    begin = BEGIN.strftime("%Y-%m-%dT%H:%M:%SZ")
-    client.post("/v1/clouds", json={"name": name, "policy": POLICY, "at": begin}).raise_for_status()
+    client.post("/v1/clouds", json={"name": name, "policy": POLICY, "at": moment(0)}).raise_for_status()
     for number in range(nodes):
         client.post(f"/v1/clouds/{name}/nodes", json={"name": f"rack-{number:02}", "cores": 16}).raise_for_status()
     for flavor, cores in FLAVORS.items():
@@ -85,6 +92,30 @@ def demonstrate(client: httpx2.Client, name: str, nodes: int, seed: int) -> None
     for first in range(0, len(steps), BATCH):
         answer = client.post(f"/v1/clouds/{name}/batch", json={"operations": steps[first : first + BATCH]})
         answer.raise_for_status()
+
+
+def give_notice(client: httpx2.Client, name: str) -> None:
+    """The end of the last day, as the module's docstring has it."""
+    path = f"/v1/clouds/{name}"
+    client.patch(path, json={"policy": NOTICE, "at": moment(END_S)}).raise_for_status()
+    _, *others = surge(client, path, "surge-a", END_S + 60)
+    for victim in others:
+        confirmed = client.post(f"{path}/handovers/{victim}/confirm", params={"at": moment(END_S + 120)})
+        confirmed.raise_for_status()
+    surge(client, path, "surge-b", END_S + 60 + GRACE_S + 30)
+
+
+def surge(client: httpx2.Client, path: str, name: str, at_s: float) -> list[str]:
+    """On-demand starts at one moment until they have cost two spot instances; these."""
+    victims: list[str] = []
+    for number in range(100):
+        if len(victims) >= 2:
+            break
+        body = {"id": f"{name}-{number}", "market": "on_demand", "flavor": "large", "at": moment(at_s)}
+        answer = client.post(f"{path}/instances", json=body)
+        answer.raise_for_status()
+        victims += [victim["id"] for victim in answer.json()["victims"]]
+    return victims
 
 
 def main() -> None:
@@ -96,6 +127,7 @@ def main() -> None:
     with httpx2.Client(base_url=options.url, headers={"X-Auth-Token": options.token}, timeout=300) as client:
         demonstrate(client, "north", 12, 1)
         demonstrate(client, "south", 9, 2)
+        give_notice(client, "north")
 
 
 if __name__ == "__main__":

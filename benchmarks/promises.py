@@ -3,6 +3,7 @@
     python -m benchmarks.promises sixteen     # SLA 0.01 on the seeds' sixteen configurations
     python -m benchmarks.promises held-out    # pairs and platforms that nothing was chosen on
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
+    python -m benchmarks.promises frequency   # what tables more often than every six hours would change
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
 
@@ -31,7 +32,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from app.domain.events import InstanceRejected, InstanceStarted, Recorded
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
 from app.forecast.history import History
 from app.forecast.replay import Replay
@@ -45,6 +46,7 @@ TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
 GUARANTEES = (Guarantee.POOLED, Guarantee.PER_INSTANCE)
 SLAS = (0.25, 0.10, 0.05, 0.01)
+EVERY_US = (12 * HOUR_US, 6 * HOUR_US, HOUR_US, HOUR_US // 4)
 
 
 class Configuration(NamedTuple):
@@ -123,6 +125,7 @@ def main() -> int:
         "sixteen": sixteen,
         "held-out": held_out,
         "synthetic": synthetic,
+        "frequency": frequency,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(parts)}; by default all")
@@ -182,6 +185,27 @@ def synthetic(arguments: argparse.Namespace) -> bool:
         good &= kept >= len(SLAS) * len(seeds) - 1
         print(f"  {guarantee}: {kept} of {len(SLAS) * len(seeds)} within the SLA")
     return good
+
+
+def frequency(arguments: argparse.Namespace) -> bool:
+    """What tables before their time could buy at most: they come every 15 minutes at the most. Shown, not judged."""
+    print("\nSLA 0.01 on the full platforms, by the time between two tables: admitted / evicted / core-hours of 6 h")
+    keys = [(guarantee, c, every_us) for guarantee in GUARANTEES for c in FULL for every_us in EVERY_US]
+    workloads = {c.pair: _recorded(c.pair, arguments.traces) for c in FULL}
+    policies = {guarantee: _policy(guarantee, arguments) for guarantee in GUARANTEES}
+    cases = [
+        Case((Resources(c.cores),) * c.count, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
+        for guarantee, c, us in keys
+    ]
+    results = dict(zip(keys, _run(cases), strict=True))
+    print(f"  {'':32}" + "".join(f"{us / HOUR_US:>21g} h" for us in EVERY_US))
+    for guarantee in GUARANTEES:
+        for configuration in FULL:
+            row = [results[guarantee, configuration, every_us] for every_us in EVERY_US]
+            usual = max(results[guarantee, configuration, 6 * HOUR_US].core_us, 1)
+            cells = [f"{r.admitted / r.requested:.3f} / {r.ratio:.4f} / {r.core_us / usual:.2f}" for r in row]
+            print(f"  {guarantee:13} {configuration.platform:18}" + "".join(f"{cell:>23}" for cell in cells))
+    return True
 
 
 Results = dict[tuple[Guarantee, Configuration], Result]

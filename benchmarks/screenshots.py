@@ -22,7 +22,7 @@ import httpx2
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.demonstration import demonstrate
+from benchmarks.demonstration import demonstrate, give_notice
 from benchmarks.pages import CHROMIUM
 
 OUT = Path(__file__).parents[1] / "docs/screenshots"
@@ -31,13 +31,15 @@ URL = f"http://127.0.0.1:{PORT}"
 TOKEN = "tnr_token-of-the-pictures"
 CLOUD = f"{URL}/ui/clouds/north"
 PLACES = {
-    "clouds": "/ui",
-    "now": "/ui/clouds/north?over=week",
     "promise": "/ui/clouds/north/promise",
     "quotes": "/ui/clouds/north/quotes?lifetime=30&unit=min&probability=5",
     "curves": "/ui/clouds/north/curves?flavor=medium",
-    "decisions": "/ui/clouds/north/decisions?market=spot",
     "epochs": "/ui/clouds/north/epochs",
+}
+NOTICED = {
+    "clouds": "/ui",
+    "now": "/ui/clouds/north?over=week",
+    "decisions": "/ui/clouds/north/decisions",
 }
 PHONE = ("now", "quotes", "decisions")
 _TALLEST = 1500
@@ -75,8 +77,26 @@ def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: str,
     context.close()
 
 
+def take_everywhere(browser: Browser, places: dict[str, str]) -> None:
+    """These pages in both themes, and some of them on a phone."""
+    for scheme in ("light", "dark"):
+        take_all(browser, places, scheme, scheme, 1120)
+    take_all(browser, {name: place for name, place in places.items() if name in PHONE}, "phone", "light", 380)
+
+
+def drive_and_take(client: httpx2.Client, browser: Browser) -> None:
+    """Pages of the cloud on a usual day; then, as notice is given, those that show it."""
+    demonstrate(client, "north", 12, 1)
+    demonstrate(client, "south", 9, 2)
+    time.sleep(3)
+    take_everywhere(browser, PLACES | {"rejected": example(client, "rejected")})
+    give_notice(client, "north")
+    wait_for_notices(client)
+    take_everywhere(browser, NOTICED | {"evicted": example(client, "evicted")})
+
+
 def main() -> None:
-    """Drive, then take the pictures."""
+    """Start the service and the browser, and take the pictures."""
     OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tenure-pictures-") as data:
         environment = os.environ | {"TENURE_DATA_DIR": data, "TENURE_PORT": str(PORT), "TENURE_ADMIN_TOKEN": TOKEN}
@@ -84,19 +104,23 @@ def main() -> None:
         try:
             with httpx2.Client(base_url=URL, headers={"X-Auth-Token": TOKEN}, timeout=300) as client:
                 wait(client)
-                demonstrate(client, "north", 12, 1)
-                demonstrate(client, "south", 9, 2)
-                time.sleep(3)
-                places = PLACES | {"evicted": example(client, "evicted"), "rejected": example(client, "rejected")}
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM)
-                for scheme in ("light", "dark"):
-                    take_all(browser, places, scheme, scheme, 1120)
-                take_all(browser, {name: places[name] for name in PHONE}, "phone", "light", 380)
-                browser.close()
+                with sync_playwright() as playwright:
+                    browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM)
+                    drive_and_take(client, browser)
+                    browser.close()
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)
+
+
+def wait_for_notices(client: httpx2.Client) -> None:
+    """Until the worker has told of what is overdue and of who is at risk, and has folded the history."""
+    kinds: set[str] = set()
+    while not {"eviction_overdue", "eviction_risk"} <= kinds:
+        time.sleep(3)
+        last = client.get("/v1/clouds/north").json()["seq"]
+        events = client.get("/v1/clouds/north/events", params={"after_seq": last - 200, "limit": 200}).json()["events"]
+        kinds = {event["kind"] for event in events}
 
 
 def wait(client: httpx2.Client) -> None:

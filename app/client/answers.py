@@ -359,6 +359,7 @@ class VictimDetail(Answer):
     ran_s: Seconds
     lifetime_s: Seconds | None
     overrunning: bool
+    deadline: datetime | None
     promise: str
 
 
@@ -389,6 +390,12 @@ class Explanation(Answer):
     promise: Promise
     acceptable: Acceptable | None
     eviction: Eviction | None
+    notice_fields: list[Json] = field(name="notices")
+
+    @property
+    def notices(self) -> list[Event]:
+        """What was told of its risk and of its grace period, in log order."""
+        return [event_of(notice) for notice in self.notice_fields]
 
 
 class Decided(Answer):
@@ -405,6 +412,7 @@ class Decided(Answer):
     lifetime_s: Seconds | None
     quote: Quote | None
     victims: list[Victim]
+    ready_at: datetime | None
     ran_s: Seconds | None
     cause_seq: int | None
     cause_id: str | None

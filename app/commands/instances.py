@@ -49,6 +49,8 @@ _VICTIMS = (
     Column("flavor", 3),
     Column("started", 2),
 )
+_DEADLINE = Column("may run until", 10)
+"""Of victims with a grace period."""
 
 MarketOption = Annotated[Market | None, typer.Option(help="Only of this market.")]
 
@@ -125,7 +127,14 @@ def _print_explanation(answer: Explanation) -> None:
         print_text(Text(sentence))
     if answer.eviction is not None and answer.eviction.cause_id is not None:
         STDOUT.print()
-        print_fitting(STDOUT, _VICTIMS, [_victim(one) for one in answer.eviction.victims], _title(answer.eviction))
+        _print_victims(answer.eviction)
+
+
+def _print_victims(eviction: Eviction) -> None:
+    graced = any(one.deadline for one in eviction.victims)
+    columns = (*_VICTIMS, _DEADLINE) if graced else _VICTIMS
+    rows = [[*_victim(one), *([moment(one.deadline)] if graced else [])] for one in eviction.victims]
+    print_fitting(STDOUT, columns, rows, _title(eviction))
 
 
 def _title(eviction: Eviction) -> str:

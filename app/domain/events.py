@@ -157,6 +157,7 @@ class EvictionRisk:
 
 
 StartDecision = InstanceStarted | InstanceRejected
+Notice = EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk
 Event = (
     CloudCreated
     | PolicyChanged
@@ -169,10 +170,7 @@ Event = (
     | InstanceRejected
     | InstanceStopped
     | InstanceEvicted
-    | EvictionScheduled
-    | EvictionConfirmed
-    | EvictionOverdue
-    | EvictionRisk
+    | Notice
 )
 
 

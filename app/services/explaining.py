@@ -23,10 +23,12 @@ from app.services.explanations import (
     Decided,
     Eviction,
     Explanation,
+    Grace,
     Outcome,
     Promise,
     Victim,
     acceptable_instead,
+    grace_in,
     promise_of,
 )
 from app.services.instances import Instance, decision_in, end_in
@@ -45,6 +47,7 @@ _LOOKED_AT = 10_000
 """Events that a page looks back at most where the log has no index of what is asked for."""
 _READ_AT_ONCE = 500
 _VICTIMS_TOLD = 100
+_NOTICES_TOLD = 20
 _OUTCOMES = {
     InstanceStarted: Outcome.ACCEPTED,
     InstanceRejected: Outcome.REJECTED,
@@ -68,6 +71,8 @@ class Explaining:
         policy = await self._log.policy_at(cloud_id, instance.seq)
         last_seq = await self._log.last_seq(cloud_id)
         edges = await self._log.at(cloud_id, [1, last_seq])
+        notices = await self._log.notices(cloud_id, decision.instance_id, _NOTICES_TOLD)
+        grace = grace_in(notices)
         external = policy.clock is Clock.EXTERNAL
         as_of_us = edges[last_seq].event.at_us if external else from_datetime(now)
         found = Explanation(
@@ -81,7 +86,9 @@ class Explaining:
                 promise_of(decision, instance.end, as_of_us) if isinstance(decision, InstanceStarted) else Promise.NONE
             ),
             acceptable=acceptable_instead(decision),
-            eviction=await self._eviction(cloud_id, instance.end, instance.decision.instance_id),
+            eviction=await self._eviction(cloud_id, instance.end, decision.instance_id, grace),
+            notices=tuple(notices),
+            grace=grace,
         )
         return replace(found, sentences=tuple(explain_in_words(found)))
 
@@ -89,7 +96,7 @@ class Explaining:
         found = [] if epoch is None else await self._tables.page(cloud_id, 1, epoch + 1)
         return found[0].epoch_us if found and found[0].epoch == epoch else None
 
-    async def _eviction(self, cloud_id: int, end: object, instance_id: str) -> Eviction | None:
+    async def _eviction(self, cloud_id: int, end: object, instance_id: str, grace: Grace | None) -> Eviction | None:
         if not isinstance(end, InstanceEvicted):
             return None
         cause = (await self._log.at(cloud_id, [end.cause_seq]))[end.cause_seq].event
@@ -97,7 +104,8 @@ class Explaining:
         start = cause if isinstance(cause, InstanceStarted) else None
         ids = list(start.victims) if start else [instance_id]
         told = ids[:_VICTIMS_TOLD] if instance_id in ids[:_VICTIMS_TOLD] else [*ids[: _VICTIMS_TOLD - 1], instance_id]
-        victims, sizes = await self._victims(cloud_id, told, end.at_us, start)
+        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all have the same
+        victims, sizes = await self._victims(cloud_id, told, end.at_us, deadline_us, start)
         complete = start is not None and len(told) == len(ids)
         return Eviction(
             at_us=end.at_us,
@@ -114,7 +122,7 @@ class Explaining:
         )
 
     async def _victims(
-        self, cloud_id: int, ids: Sequence[str], at_us: int, start: InstanceStarted | None
+        self, cloud_id: int, ids: Sequence[str], at_us: int, deadline_us: int | None, start: InstanceStarted | None
     ) -> tuple[tuple[Victim, ...], dict[str, Resources]]:
         """The instances of these ids, in their order, and the resources of every flavor among them and the start's."""
         starts = await self._log.starts(cloud_id, ids)
@@ -132,6 +140,7 @@ class Explaining:
                 decision.at_us,
                 at_us - decision.at_us,
                 decision.lifetime_us,
+                deadline_us,
                 promise_of(decision, end_in(ends.get(decision.instance_id)), at_us),
             )
             for decision in decisions
@@ -192,6 +201,8 @@ def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, 
         lifetime_us=start.lifetime_us,
         basis=start.basis,
         victims=event.victims if isinstance(event, InstanceStarted) else (),
+        deadline_us=event.deadline_us if isinstance(event, InstanceStarted) else None,
+        ready_us=event.ready_us if isinstance(event, InstanceStarted) else None,
         ran_us=event.at_us - start.at_us if is_end else None,
         cause_seq=cause_seq,
         cause_id=cause.instance_id if isinstance(cause, InstanceStarted) else None,

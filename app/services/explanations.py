@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from app.admission.reliability import End as Fated
 from app.admission.reliability import fate_of
-from app.domain.events import InstanceRejected, InstanceStarted, NodeRemoved, StartDecision
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.services.instances import End, Instance
+from app.domain.events import (
+    EvictionConfirmed,
+    EvictionRisk,
+    EvictionScheduled,
+    InstanceRejected,
+    InstanceStarted,
+    NodeRemoved,
+    Recorded,
+    StartDecision,
+)
+from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
+from app.services.instances import End, Instance, InstanceStatus
 
 
 class Outcome(StrEnum):
@@ -42,8 +52,9 @@ class Acceptable:
 class Decided:
     """One decision of the log: of a start, or an end. `sentence` tells it in words.
 
-    `lifetime_us`, `node` and `basis` are the start's; `ran_us` is how long an instance ran that ended. `cause_seq` is
-    the event that an eviction made room for, `cause_id` the instance that this event started, if it did.
+    `lifetime_us`, `node` and `basis` are the start's; `ran_us` is how long an instance ran that ended. `deadline_us` is
+    that of the victims, `ready_us` says from when the room of an accepted start is free, as its event does.
+    `cause_seq` is the event that an eviction made room for, `cause_id` the instance that this event started, if it did.
     """
 
     seq: int
@@ -57,6 +68,8 @@ class Decided:
     lifetime_us: int | None
     basis: Basis | None
     victims: tuple[str, ...]
+    deadline_us: int | None
+    ready_us: int | None
     ran_us: int | None
     cause_seq: int | None
     cause_id: str | None
@@ -65,8 +78,23 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Grace:
+    """Until when an evicted instance may go on running, and when a controller said that it is stopped, if one did."""
+
+    deadline_us: int
+    confirmed_us: int | None
+
+    def is_overdue(self, now_us: int) -> bool:
+        """Whether the deadline has passed and nobody has said so yet."""
+        return self.confirmed_us is None and self.deadline_us <= now_us
+
+
+@dataclass(frozen=True, slots=True)
 class Victim:
-    """A spot instance that was evicted for some start; `age_us` is how long it had run by then."""
+    """A spot instance that was evicted for some start; `age_us` is how long it had run by then.
+
+    `deadline_us` is until when it may go on running, None where there is no grace period.
+    """
 
     instance_id: str
     flavor: str
@@ -75,6 +103,7 @@ class Victim:
     started_us: int
     age_us: int
     lifetime_us: int | None
+    deadline_us: int | None
     promise: Promise
 
     @property
@@ -110,7 +139,8 @@ class Explanation:
     """Why an instance is what it is, as of `as_of_us`; `sentences` tell it in words.
 
     `policy` was in force when its start was decided. `epoch_us` is the end of the history behind the table that the
-    decision read, None where it read none. `created_us` is when the cloud's log begins.
+    decision read, None where it read none. `created_us` is when the cloud's log begins. `notices` are the newest that
+    concern it, in log order; `grace` is what they say of its eviction.
     """
 
     instance: Instance
@@ -122,7 +152,15 @@ class Explanation:
     promise: Promise
     acceptable: Acceptable | None
     eviction: Eviction | None
+    notices: tuple[Recorded, ...]
+    grace: Grace | None
     sentences: tuple[str, ...] = ()
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether it runs, and the last that was told of its risk is that it passed the threshold."""
+        told = [item.event for item in self.notices if isinstance(item.event, EvictionRisk)]
+        return self.instance.status is InstanceStatus.RUNNING and bool(told) and told[-1].level is RiskLevel.RAISED
 
 
 def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
@@ -131,6 +169,13 @@ def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
     if fate.promised is None:
         return Promise.NONE
     return {Fated.OPEN: Promise.OPEN, Fated.KEPT: Promise.KEPT, Fated.EVICTED: Promise.BROKEN}[fate.end]
+
+
+def grace_in(notices: Sequence[Recorded]) -> Grace | None:
+    """What an instance's notices say of its eviction; None where it has no grace period, or was not evicted."""
+    deadlines = [item.event.deadline_us for item in notices if isinstance(item.event, EvictionScheduled)]
+    confirmed = [item.event.at_us for item in notices if isinstance(item.event, EvictionConfirmed)]
+    return Grace(deadlines[-1], confirmed[-1] if confirmed else None) if deadlines else None
 
 
 def acceptable_instead(decision: StartDecision) -> Acceptable | None:

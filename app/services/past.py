@@ -104,6 +104,7 @@ class Past:
         self.formats: list[str] = []
         self.markets: list[str] = []
         self.line_count = 0
+        self._name_counts: dict[str, int] = {}
         self.eviction_policy: EvictionPolicy | None = None
         if wishes.nodes is not None:
             self.nodes = [(node_name(index), capacity) for index, capacity in enumerate(wishes.nodes)]
@@ -151,9 +152,10 @@ class Past:
         if self.scratch.add(instance):
             return
         self.findings.add(PastRule.RENAMED, place)
-        number = 2
-        while not self.scratch.add(instance._replace(name=_renamed(instance.name, number))):
-            number += 1
+        added = False
+        while not added:
+            number = self._name_counts[instance.name] = self._name_counts.get(instance.name, 1) + 1
+            added = self.scratch.add(instance._replace(name=_renamed(instance.name, number)))
 
     def told(self, place: Place) -> str:
         """Where that is."""

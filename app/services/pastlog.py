@@ -64,6 +64,10 @@ class _Log:
             "instance_rejected": self._rejected,
             "instance_stopped": self._ended,
             "instance_evicted": self._ended,
+            "eviction_scheduled": self._notice,
+            "eviction_confirmed": self._notice,
+            "eviction_overdue": self._notice,
+            "eviction_risk": self._notice,
         }
 
     def take(self, line: int, row: LogRow) -> None:
@@ -167,6 +171,9 @@ class _Log:
             self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, drawn_up=True)
         else:
             raise self._broken(line, f"instance {row.instance_id!r} is on-demand and evicted")
+
+    def _notice(self, line: int, _: LogRow) -> None:
+        self._past.findings.add(PastRule.NOTICE, Place(0, line))
 
     def _keep(self, started: _Open, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
         row, name = started.row, started.row.instance_id or ""

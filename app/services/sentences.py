@@ -9,6 +9,7 @@ from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
 from app.services.explanations import Acceptable, Decided, Eviction, Explanation, Outcome, Promise, Victim
+from app.services.noticewords import grace_in_words, risks_in_words, room_in_brief, room_in_words
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""
@@ -26,10 +27,14 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         yield from _rejection(explanation, decision)
         return
     yield from _acceptance(explanation, decision)
+    yield from room_in_words(decision)
+    yield from risks_in_words(explanation.notices)
     if isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
         yield from _eviction(explanation.eviction, decision)
+        if explanation.grace is not None:
+            yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
         yield f"Still running on {decision.node} after {length_text(explanation.as_of_us - decision.at_us)}."
     yield from _promise(explanation, decision)
@@ -241,8 +246,8 @@ _REASONS = {
 def _accepted(decided: Decided) -> str:
     if decided.market is Market.ON_DEMAND:
         cost = f", at the cost of {_number(len(decided.victims))}" if decided.victims else ""
-        return f"Accepted on {decided.node}{cost}."
-    return f"Accepted on {decided.node}{_wanted(decided)}."
+        return f"Accepted on {decided.node}{cost}{room_in_brief(decided)}."
+    return f"Accepted on {decided.node}{_wanted(decided)}{room_in_brief(decided)}."
 
 
 def _wanted(decided: Decided) -> str:

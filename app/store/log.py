@@ -17,6 +17,7 @@ from app.store.lockids import log_lock
 
 STARTS = ("instance_started", "instance_rejected")
 ENDS = ("instance_stopped", "instance_evicted")
+NOTICES = ("eviction_scheduled", "eviction_confirmed", "eviction_overdue", "eviction_risk")
 POLICIES = ("cloud_created", "policy_changed")
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
@@ -37,6 +38,10 @@ _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_
 # The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
 _ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
+_NOTICES_OF = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND instance_id = %(instance_id)s AND kind IN {NOTICES}
+ORDER BY seq DESC LIMIT %(limit)s
+"""
 _STARTED_PAGE = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
 AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMIT %(limit)s
@@ -115,6 +120,11 @@ class EventLog:
     async def ends(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """The stops and evictions of these instances, by instance id; those that did not end are left out."""
         return await self._of_instances(_ENDS_OF, cloud_id, instance_ids)
+
+    async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
+        """The newest notices that concern an instance, at most `limit`, in log order."""
+        parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
+        return _recorded(await self._database.execute_directly(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None

@@ -39,6 +39,7 @@ _NOW = text("now()")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
+_NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 
 cloud = Table(
     "cloud",
@@ -67,6 +68,7 @@ Index("event_one_end", event.c.cloud_id, event.c.instance_id, unique=True, postg
 Index("event_rejected", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_rejected'"))
 Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_evicted'"))
 Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)
+Index("event_notice", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_NOTICES)
 Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(

@@ -5,12 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import anyio
 import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
 from axe_playwright_python.sync_playwright import Axe
 from browser import Watched, chromium, sign_in
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.times import HOUR_US, SECOND_US
+from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Resources, RiskLevel
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.log import EventLog
 
 CLOUD = "/v1/clouds/north"
 
@@ -20,6 +39,7 @@ def service(database_url: str) -> Iterator[Service]:
     with running_service(database_url) as service:
         furnish(service.client)
         sell(service)
+        anyio.run(give_notice, database_url)
         service.roll_up()
         yield service
 
@@ -28,6 +48,7 @@ def furnish(client: httpx2.Client) -> None:
     """A cloud in which something was evicted and something rejected."""
     post(client, "/v1/clouds", {"name": "north", "policy": {"guarantee": "none"}})
     post(client, "/v1/clouds", {"name": "empty"})
+    post(client, "/v1/clouds", {"name": "calm", "policy": {"grace_s": 60, "risk_threshold": 0.5}})
     for name in ("a", "b"):
         post(client, f"{CLOUD}/nodes", {"name": f"node-{name}", "cores": 4})
     for cores in (1, 4):
@@ -68,6 +89,35 @@ def sell(service: Service) -> None:
         post(client, f"{path}/instances", {
             "id": name, "market": "spot", "flavor": "c1", "lifetime_s": lifetime_s, "at": at(90_000),
         })  # fmt: skip
+
+
+NOTICED = "/v1/clouds/noticed"
+DEADLINE_US = 70 * SECOND_US
+
+
+async def give_notice(url: str) -> None:
+    """A cloud in which an eviction is overdue, and an instance at risk."""
+    policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL, grace_us=60 * SECOND_US, risk_threshold=0.5)
+    evicted = ("s3", EvictionReason.ON_DEMAND_START, 11)
+    events: list[Event] = [
+        CloudCreated(0, policy),
+        NodeAdded(0, "n", Resources(4)),
+        FlavorAdded(0, "c1", Resources(1)),
+        *(InstanceStarted(0, f"s{number}", Market.SPOT, "c1", "n", HOUR_US, basis=Basis(4)) for number in range(4)),
+        EvictionRisk(5 * SECOND_US, "s0", RiskLevel.RAISED, 0.625, 0.5, 1, 4),
+        EvictionScheduled(10 * SECOND_US, *evicted, DEADLINE_US),
+        InstanceEvicted(10 * SECOND_US, *evicted),
+        InstanceStarted(
+            10 * SECOND_US, "peak", Market.ON_DEMAND, "c1", "n", victims=("s3",), deadline_us=DEADLINE_US,
+            ready_us=DEADLINE_US,
+        ),
+        EvictionOverdue(75 * SECOND_US, "s3", DEADLINE_US),
+    ]  # fmt: skip
+    database = Database(url)
+    recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+    cloud_id = await Clouds(database).create("noticed", recorded[0])
+    await EventLog(database).append(cloud_id, recorded[1:])
+    await database.close()
 
 
 def at(seconds: int) -> str:
@@ -213,6 +263,10 @@ def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: st
 
 
 PLACES = ["", "/promise", "/quotes", "/curves", "/decisions", "/epochs", "/instances/unwelcome"]
+OTHER_PLACES = [
+    "north/instances/victim", "empty/promise", "empty/curves", "calm", "noticed", "noticed/instances/s3",
+    "noticed/instances/peak",
+]  # fmt: skip
 
 
 def test_the_quote_calculator(page: Page, service: Service) -> None:
@@ -272,7 +326,7 @@ def test_every_page_is_accessible(browser: Browser, service: Service, scheme: st
     found = {"/ui/sign-in": faults(page)}
     sign_in(page, service.url, TOKEN)
     found["/ui"] = faults(page)
-    for place in [*(f"sold{place}" for place in PLACES), "north/instances/victim", "empty/promise", "empty/curves"]:
+    for place in [*(f"sold{place}" for place in PLACES), *OTHER_PLACES]:
         page.goto(f"{service.url}/ui/clouds/{place}")
         for summary in page.locator("details > summary").all():
             summary.click()
@@ -292,7 +346,8 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
     page = context.new_page()
     sign_in(page, service.url, TOKEN)
     broad = {}
-    for place in ["/ui", *(f"/ui/clouds/{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:6])]:
+    places = [f"{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:6]]
+    for place in ["/ui", *(f"/ui/clouds/{place}" for place in [*places, *OTHER_PLACES])]:
         page.goto(f"{service.url}{place}")
         broad[place] = page.evaluate("document.documentElement.scrollWidth")
     context.close()
@@ -367,3 +422,45 @@ def test_a_token_that_is_revoked_signs_an_open_page_out(browser: Browser, servic
     assert service.client.delete(f"/v1/tokens/{token['id']}").is_success
     page.wait_for_url(re.compile(r"/ui/sign-in\?"), timeout=20_000)
     context.close()
+
+
+def test_notices_are_told_where_an_instance_is_explained(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/noticed/decisions?outcome=accepted&market=on_demand")
+    expect(page.locator(".story")).to_contain_text("which may run until 1970-01-01 00:01:10 UTC; its room is free from")
+    page.get_by_role("link", name="peak").click()
+    expect(page.locator("main")).to_contain_text("It may run until 1970-01-01 00:01:10.")
+    page.goto(f"{service.url}/ui/clouds/noticed/instances/s3")
+    expect(page.locator(".page-head")).to_contain_text("hand-over overdue")
+    expect(page.locator(".prose")).to_contain_text("no controller has confirmed its stop")
+    page.goto(f"{service.url}/ui/clouds/noticed/instances/s0")
+    expect(page.locator(".page-head")).to_contain_text("at risk")
+    expect(page.locator(".prose")).to_contain_text("was 62.5 %, above the policy's 50 %.")
+
+
+def test_hand_overs_and_risks_show_by_themselves(page: Page, service: Service) -> None:
+    card = page.locator("#cloud-noticed")
+    expect(card).to_contain_text("1 overdue of 1")
+    expect(card).to_contain_text("1 instance")
+    page.goto(f"{service.url}/ui/clouds/noticed")
+    expect(page.locator("[data-pulse]")).to_contain_text("Live")
+    leaving, at_risk = (page.get_by_role("region", name=name, exact=True) for name in ("Hand-overs", "At risk"))
+    expect(leaving).to_contain_text("should have stopped by 1970-01-01 00:01:10, and may still hold its room.")
+    expect(at_risk.get_by_role("link")).to_have_text(["s0"])
+    post(service.client, f"{NOTICED}/drill", {"instance": "s0", "at": at(80)})
+    expect(leaving).to_contain_text("1 overdue, 1 pending")
+    expect(leaving.get_by_role("link")).to_have_text(["s3", "s0"])
+    expect(leaving).to_contain_text("Evicted in a drill; may run until 1970-01-01 00:02:20.")
+    expect(at_risk).to_contain_text("None now.")
+    for name in ("s3", "s0"):
+        assert service.client.post(f"{NOTICED}/handovers/{name}/confirm", params={"at": at(90)}).is_success
+    expect(leaving).to_contain_text("None now.")
+
+
+def test_notices_are_shown_where_a_policy_asks_for_them(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/calm")
+    expect(page.get_by_role("region", name="Hand-overs", exact=True)).to_contain_text("None now.")
+    expect(page.get_by_role("region", name="At risk", exact=True)).to_contain_text("more likely than 50 %")
+    page.goto(f"{service.url}/ui/clouds/north")
+    expect(page.get_by_role("heading", name="In use now")).to_be_visible()
+    expect(page.get_by_role("heading", name="Hand-overs")).to_have_count(0)
+    expect(page.get_by_role("heading", name="At risk")).to_have_count(0)

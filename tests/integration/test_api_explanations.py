@@ -270,6 +270,8 @@ LOOKUPS = (
     "kind IN ('cloud_created', 'policy_changed') AND seq <= 24000 ORDER BY seq DESC LIMIT 1",
     "kind = 'flavor_added' AND data->>'flavor' = ANY('{c1,c3}')",
     "seq = ANY('{1,20000}'::bigint[])",
+    "kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')"
+    " AND instance_id = 'young' ORDER BY seq DESC LIMIT 20",
 )
 
 

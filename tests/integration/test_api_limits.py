@@ -55,13 +55,13 @@ def until_refused(count: Callable[[], None]) -> tuple[int, errors.RateExceeded]:
 
 class TestRates:
     def test_a_token_that_sends_too_much_is_refused_until_the_next_second(self, database_url: str) -> None:
-        with running_service(database_url, token_requests_per_s=50) as service:
+        with running_service(database_url, token_requests_per_s=10) as service:
             other = service.client.post("/v1/tokens", json={"name": "other", "role": "reader"}).json()["token"]
             time.sleep(1.1)
-            answers = [service.client.get("/v1/clouds") for _ in range(60)]
+            answers = [service.client.get("/v1/clouds") for _ in range(14)]
             statuses = [answer.status_code for answer in answers]
             assert statuses == [200] * statuses.count(200) + [429] * statuses.count(429)
-            assert statuses.count(200) == 50
+            assert statuses.count(200) == 10
             check_answer(answers[-1], errors.RateExceeded)
             assert service.client.get("/v1/clouds", headers={"X-Auth-Token": other}).status_code == 200
             time.sleep(int(answers[-1].headers["Retry-After"]))
@@ -155,7 +155,7 @@ class TestConnections:
             answer, body = read(connection)
             check(answer.status, answer, body, errors.RequestTooSlow)
             assert connection.recv(1) == b""
-        assert TIMEOUT_S <= time.monotonic() - begun < 2 * TIMEOUT_S + 2
+        assert TIMEOUT_S <= time.monotonic() - begun < 2 * TIMEOUT_S + 4
 
     @pytest.mark.parametrize("sent", [HEAD, HEAD + JSON], ids=["head", "body"])
     def test_a_request_that_comes_drop_by_drop_is_given_up(self, hasty: Service, sent: str) -> None:
@@ -210,8 +210,10 @@ class TestConnections:
             check(answer.status, answer, body, errors.ConnectionsExhausted)
             for other in others:
                 other.close()
-        time.sleep(0.1)
-        assert hasty.client.get("/v1/clouds").status_code == 200
+        deadline = time.monotonic() + 10
+        while hasty.client.get("/v1/clouds").status_code == 503:
+            assert time.monotonic() < deadline, "a closed connection gives its place back"
+            time.sleep(0.05)
 
     def test_who_is_not_slow_is_not_disturbed(self, hasty: Service) -> None:
         """One connection, over many times the limit, and a stream that says nothing for longer than it."""

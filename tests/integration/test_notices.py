@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from api_service import Service
+from api_service import TOKEN, Service
 
 from app.client.wire import recorded_of
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
@@ -95,6 +97,90 @@ def test_victims_are_told_their_deadline_and_the_start_when_its_room_is_free(cli
     ]
     assert client.get(f"{cloud}/instances/d0").json()["ready_at"] == at(70)
     assert client.get(cloud).json()["counts"]["spot_evicted"] == 2
+
+
+def test_decisions_tell_deadlines_and_rooms_as_the_start_did(client, cloud) -> None:
+    answer = start(client, cloud, "d0", "on_demand", "c2", 10)
+    client.delete(f"{cloud}/instances/d0", params={"at": at(20)})
+    waiting = start(client, cloud, "d1", "on_demand", "c1", 30)
+    later, stopped, first, *evicted, _, _, _, s0 = client.get(f"{cloud}/decisions").json()["decisions"]
+    assert (first["victims"], first["ready_at"]) == (answer["victims"], answer["ready_at"])
+    assert (later["victims"], later["ready_at"]) == ([], waiting["ready_at"])
+    assert [one["ready_at"] for one in (stopped, *evicted, s0)] == [None, None, None, at(0)]
+    assert first["sentence"] == (
+        "Accepted on node-0, at the cost of 2 spot instances, which may run until 1970-01-01 12:01:10 UTC; its room is "
+        "free from then on."
+    )
+    assert later["sentence"] == "Accepted on node-0; its room is free from 1970-01-01 12:01:10 UTC on."
+
+
+def explained(client: httpx2.Client, cloud: str, name: str) -> tuple[dict, str]:
+    found = client.get(f"{cloud}/instances/{name}/explanation").json()
+    return found, " ".join(found["sentences"])
+
+
+def test_an_explanation_tells_of_the_grace_period_until_it_is_over(service, client, cloud) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    found, words = explained(client, cloud, "s2")
+    assert [(one["id"], one["deadline"]) for one in found["eviction"]["victims"]] == [("s3", at(70)), ("s2", at(70))]
+    assert "it may go on running until 1970-01-01 12:01:10 UTC; no controller has confirmed its stop so far." in words
+    assert (
+        "they may go on running until 1970-01-01 12:01:10 UTC. The room is free from"
+        in explained(client, cloud, "d0")[1]
+    )
+    confirm(client, cloud, "s3", 20)
+    found, words = explained(client, cloud, "s3")
+    assert [notice["kind"] for notice in found["notices"]] == ["eviction_scheduled", "eviction_confirmed"]
+    assert "a controller confirmed its stop at 1970-01-01 12:00:20 UTC." in words
+    pass_time(client, cloud, 75)
+    work(service, lambda parts: parts.warnings.report_overdue())
+    assert "That is overdue: no controller has confirmed its stop" in explained(client, cloud, "s2")[1]
+    confirm(client, cloud, "s2", 80)
+    found, words = explained(client, cloud, "s2")
+    assert [notice["kind"] for notice in found["notices"]][1:] == ["eviction_overdue", "eviction_confirmed"]
+    assert "a controller confirmed its stop at 1970-01-01 12:01:20 UTC, 10 s late." in words
+
+
+def test_an_explanation_tells_of_the_grace_of_drills_and_removed_nodes(client, cloud) -> None:
+    client.post(f"{cloud}/drill", json={"at": at(10)}).raise_for_status()
+    client.delete(f"{cloud}/nodes/node-0", params={"at": at(20)}).raise_for_status()
+    for name, deadline in (("s3", 70), ("s1", 80)):
+        found, words = explained(client, cloud, name)
+        assert [(one["id"], one["deadline"]) for one in found["eviction"]["victims"]] == [(name, at(deadline))]
+        assert "it may go on running until" in words
+
+
+def test_the_commands_tell_of_it_too(service, client, cloud) -> None:
+    start(client, cloud, "d0", "on_demand", "c2", 10)
+    lines = told(service, cloud, "explain", "s2").splitlines()
+    header, _, *victims = lines[
+        next(at for at, line in enumerate(lines) if "may run until" in line and "ran" in line) :
+    ]
+    assert header.split()[-3:] == ["may", "run", "until"]
+    assert [line.split()[-2:] for line in victims] == [["1970-01-01", "12:01:10"]] * 2
+    assert "which may run until 1970-01-01 12:01:10 UTC" in told(service, cloud, "decisions", "--market", "on_demand")
+
+
+def told(service: Service, cloud: str, *command: str) -> str:
+    """What a command prints of the cloud."""
+    to = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.rsplit("/", 1)[-1]]
+    arguments = [sys.executable, "-m", "app.cli", *command, *to]
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+
+def test_without_a_grace_period_nothing_is_told_of_one(client) -> None:
+    cloud = f"/v1/clouds/{next(_names)}"
+    policy = {"guarantee": "none", "clock": "external"}
+    client.post("/v1/clouds", json={"name": cloud.rsplit("/", 1)[-1], "policy": policy, "at": at(-10)})
+    client.post(f"{cloud}/nodes", json={"name": "node-0", "cores": 1})
+    client.post(f"{cloud}/flavors", json={"name": "c1", "cores": 1})
+    start(client, cloud, "s0", "spot", "c1", 0)
+    start(client, cloud, "d0", "on_demand", "c1", 10)
+    found, words = explained(client, cloud, "s0")
+    assert (found["notices"], found["eviction"]["victims"][0]["deadline"]) == ([], None)
+    assert "grace" not in words + explained(client, cloud, "d0")[1]
+    decision = client.get(f"{cloud}/decisions").json()["decisions"][0]
+    assert (decision["victims"], decision["ready_at"]) == ([{"id": "s0", "deadline": None}], at(10))
 
 
 def test_a_controller_confirms_each_stop_once(client, cloud) -> None:
@@ -291,11 +377,15 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     assert first == [(name, "raised") for name in ("s3", "s2", "s1", "s0")], "in the order in which they would go"
     assert risks() == first, "once, as long as it lasts"
     event = next(e for e in log_of_end(client, risky) if e["kind"] == "eviction_risk")
+    found, words = explained(client, risky, "s3")
+    assert [notice["level"] for notice in found["notices"]] == ["raised"]
+    assert "above the policy's 50 %." in words
     assert (event["threshold"], event["epoch"], event["slots"]) == (0.5, 1, 1)
     assert event["eviction_probability"] > 0.5
     more = {"name": "node-1", "cores": 64, "at": at(600 * WAVES + 10)}
     client.post(f"{risky}/nodes", json=more).raise_for_status()
     assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]
+    assert "no longer above the policy's 50 %." in explained(client, risky, "s3")[1]
     log = [recorded_of(e) for e in client.get(f"{risky}/events?limit=1000").json()["events"]]
     assert sum(isinstance(item.event, EvictionRisk) for item in log) == 8
     folded = Cloud()

@@ -121,20 +121,20 @@ class TestSeparateServer:
 class TestLimits:
     async def test_nobody_there(self) -> None:
         database = Database("postgresql://127.0.0.1:1/nothing", timeout_s=2)
-        await unavailable_within(3, database.execute("SELECT 1"))
-        await unavailable_within(3, EventLog(database).append(1, [FIRST]))
+        await unavailable_within(10, database.execute("SELECT 1"))
+        await unavailable_within(10, EventLog(database).append(1, [FIRST]))
 
     async def test_a_slow_statement_is_cut_off(self, database_url: str) -> None:
         database = Database(database_url, timeout_s=0.3)
-        await unavailable_within(2, database.execute("SELECT pg_sleep(30)"))
-        await unavailable_within(2, slow_transaction(database))
+        await unavailable_within(10, database.execute("SELECT pg_sleep(30)"))
+        await unavailable_within(10, slow_transaction(database))
         assert (await database.execute("SELECT 7"))[0][0] == 7
         await database.close()
 
     async def test_no_connection_free(self, database_url: str) -> None:
         database = Database(database_url, timeout_s=0.3, pool_size=1)
         async with database.transaction():
-            await unavailable_within(2, database.execute("SELECT 1"))
+            await unavailable_within(10, database.execute("SELECT 1"))
         assert (await database.execute("SELECT 7"))[0][0] == 7
         await database.close()
 
@@ -157,8 +157,8 @@ class TestLostServer:
         cloud_id = await Clouds(own_database).create("lost", FIRST)
         await asyncio.gather(*(log.last_seq(cloud_id) for _ in range(5)))
         own_server.stop()
-        await unavailable_within(3, log.append(cloud_id, [Recorded(2, InstanceStopped(0, "a"))]))
-        await unavailable_within(3, log.tail(cloud_id, 0, 10))
+        await unavailable_within(10, log.append(cloud_id, [Recorded(2, InstanceStopped(0, "a"))]))
+        await unavailable_within(10, log.tail(cloud_id, 0, 10))
         own_server.start()
         await log.append(cloud_id, [Recorded(2, InstanceStopped(0, "b"))])
         assert [item.seq for item in await log.tail(cloud_id, 0, 10)] == [1, 2]

@@ -94,7 +94,7 @@ def test_new_events_come_at_once_and_silence_is_broken_by_comments(service: Serv
         began = time.monotonic()
         assert start(service, "live") == last + 1
         assert reader.seqs(2) == [last + 1, last + 2]
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4, "not by the look every five seconds"
 
 
 def test_the_last_event_id_counts_for_more_than_after_seq(service: Service) -> None:
@@ -128,7 +128,7 @@ def test_streams_are_bounded_by_token_and_by_process(service: Service, database_
         assert int(answer.headers["Retry-After"]) >= 1
         stack.enter_context(reading(service, **{"X-Auth-Token": "tnr_second"}))
         assert "this process" in service.client.get(STREAM, headers={"X-Auth-Token": "tnr_second"}).text
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while service.client.get(f"{STREAM}?limit=1").status_code == 429:
         assert time.monotonic() < deadline, "a closed stream gives its place back"
         time.sleep(0.05)
@@ -145,7 +145,7 @@ def test_another_process_s_commits_come_as_well(service: Service, database_url: 
         began = time.monotonic()
         start(other, "elsewhere")
         assert reader.seqs(2) == [last + 1, last + 2]
-        assert time.monotonic() - began < 3, "by notice, not by the look every five seconds"
+        assert time.monotonic() - began < 4, "by notice, not by the look every five seconds"
 
 
 def test_growth_that_nobody_announced_is_found_by_looking(service: Service, database_url: str) -> None:

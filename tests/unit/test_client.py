@@ -189,7 +189,7 @@ def test_no_answer_for_too_long_is_told(kind: type[Waits]) -> None:
     began = time.monotonic()
     with pytest.raises(ServiceUnreachable, match=r"http://peer.*nobody is there"):
         kind(service, retry_s=0.3).ask("health")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
     assert len(service.requests) >= 2
 
 

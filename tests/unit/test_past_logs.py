@@ -11,6 +11,7 @@ import pytest
 
 from app.domain.events import (
     Event,
+    EvictionScheduled,
     InstanceEvicted,
     InstanceRejected,
     InstanceStarted,
@@ -32,6 +33,7 @@ from app.services.pastfiles import read_past
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import load_workload, write_trace
+from app.store.codec import EVENT_KINDS
 from app.store.scratch import Scratch
 
 NODES = (Resources(4),) * 3
@@ -243,6 +245,25 @@ def test_the_policy_of_a_log_rules_its_own_past(tmp_path: Path) -> None:
     _, events = of(tmp_path, text)
     policies = [event.policy for event in events if hasattr(event, "policy")]
     assert [policy.eviction_policy for policy in policies] == [EvictionPolicy.YJF_GLOBAL, EvictionPolicy.YJF]
+
+
+def test_the_log_of_a_cloud_that_gives_notice_is_a_past(traces: tuple[Path, Path], tmp_path: Path) -> None:
+    _, plain = decided([traces[0]], [traces[1]], Wishes(NODES))
+    _, recorded = decided([traces[0]], [traces[1]], Wishes(NODES), replace(NO_SLA, grace_us=HOUR_US))
+    past, again = decided([written(tmp_path / "log.csv", recorded)], [], Wishes())
+    scheduled = sum(isinstance(item.event, EvictionScheduled) for item in recorded)
+    assert rules(past)["notice"] == scheduled > 20
+    assert shape(item.event for item in again if not is_rejected_spot(item.event)) == shape(
+        item.event for item in plain if not is_rejected_spot(item.event)
+    )
+
+
+@pytest.mark.parametrize("kind", EVENT_KINDS)
+def test_every_kind_of_event_is_known(tmp_path: Path, kind: str) -> None:
+    try:
+        of(tmp_path, log_of(*CLOUD, "instance_started,a,spot,2,1,n-1,,,two", f"{kind},a"))
+    except InputError as error:
+        assert "is unknown" not in str(error)  # noqa: PT017
 
 
 def test_gaps_of_a_log_can_be_cut(tmp_path: Path) -> None:

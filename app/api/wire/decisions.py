@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from app.api.wire.events import NoticeAnswer, notice_answer
 from app.api.wire.fields import Answer, Query, optional_seconds, seconds
 from app.api.wire.instances import (
     AcceptableAnswer,
@@ -16,6 +17,8 @@ from app.api.wire.instances import (
     acceptable_answer,
     instance_answer,
     quote_answer,
+    ready_at,
+    victim_answers,
 )
 from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
 from app.api.wire.paging import Limit, Link
@@ -48,6 +51,9 @@ class DecisionAnswer(Answer):
     lifetime_s: Annotated[int | float | None, Field(description="As declared at its start.")]
     quote: Annotated[QuoteAnswer | None, Field(description="What the decision on its start rested on.")]
     victims: Annotated[list[VictimAnswer], Field(description="Evicted to make room for this start, youngest first.")]
+    ready_at: Annotated[
+        datetime | None, Field(description="From when its room is free; null of all but accepted starts.")
+    ]
     ran_s: Annotated[int | float | None, Field(description="How long it ran; null of starts.")]
     cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
     cause_id: Annotated[str | None, Field(description="The instance that this event started.")]
@@ -83,6 +89,9 @@ class VictimDetailAnswer(Answer):
     ran_s: Annotated[int | float, Field(description="How old it was when it was evicted.")]
     lifetime_s: Annotated[int | float | None, Field(description="How long it had declared to run at most.")]
     overrunning: Annotated[bool, Field(description="Past its declared lifetime: then it goes before all others.")]
+    deadline: Annotated[
+        datetime | None, Field(description="Until when it may go on running; null where there is no grace period.")
+    ]
     promise: Promise
 
 
@@ -121,6 +130,10 @@ class ExplanationAnswer(Answer):
     promise: PromiseAnswer
     acceptable: AcceptableAnswer | None
     eviction: EvictionAnswer | None
+    notices: Annotated[
+        list[NoticeAnswer],
+        Field(description="The newest 20 of its risk and of its grace period, as events, in log order."),
+    ]
 
 
 def decision_answer(decided: Decided) -> DecisionAnswer:
@@ -136,7 +149,8 @@ def decision_answer(decided: Decided) -> DecisionAnswer:
         reason=decided.reason,
         lifetime_s=optional_seconds(decided.lifetime_us),
         quote=quote_answer(decided.basis),
-        victims=[VictimAnswer(id=victim) for victim in decided.victims],
+        victims=victim_answers(decided),
+        ready_at=ready_at(decided) if decided.outcome is Outcome.ACCEPTED else None,
         ran_s=optional_seconds(decided.ran_us),
         cause_seq=decided.cause_seq,
         cause_id=decided.cause_id,
@@ -157,6 +171,7 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),
+        notices=[notice_answer(notice) for notice in found.notices],
     )
 
 
@@ -200,5 +215,6 @@ def _victim(victim: Victim) -> VictimDetailAnswer:
         ran_s=seconds(victim.age_us),
         lifetime_s=optional_seconds(victim.lifetime_us),
         overrunning=victim.is_overrunning,
+        deadline=None if victim.deadline_us is None else to_datetime(victim.deadline_us),
         promise=victim.promise,
     )

@@ -156,6 +156,10 @@ class EvictionRiskAnswer(EventAnswer):
     slots: Annotated[int, Field(description="As the instance sees them.")]
 
 
+NoticeAnswer = Annotated[
+    EvictionScheduledAnswer | EvictionConfirmedAnswer | EvictionOverdueAnswer | EvictionRiskAnswer,
+    Field(discriminator="kind"),
+]
 AnyEventAnswer = Annotated[
     CloudCreatedAnswer
     | PolicyChangedAnswer
@@ -213,7 +217,7 @@ def event_answer(recorded: events.Recorded) -> AnyEventAnswer:
                 seq=seq, at=at, id=event.instance_id, reason=event.reason, cause_seq=event.cause_seq
             )
         case events.EvictionScheduled() | events.EvictionConfirmed() | events.EvictionOverdue() | events.EvictionRisk():
-            return _notice_answer(seq, at, event)
+            return notice_answer(recorded)
         case events.InstanceStarted():
             return _started(seq, at, event)
         case events.InstanceRejected():
@@ -250,11 +254,11 @@ def _rejected(seq: int, at: datetime, event: events.InstanceRejected) -> Instanc
     )
 
 
-def _notice_answer(
-    seq: int,
-    at: datetime,
-    event: events.EvictionScheduled | events.EvictionConfirmed | events.EvictionOverdue | events.EvictionRisk,
-) -> AnyEventAnswer:
+def notice_answer(recorded: events.Recorded) -> NoticeAnswer:
+    """The wire form of a notice at its place in the log."""
+    seq, event = recorded.seq, recorded.event
+    at = to_datetime(event.at_us)
+    assert isinstance(event, events.Notice)
     match event:
         case events.EvictionScheduled():
             return EvictionScheduledAnswer(

@@ -18,7 +18,7 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
-from app.services.explanations import acceptable_instead
+from app.services.explanations import Decided, acceptable_instead
 from app.services.reading import Instance, InstanceStatus
 
 BATCH_MAX = 1000
@@ -279,13 +279,13 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
     )
 
 
-def victim_answers(started: InstanceStarted) -> list[VictimAnswer]:
+def victim_answers(started: InstanceStarted | Decided) -> list[VictimAnswer]:
     """The start's victims, each with its deadline where there is a grace period."""
     deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
     return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
 
 
-def ready_at(started: InstanceStarted) -> datetime:
+def ready_at(started: InstanceStarted | Decided) -> datetime:
     """From when the instance's room is free."""
     return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
 

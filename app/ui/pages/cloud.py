@@ -11,7 +11,8 @@ from app.api.services import history, reading, scheduler
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.services.utilisation import Utilisation
-from app.ui.asking import choice
+from app.ui.asking import choice, server_time
+from app.ui.notices import notices_of
 from app.ui.rendering import render
 from app.ui.timeline import DEFAULT_RANGE, RANGES, decisions_chart, strips, summary, utilisation_chart
 from app.ui.usage import usage_by_node, usage_of
@@ -55,6 +56,7 @@ def _now(state: Cloud) -> dict[str, Any]:
         "node_count": len(nodes),
         "flavors": [(flavor, state.available_slots(flavor.name)) for flavor in state.flavors.values()],
         "counts": state.counts,
+        "notices": notices_of(state, server_time()),
         "policy": state.policy,
         "seq": state.seq,
         "at_us": state.at_us,

@@ -11,6 +11,7 @@ from app.api.services import reading, scheduler
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.ui.asking import number, server_time
+from app.ui.notices import Notices, notices_of
 from app.ui.rendering import render
 from app.ui.usage import Usage, usage_of
 
@@ -25,6 +26,7 @@ class Card:
     usage: Usage
     policy: Policy
     counts: Counts
+    notices: Notices
     node_count: int
     seq: int
     epoch: int | None
@@ -49,6 +51,7 @@ async def _card(request: Request, name: str) -> Card:
         usage_of(cloud),
         cloud.policy,
         cloud.counts,
+        notices_of(cloud, server_time()),
         sum(node.status != "removed" for node in cloud.nodes.values()),
         cloud.seq,
         newest[0].epoch if newest else None,
