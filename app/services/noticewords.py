@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.domain.events import EvictionRisk, InstanceStarted, Recorded
+from app.domain.numbers import share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import RiskLevel
 from app.services.explanations import Decided, Grace
@@ -61,7 +62,7 @@ def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
         side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
         yield (
             f"At {time_text(risk.at_us)} the risk that it is evicted in the rest of its declared lifetime was "
-            f"{risk.probability * 100:.3g} %, {side} the policy's {risk.threshold * 100:.3g} %."
+            f"{share_text(risk.probability)}, {side} the policy's {share_text(risk.threshold)}."
         )
 
 
