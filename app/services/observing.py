@@ -59,6 +59,8 @@ def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequ
         evicted=counts.spot_evicted,
         drilled=counts.spot_drilled,
         running=running,
+        at_risk=len(cloud.at_risk),
+        handovers=_handovers(cloud),
         classes=_classes(attainment),
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
@@ -90,6 +92,12 @@ def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
     low, high = wilson_interval(evicted, admitted - running, CONFIDENCE)
     promised = parts[0].promised if len(parts) == 1 else mean
     return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
+
+
+def _handovers(cloud: Cloud) -> dict[str, int]:
+    """Evictions that are not confirmed, by whether a worker has reported them."""
+    overdue = sum(one.is_overdue for one in cloud.handovers.values())
+    return {"pending": len(cloud.handovers) - overdue, "overdue": overdue}
 
 
 def _capacity(cloud: Cloud) -> dict[str, list[int]]:

@@ -44,6 +44,8 @@ class CloudFacts:
     evicted: int
     drilled: int
     running: Mapping[str, int]
+    at_risk: int
+    handovers: Mapping[str, int]
     classes: Sequence[ClassFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
@@ -108,6 +110,14 @@ FAMILIES = (
     _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
     _one(_COUNTER, "instances_drilled_total", "Spot instances evicted as a drill.", lambda c: c.drilled),
     _by("market", _GAUGE, "instances_running", "Instances that run now.", lambda c: c.running),
+    _one(_GAUGE, "instances_at_risk", "Spot instances that a notice of risk stands for.", lambda c: c.at_risk),
+    _by(
+        "status",
+        _GAUGE,
+        "handovers",
+        "Evicted instances that no controller has confirmed as stopped: `pending`, or `overdue` past their deadline.",
+        lambda c: c.handovers,
+    ),
     _of_class(_GAUGE, "promised_ratio", "Eviction probability promised; of `other`, the mean.", lambda k: k.promised),
     _of_class(_COUNTER, "instances_admitted_total", "Spot starts accepted with this promise.", lambda k: k.admitted),
     _of_class(

@@ -5,6 +5,18 @@ from __future__ import annotations
 import pytest
 
 from app.admission.attainment import Attainment
+from app.domain.events import (
+    CloudCreated,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    NodeAdded,
+)
+from app.domain.values import EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 from app.services.observing import CLASSES_MAX, facts_of
 from app.store.observations import Observation
@@ -38,6 +50,28 @@ def test_few_classes_are_told_each_by_its_own_name() -> None:
         ("0.01", 0.01, 5),
         ("0.010000001", 0.010000001, 7),
     ]
+
+
+def test_evictions_that_nobody_confirmed_are_told_by_whether_their_time_is_over() -> None:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(0, Policy(grace_us=9)))
+    cloud.apply(NodeAdded(0, "node", Resources(4)))
+    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
+    for name in "abcd":
+        cloud.apply(InstanceStarted(0, name, Market.SPOT, "c1", "node", 100))
+    for name, at_us in (("a", 1), ("b", 2), ("c", 3)):
+        cloud.apply(EvictionScheduled(at_us, name, EvictionReason.DRILL, 0, at_us + 9))
+        cloud.apply(InstanceEvicted(at_us, name, EvictionReason.DRILL, 0))
+    cloud.apply(EvictionRisk(4, "d", RiskLevel.RAISED, 0.5, 0.1, 1, 1))
+    cloud.apply(EvictionOverdue(10, "a", 10))
+    cloud.apply(EvictionConfirmed(10, "b"))
+    told = {
+        (sample.name, sample.labels.get("status")): sample.value
+        for family in FAMILIES
+        for sample in family.of([facts_of(FOUND, cloud, 10, [])]).samples
+    }
+    assert told["tenure_cloud_handovers", "overdue"] == told["tenure_cloud_handovers", "pending"] == 1
+    assert told["tenure_cloud_instances_at_risk", None] == 1
 
 
 def test_nothing_is_told_of_what_is_not_there() -> None:
