@@ -35,7 +35,11 @@ class Settings(BaseSettings):
         1200, ge=1, description="Requests without a valid token that a process takes from one address in a minute."
     )
     database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
-    database_pool_size: int = Field(10, ge=2, description="Database connections of one process.")
+    database_pool_size: int = Field(
+        10,
+        ge=2,
+        description="Database connections of one process for statements; those that listen or hold locks come on top.",
+    )
     queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
     batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
     table_wait_s: float = Field(120.0, ge=0, description="How long an external clock waits for the table of its epoch.")

@@ -217,7 +217,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Notices(clouds, log, states, tables, growth, now_us),
                     Reading(database, clouds, log, tables, runs, _now),
                     TokenKeeper(Tokens(database), clouds),
-                    Rollup(log, UtilisationRows(database)),
+                    Rollup(UtilisationRows(database)),
                 )
 
 

@@ -70,7 +70,7 @@ async def fill(url: str, events: int) -> float:
         number += CHUNK // 2
     await take_snapshot(database)
     began = time.perf_counter()
-    folded = await Rollup(log, UtilisationRows(database)).catch_up_cloud(cloud_id)
+    folded = await Rollup(UtilisationRows(database)).catch_up_cloud(cloud_id)
     assert folded == cloud.seq
     await database.execute("ANALYZE")
     await database.close()

@@ -19,7 +19,7 @@ from app.domain.values import Clock, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.services.growth import Growth
-from app.services.states import States
+from app.services.states import States, catch_up
 from app.services.tables import decode_table
 from app.store.clouds import Clouds
 from app.store.log import EventLog, InstanceTaken, SeqConflict
@@ -116,8 +116,9 @@ class Notices:
         """Decide over the log's end and append there; SeqConflict where others were first each time."""
         for left in range(_TRIES - 1, -1, -1):
             try:
+                cloud = await self._states.current(cloud_id)
                 async with self._log.locked(cloud_id) as turn:
-                    cloud = await self._states.current(cloud_id)
+                    await catch_up(cloud, cloud_id, turn)
                     events = decide(cloud, self._present_us(cloud))
                     recorded = [Recorded(cloud.seq + number, event) for number, event in enumerate(events, 1)]
                     if recorded:

@@ -24,7 +24,6 @@ from app.domain.events import (
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
 from app.services.instances import decision_in
-from app.store.log import EventLog
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
 
 WIDTHS_S = (60, 600, 3600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600, 314_496_000)
@@ -41,8 +40,7 @@ _PRUNED_EVERY = 100
 class Rollup:
     """See the module's docstring; LogUnavailable as the store does."""
 
-    def __init__(self, log: EventLog, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
-        self._log = log
+    def __init__(self, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._rows = rows
         self._read_events = read_events
         self._is_busy = False
@@ -73,7 +71,7 @@ class Rollup:
         async with self._rows.turn(cloud_id) as turn:
             if turn is None:
                 return 0
-            tail = await self._log.tail(cloud_id, turn.progress.seq, self._read_events)
+            tail = await turn.log.tail(cloud_id, turn.progress.seq, self._read_events)
             if not tail:
                 return 0
             fold = await self._open_fold(cloud_id, turn, tail)
@@ -88,10 +86,10 @@ class Rollup:
         """A fold that knows whatever the next events are about: their instances' starts, flavors and nodes."""
         events = [item.event for item in tail]
         ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
-        earlier = await self._log.starts(cloud_id, ended) if ended else {}
+        earlier = await turn.log.starts(cloud_id, ended) if ended else {}
         starts = {name: decision_in(recorded) for name, recorded in earlier.items()}
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
-        flavors = await self._log.flavors(cloud_id, sorted({start.flavor for start in placed}))
+        flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
         nodes = {start.node for start in placed} | {e.node for e in events if isinstance(e, NodeAdded | NodeRemoved)}
         fold = Fold(
             {name: resources.cores for name, resources in flavors.items()},

@@ -21,11 +21,10 @@ from typing import Any, Protocol
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
-from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.services.growth import Growth
 from app.services.states import catch_up, load_state
-from app.store.log import EventLog, InstanceTaken, SeqConflict
+from app.store.log import EventLog, InstanceTaken, LogAccess, SeqConflict
 from app.store.snapshots import Snapshots
 from app.telemetry.metrics import APPEND_S, CloudMeter
 from app.telemetry.tracing import TRACES
@@ -67,13 +66,6 @@ class Parts:
     now_us: Callable[[], int]
     limits: Limits
     growth: Growth
-
-
-class Writer(Protocol):
-    """Whatever takes a batch's events."""
-
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
-        """Make them durable, all or none."""
 
 
 @dataclass(slots=True)
@@ -170,8 +162,8 @@ class Sequencer:
         """Outcomes of the first steps (all but those that need a newer table), committed."""
         for _ in range(_TRIES):
             try:
-                async with self._turn() as writer:
-                    batch = await self._decide_and_append(steps, writer)
+                async with self._turn() as log:
+                    batch = await self._decide_and_append(steps, log)
             except SeqConflict:
                 self._meter.lost("conflict")
                 self._take_turns_until = monotonic() + _TAKE_TURNS_S
@@ -194,26 +186,26 @@ class Sequencer:
         raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[Writer]:
-        """Whom to append to: the log itself, or for a while after a conflict the log under the cloud's lock."""
+    async def _turn(self) -> AsyncIterator[LogAccess]:
+        """What to read and to append to: the log itself, or for a while after a conflict a turn at it."""
         if monotonic() >= self._take_turns_until:
             yield self._parts.log
             return
         async with self._parts.log.locked(self.cloud_id) as turn:
-            self._cloud.apply_recorded(await turn.tail(self._cloud.seq))
+            await catch_up(self._cloud, self.cloud_id, turn)
             yield turn
 
-    async def _decide_and_append(self, steps: Sequence[Step], writer: Writer) -> Batch:
+    async def _decide_and_append(self, steps: Sequence[Step], log: LogAccess) -> Batch:
         cloud, parts = self._cloud, self._parts
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
-        past = await parts.log.starts(self.cloud_id, ids) if ids else {}
+        past = await log.starts(self.cloud_id, ids) if ids else {}
         with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
             batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
             TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
             with TRACES.span("append", events=len(batch.recorded)):
-                await writer.append(self.cloud_id, batch.recorded)
+                await log.append(self.cloud_id, batch.recorded)
             APPEND_S.observe(perf_counter() - began)
         return batch
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 
 from app.engine.cloud import Cloud
-from app.store.log import EventLog
+from app.store.log import EventLog, LogAccess
 from app.store.snapshots import Snapshots
 
 _READ_EVENTS = 10_000
@@ -19,10 +19,11 @@ async def load_state(cloud_id: int, log: EventLog, snapshots: Snapshots) -> Clou
     return cloud
 
 
-async def catch_up(cloud: Cloud, cloud_id: int, log: EventLog) -> None:
+async def catch_up(cloud: Cloud, cloud_id: int, log: LogAccess) -> None:
     """Fold what the log holds beyond the state."""
     while tail := await log.tail(cloud_id, cloud.seq, _READ_EVENTS):
-        cloud.apply_recorded(tail)
+        # Whoever catches the same state up at this moment may have folded some of it while this was read.
+        cloud.apply_recorded(item for item in tail if item.seq > cloud.seq)
         if len(tail) < _READ_EVENTS:
             return
         await asyncio.sleep(0)

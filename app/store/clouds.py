@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
 from app.store.database import ConstraintBroken, Database
-from app.store.log import append
+from app.store.log import LogAccess
 from app.store.runs import Run, RunCause, request_run
 
 _REMOVED_AT_ONCE = 10_000
@@ -67,7 +67,7 @@ class Clouds:
             async with self._database.transaction() as session:
                 rows = await session.execute(_INSERT, {"name": name, "importing": importing})
                 cloud_id = int(rows[0][0])
-                await append(session, cloud_id, first)
+                await LogAccess(session).append(cloud_id, first)
         except ConstraintBroken as broken:
             if broken.name != "cloud_name_key":
                 raise

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError, IntegrityError, InterfaceError, InternalError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction, create_async_engine
+from sqlalchemy.pool import NullPool
 
 import migrations
 from app.domain.errors import LogUnavailable
@@ -74,21 +75,15 @@ class Database:
     """A process's connections to one database.
 
     `timeout_s` bounds connecting and each statement, so that a lost database is an answer and not a wait.
-    Connections that broke are replaced when they are next wanted.
+    Connections that broke are replaced when they are next wanted. Whoever holds a connection of the pool must not wait
+    for another one: enough of them at once would wait for each other.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
-        self._engine = create_async_engine(
-            self.url,
-            isolation_level="AUTOCOMMIT",
-            skip_autocommit_rollback=True,
-            connect_args=_connect_arguments(self.url, timeout_s),
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=timeout_s,
-        )
+        self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
+        self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
@@ -108,7 +103,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Several statements as one transaction: committed at the block's end, undone if it raises."""
-        async with self._connection() as connection:
+        async with self._connection(self._engine) as connection:
             transaction = await self._begin(connection)
             try:
                 yield Session(connection, self.timeout_s)
@@ -120,14 +115,17 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Session]:
-        """Several statements on one connection, each a transaction by itself: for what belongs to a connection."""
-        async with self._connection() as connection:
+        """Several statements on one connection, each a transaction by itself: for what belongs to a connection.
+
+        It is opened for this, beside the pool: it may be held for long, and statements over the pool go on meanwhile.
+        """
+        async with self._connection(self._apart) as connection:
             yield Session(connection, self.timeout_s)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[AsyncConnection]:
+    async def _connection(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with _guarded(self.timeout_s):
-            connection = await self._engine.connect()
+            connection = await engine.connect()
         try:
             yield connection
         finally:
@@ -217,6 +215,16 @@ def _is_readable(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _engine(url: URL, timeout_s: float, **pool: object) -> AsyncEngine:
+    return create_async_engine(
+        url,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        connect_args=_connect_arguments(url, timeout_s),
+        **pool,
+    )
 
 
 def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:

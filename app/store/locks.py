@@ -11,7 +11,7 @@ from app.store.lockids import LockId, forecast_lock, import_lock
 
 
 class Locks:
-    """PostgreSQL's advisory locks, each held by a connection of its own."""
+    """PostgreSQL's advisory locks, each held by a connection of its own, which the pool does not count."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

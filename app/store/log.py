@@ -74,31 +74,35 @@ class InstanceTaken(Exception):
 _ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
 
 
-class EventLog:
-    """Reads and appends; every method raises LogUnavailable where the database cannot be reached."""
+class LogAccess:
+    """Reads and appends, over the pool or over one connection.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    Every method raises LogUnavailable where the database cannot be reached.
+    """
+
+    def __init__(self, connections: Database | Session) -> None:
+        self._connections = connections
 
     async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
         """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
 
         After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
         """
-        await append(self._database, cloud_id, recorded)
-
-    @asynccontextmanager
-    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
-        """A turn as the only writer who takes turns; what is appended is committed when the turn ends."""
-        async with self._database.transaction() as session:
-            await session.execute(
-                "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", log_lock(cloud_id), strict=True))
-            )
-            yield Turn(session, cloud_id)
+        parameters = {
+            "cloud_id": cloud_id,
+            "version": VERSION,
+            "seqs": [item.seq for item in recorded],
+            "kinds": [kind_of(item.event) for item in recorded],
+            "data": [encode(item.event) for item in recorded],
+        }
+        # One statement, whatever the number of events: one parameter for each column.
+        with _constraints():
+            await self._connections.execute_directly(_APPEND, parameters)
 
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """The next events after a seq, at most `limit`."""
-        return await tail(self._database, cloud_id, after_seq, limit)
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
+        return _recorded(await self._connections.execute_directly(_TAIL, parameters))
 
     async def of_kinds(
         self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
@@ -111,7 +115,7 @@ class EventLog:
             "kinds": list(kinds),
             "limit": limit,
         }
-        return _recorded(await self._database.execute_directly(_OF_KINDS, parameters))
+        return _recorded(await self._connections.execute_directly(_OF_KINDS, parameters))
 
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """The decisions on these instances' starts, by instance id; those never asked for are left out."""
@@ -124,19 +128,19 @@ class EventLog:
     async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
         """The newest notices that concern an instance, at most `limit`, in log order."""
         parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
-        return _recorded(await self._database.execute_directly(_NOTICES_OF, parameters))[::-1]
+        return _recorded(await self._connections.execute_directly(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
     ) -> list[Recorded]:
         """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
-        return _recorded(await self._database.execute_directly(_STARTED_PAGE, parameters))
+        return _recorded(await self._connections.execute_directly(_STARTED_PAGE, parameters))
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
         """The spot starts that were accepted by the events after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
-        return _recorded(await self._database.execute_directly(_ADMITTED_SPOT, parameters))
+        return _recorded(await self._connections.execute_directly(_ADMITTED_SPOT, parameters))
 
     async def newest(
         self,
@@ -161,73 +165,69 @@ class EventLog:
             "market": market and market.value,
         }
         sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
-        return _recorded(await self._database.execute_directly(sql, parameters))
+        return _recorded(await self._connections.execute_directly(sql, parameters))
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
         """The events at these seqs; those beyond the log's end are left out."""
         if not seqs:
             return {}
-        rows = await self._database.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
         return {item.seq: item for item in _recorded(rows)}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
         """The policy in force at a seq."""
-        (found,) = _recorded(await self._database.execute_directly(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq}))
+        (found,) = _recorded(await self._connections.execute_directly(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq}))
         assert isinstance(found.event, CloudCreated | PolicyChanged)
         return found.event.policy
 
     async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
         """What instances of these flavors ask for, by the flavor's name."""
-        rows = await self._database.execute_directly(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
+        rows = await self._connections.execute_directly(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
         added = [item.event for item in _recorded(rows)]
         return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
 
     async def last_seq(self, cloud_id: int) -> int:
         """The newest event's seq; 0 for an empty log."""
-        rows = await self._database.execute(_LAST_SEQ, {"cloud_id": cloud_id})
+        rows = await self._connections.execute(_LAST_SEQ, {"cloud_id": cloud_id})
         return int(rows[0][0])
 
     async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        rows = await self._database.execute_directly(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        rows = await self._connections.execute_directly(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
         return {item.event.instance_id: item for item in _recorded(rows)}  # type: ignore[union-attr]
 
 
-class Turn:
-    """A writer's turn at one cloud's log; see `EventLog.locked`."""
+class EventLog(LogAccess):
+    """The log over the pool, and turns at it."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._database = database
+
+    @asynccontextmanager
+    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
+        """A turn as the only writer who takes turns; what is appended is committed when the turn ends."""
+        async with self._database.transaction() as session:
+            await session.execute(
+                "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", log_lock(cloud_id), strict=True))
+            )
+            yield Turn(session, cloud_id)
+
+
+class Turn(LogAccess):
+    """A writer's turn at one cloud's log; see `EventLog.locked`.
+
+    Whoever has a turn reads through it: it holds a connection of the pool, and must not wait for a second one.
+    """
 
     def __init__(self, session: Session, cloud_id: int) -> None:
-        self._session = session
+        super().__init__(session)
         self._cloud_id = cloud_id
 
-    async def tail(self, after_seq: int, limit: int | None = None) -> list[Recorded]:
-        """The next events after a seq, at most `limit`."""
-        return await tail(self._session, self._cloud_id, after_seq, limit)
-
     async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
-        """As `EventLog.append`, but kept only when the turn ends."""
+        """As `LogAccess.append`, but kept only when the turn ends."""
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
-        await append(self._session, cloud_id, recorded)
-
-
-async def append(session: Database | Session, cloud_id: int, recorded: Sequence[Recorded]) -> None:
-    """One statement, whatever the number of events: one parameter for each column."""
-    parameters = {
-        "cloud_id": cloud_id,
-        "version": VERSION,
-        "seqs": [item.seq for item in recorded],
-        "kinds": [kind_of(item.event) for item in recorded],
-        "data": [encode(item.event) for item in recorded],
-    }
-    with _constraints():
-        await session.execute_directly(_APPEND, parameters)
-
-
-async def tail(session: Database | Session, cloud_id: int, after_seq: int, limit: int | None) -> list[Recorded]:
-    """The next events after a seq, at most `limit`."""
-    up_to_seq = _LAST_POSSIBLE_SEQ if limit is None else after_seq + limit
-    parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
-    return _recorded(await session.execute_directly(_TAIL, parameters))
+        await super().append(cloud_id, recorded)
 
 
 def _recorded(rows: Tuples) -> list[Recorded]:

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from app.store.database import Database, Session
+from app.store.log import LogAccess
 
 WHOLE = ""
 """Stands in place of a node's name for the cloud as a whole."""
@@ -165,12 +166,13 @@ class UtilisationRows:
 
 
 class Turn:
-    """See `UtilisationRows.turn`."""
+    """See `UtilisationRows.turn`. `log`: the logs, read over the turn's own connection."""
 
     def __init__(self, session: Session, cloud_id: int, progress: Progress) -> None:
         self._session = session
         self._cloud_id = cloud_id
         self.progress = progress
+        self.log = LogAccess(session)
 
     async def levels(self, nodes: Iterable[str]) -> dict[str, Level]:
         """The present levels of these series; those never seen are left out."""

@@ -20,6 +20,7 @@ from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Reso
 from app.engine.cloud import Cloud
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
+from app.services.notices import Notices
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States, load_state
@@ -27,6 +28,7 @@ from app.services.tables import TableCache
 from app.services.upkeep import Schedule, Snapshotting
 from app.store.clouds import Clouds
 from app.store.database import Database
+from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import listen
@@ -74,6 +76,14 @@ async def running(process: Process) -> AsyncIterator[Process]:
 async def process(database: Database) -> AsyncIterator[Process]:
     async with running(Process(database)) as process:
         yield process
+
+
+@pytest.fixture
+async def narrow(database_url: str) -> AsyncIterator[Database]:
+    """A pool of one connection: whoever holds it and waits for another one waits in vain."""
+    database = Database(database_url, timeout_s=2, pool_size=1)
+    yield database
+    await database.close()
 
 
 async def make_cloud(process: Process, policy: Policy = UNGUARDED, nodes: int = 1) -> str:
@@ -139,6 +149,40 @@ async def test_two_processes_on_one_cloud_decide_nothing_twice(process: Process,
     assert digests == {folded.digest()}
     assert folded.counts.spot_requested == 60
     assert folded.counts.spot_admitted == 40
+
+
+async def test_a_turn_at_the_log_takes_one_connection(process: Process, narrow: Database):
+    name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL), nodes=2)
+    async with running(Process(narrow)) as ours:
+        await ours.scheduler.start(name, on_demand("a", at_us=10))
+        await process.scheduler.start(name, on_demand("b", at_us=11))
+        assert isinstance(await ours.scheduler.start(name, on_demand("c", at_us=12)), Started)
+        assert (await ours.scheduler.start(name, on_demand("b", at_us=11))).repeated
+        assert (await ours.scheduler.stop(name, StopRequest("a", 13))).changed
+        assert not (await ours.scheduler.stop(name, StopRequest("a", 13))).changed
+
+
+async def test_a_notice_takes_one_connection(process: Process, narrow: Database):
+    name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL, grace_us=SECOND_US))
+    await process.scheduler.start(name, spot("a", at_us=10))
+    await process.scheduler.start(name, on_demand("b", "c4", at_us=11))
+    await process.scheduler.add_node(name, "later", Resources(4), 3 * SECOND_US)
+    log, states = EventLog(narrow), States(EventLog(narrow), Snapshots(narrow))
+    notices = Notices(Clouds(narrow), log, states, Tables(narrow), Growth(narrow, log), lambda: 5)
+    assert await notices.report_overdue() == 1
+    assert await notices.report_overdue() == 0
+    assert "a" in (await process.scheduler.state(name)).handovers
+
+
+async def test_locks_take_no_connection_of_the_pool(process: Process, narrow: Database):
+    name = await make_cloud(process, EXTERNAL)
+    cloud_id = await process.scheduler.cloud_id(name)
+    async with Locks(narrow).held(DELIVERY_LOCK) as hold, worker(Process(narrow), lambda: 0):
+        assert hold is not None
+        await Runs(process.database).request(cloud_id, RunCause.REQUESTED, DAY_US)
+        (run,) = await finished(process, cloud_id)
+        await hold.check()
+    assert run.status is RunStatus.SUCCEEDED
 
 
 async def test_a_lost_database_leaves_no_trace_and_is_got_over(process: Process, database: Database):

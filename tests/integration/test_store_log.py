@@ -174,7 +174,7 @@ async def test_started_page_goes_on_after_a_seq(log: EventLog, cloud_id: int) ->
 
 async def test_a_turn_commits_at_its_end(log: EventLog, cloud_id: int) -> None:
     async with log.locked(cloud_id) as turn:
-        assert await turn.tail(0) == numbered(EVENTS[:1])
+        assert await turn.tail(cloud_id, 0, 100) == numbered(EVENTS[:1])
         await turn.append(cloud_id, [Recorded(2, rejected("i"))])
         assert await log.last_seq(cloud_id) == 1
     assert await log.last_seq(cloud_id) == 2
@@ -205,7 +205,7 @@ async def test_a_conflict_inside_a_turn_is_a_conflict(log: EventLog, cloud_id: i
 async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
     async def write_next() -> None:
         async with log.locked(cloud_id) as turn:
-            seq = (await turn.tail(0))[-1].seq + 1
+            seq = (await turn.tail(cloud_id, 0, 100))[-1].seq + 1
             await asyncio.sleep(0.001)
             await turn.append(cloud_id, [Recorded(seq, rejected(f"i{seq}"))])
 

@@ -122,11 +122,19 @@ async def fill(database: Database, name: str, recorded: list[Recorded]) -> int:
 
 
 def keeper(database: Database, read_events: int) -> Rollup:
-    return Rollup(EventLog(database), UtilisationRows(database), read_events)
+    return Rollup(UtilisationRows(database), read_events)
 
 
 def reader(database: Database, now_us: int = 0) -> UtilisationHistory:
     return UtilisationHistory(Clouds(database), EventLog(database), UtilisationRows(database), lambda: now_us)
+
+
+@pytest.mark.anyio
+async def test_a_turn_takes_one_connection(database: Database, database_url: str) -> None:
+    cloud_id = await fill(database, "narrow", make_log(4, 60))
+    narrow = Database(database_url, timeout_s=2, pool_size=1)
+    assert await keeper(narrow, 20).catch_up_cloud(cloud_id) == await EventLog(database).last_seq(cloud_id)
+    await narrow.close()
 
 
 @pytest.mark.anyio
