@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from app.admission.recompute import Mark, mark, recompute_reason
-from app.domain.values import Clock, Guarantee
+from app.domain.errors import LogUnavailable
+from app.domain.values import Clock, Guarantee, Policy
 from app.services.states import States
 from app.store.clouds import Clouds
 from app.store.runs import RunCause, Runs
@@ -36,7 +37,7 @@ class Snapshotting:
 
 
 class Schedule:
-    """Which clouds get a new table every so often, and asking for it.
+    """Asks for every cloud's tables, at its due times and when much has changed.
 
     A cloud with an external clock has no schedule: its time stands still between requests, so the request that
     crosses into a new epoch asks for the table (services/tables.py).
@@ -48,30 +49,41 @@ class Schedule:
         self._tables = tables
         self._runs = runs
         self._now_us = now_us
+        self._seen_to_us: dict[int, int] = {}
         self._marks: dict[int, tuple[int, Mark]] = {}
 
-    async def intervals_us(self) -> dict[int, int]:
-        """The recompute interval of every cloud that has a schedule."""
-        clouds = (await self._clouds.list()).values()
-        policies = {cloud_id: (await self._states.current(cloud_id)).policy for cloud_id in clouds}
-        return {
-            cloud_id: policy.recompute_every_us
-            for cloud_id, policy in policies.items()
-            if policy.clock is Clock.SYSTEM and policy.guarantee is not Guarantee.NONE
-        }
-
-    async def request_due(self, cloud_id: int) -> None:
-        """Ask for the table that is due now, unless it is there or was due before the log began."""
-        cloud = await self._states.current(cloud_id)
-        due_us = cloud.policy.due_epoch_us(self._now_us())
-        newest = await self._tables.newest(cloud_id)
-        if due_us > cloud.created_us and (newest is None or newest.epoch_us < due_us):
-            await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
+    async def request_due(self) -> None:
+        """Ask for the tables that are due now. To be called often: what went wrong last time is made up for."""
+        await self._for_each_cloud(self._request_due)
 
     async def request_changed(self) -> None:
         """Ask for new tables where what has happened since the newest one calls for it (admission/recompute.py)."""
-        for cloud_id in await self.intervals_us():
-            await self._request_changed(cloud_id)
+        await self._for_each_cloud(self._request_changed)
+
+    async def _for_each_cloud(self, request: Callable[[int], Awaitable[None]]) -> None:
+        """One cloud's trouble is not the others': unless the database is lost, it is raised when all had their turn."""
+        troubles: list[Exception] = []
+        for cloud_id in (await self._clouds.list()).values():
+            try:
+                await request(cloud_id)
+            except LogUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it was: it is raised below
+                troubles.append(error)
+        if troubles:
+            raise ExceptionGroup("tables could not be asked for", troubles)
+
+    async def _request_due(self, cloud_id: int) -> None:
+        """Ask, once in this process, for the due table, unless it is there or was due before the log began."""
+        cloud = await self._states.current(cloud_id)
+        due_us = cloud.policy.due_epoch_us(self._now_us())
+        if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
+            return
+        tables = await self._tables.page(cloud_id, 1)
+        is_there = bool(tables) and tables[0].epoch_us >= due_us
+        if not is_there and not await self._runs.is_open(cloud_id, due_us):
+            await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
+        self._seen_to_us[cloud_id] = due_us
 
     async def _request_changed(self, cloud_id: int) -> None:
         """Compare the cloud with what it was when this process first saw its newest table, or last asked for one."""
@@ -80,6 +92,8 @@ class Schedule:
             return
         newest = tables[0].epoch
         cloud = await self._states.current(cloud_id)
+        if not _has_schedule(cloud.policy):
+            return
         now = mark(cloud, self._now_us())
         epoch, then = self._marks.get(cloud_id, (None, now))
         reason = recompute_reason(then, now, cloud.policy) if epoch == newest else None
@@ -87,3 +101,7 @@ class Schedule:
             self._marks[cloud_id] = newest, now
         if reason is not None:
             await self._runs.request(cloud_id, RunCause(reason), None)
+
+
+def _has_schedule(policy: Policy) -> bool:
+    return policy.clock is Clock.SYSTEM and policy.guarantee is not Guarantee.NONE

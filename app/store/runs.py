@@ -72,6 +72,12 @@ RETURNING
 _OPEN = """
 status IN ('pending', 'running') OR (status = 'failed' AND retry_at <= now())
 """
+_IS_OPEN = """
+SELECT EXISTS (
+    SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND due_us = %(due_us)s
+    AND (status IN ('pending', 'running') OR retry_at IS NOT NULL)
+)
+"""
 _START = f"""
 UPDATE forecast_run SET
     status = CASE WHEN attempts < {_MAX_ATTEMPTS} THEN 'running' ELSE 'failed' END,
@@ -101,6 +107,11 @@ class Runs:
         """Ask for a run and tell the workers; where one of the same due time is pending, that one."""
         async with self._database.transaction() as session:
             return await request_run(session, cloud_id, cause, due_us)
+
+    async def is_open(self, cloud_id: int, due_us: int) -> bool:
+        """Whether the cloud's run of this due time waits, is under way, or is to be tried again."""
+        rows = await self._database.execute(_IS_OPEN, {"cloud_id": cloud_id, "due_us": due_us})
+        return bool(rows[0][0])
 
     async def pending(self) -> list[Run]:
         """All runs that wait to be run, to be run again, or were perhaps left by a dead worker; oldest first."""

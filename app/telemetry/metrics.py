@@ -102,7 +102,7 @@ RECOMPUTATION_S = Histogram(
 SNAPSHOTS = Counter("tenure_snapshots_total", "Snapshots that this worker took.", registry=PROCESS)
 JOBS = Counter(
     "tenure_worker_jobs_total",
-    "Turns of this worker's regular jobs: `done`, `failed`, or `missed` where one came too late to start.",
+    "Turns of this worker's regular jobs: `done` or `failed`.",
     ["task", "outcome"],
     registry=PROCESS,
 )

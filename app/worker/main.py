@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from threading import Thread
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 
 from app.domain.errors import LogUnavailable
-from app.domain.times import to_datetime
 from app.services.forecasts import Forecasts, warm_up
-from app.services.upkeep import Schedule
 from app.settings import Settings
 from app.store.notices import Resync, RunRequested
 from app.telemetry.metrics import JOBS
@@ -24,8 +21,7 @@ from app.wiring import WorkerParts, open_worker
 
 logger = logging.getLogger(__name__)
 
-_JOB = "forecast-"
-_RECONCILE_S = 10
+_DUE_S = 5
 _PENDING_S = 5
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
@@ -33,8 +29,9 @@ _OVERDUE_S = 5
 _RISK_S = 30
 _ROLLUP_S = 1
 
-
-_OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed", EVENT_JOB_MISSED: "missed"}
+_JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+"""A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
+_OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
 Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 
@@ -42,8 +39,8 @@ Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
     """Work until cancelled, with something `beside` that is open for as long."""
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
-        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1})
-        _every(scheduler, _RECONCILE_S, reconcile, scheduler, parts.schedule)
+        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
+        _every(scheduler, _DUE_S, parts.schedule.request_due)
         _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
         _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
         _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
@@ -76,33 +73,9 @@ async def _run_pending(forecasts: Forecasts) -> None:
         logger.warning("pending runs were left for later", extra={"error": str(error)})
 
 
-async def reconcile(scheduler: AsyncIOScheduler, schedule: Schedule) -> None:
-    """Have one job for each cloud that has a schedule, with the interval that its policy asks for."""
-    wanted = {f"{_JOB}{cloud_id}": (cloud_id, us) for cloud_id, us in (await schedule.intervals_us()).items()}
-    jobs = {job.id: job for job in scheduler.get_jobs() if job.id.startswith(_JOB)}
-    for job_id in jobs.keys() - wanted.keys():
-        jobs[job_id].remove()
-    for job_id, (cloud_id, interval_us) in wanted.items():
-        every = timedelta(microseconds=interval_us)
-        if job_id in jobs and jobs[job_id].trigger.interval == every:
-            continue
-        trigger = IntervalTrigger(seconds=every.total_seconds(), start_date=to_datetime(0), timezone=UTC)
-        scheduler.add_job(
-            schedule.request_due,
-            trigger,
-            [cloud_id],
-            id=job_id,
-            replace_existing=True,
-            next_run_time=datetime.now(UTC),
-        )
-
-
-def _every(scheduler: AsyncIOScheduler, seconds: int, function: object, *arguments: object) -> None:
-    name = getattr(function, "__name__", "job")
-    scheduler.add_job(function, "interval", arguments, id=name, seconds=seconds, next_run_time=datetime.now(UTC))
+def _every(scheduler: AsyncIOScheduler, seconds: int, function: Callable[[], Awaitable[object]]) -> None:
+    scheduler.add_job(function, "interval", id=function.__name__, seconds=seconds, next_run_time=datetime.now(UTC))
 
 
 def _count(event: JobExecutionEvent) -> None:
-    """The jobs of the clouds' schedules count as one."""
-    task = "request_due" if event.job_id.startswith(_JOB) else event.job_id
-    JOBS.labels(task, _OUTCOMES[event.code]).inc()
+    JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()

@@ -247,6 +247,12 @@ async def test_a_snapshot_and_the_tail_after_it_give_the_state_of_the_whole_log(
     assert await process.snapshots.newest_seq(cloud_id) < loaded.seq
 
 
+def schedule_of(process: Process, now_us: Callable[[], int]) -> Schedule:
+    database = process.database
+    states = States(process.log, process.snapshots)
+    return Schedule(Clouds(database), states, Tables(database), Runs(database), now_us)
+
+
 @asynccontextmanager
 async def worker(process: Process, now_us: Callable[[], int]) -> AsyncIterator[Schedule]:
     """A worker's services, doing at once whatever is asked for."""
@@ -261,7 +267,7 @@ async def worker(process: Process, now_us: Callable[[], int]) -> AsyncIterator[S
                 await asyncio.sleep(0.01)
 
         task = asyncio.create_task(work())
-        yield Schedule(Clouds(database), states, tables, runs, now_us)
+        yield schedule_of(process, now_us)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -303,16 +309,47 @@ async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(pro
         cloud_id = await api.scheduler.cloud_id(name)
         now[0] += 7 * HOUR_US
         async with worker(api, lambda: now[0]) as schedule:
-            assert (await schedule.intervals_us())[cloud_id] == 6 * HOUR_US
-            await schedule.request_due(cloud_id)
-            await schedule.request_due(cloud_id)
+            await schedule.request_due()
+            await schedule.request_due()
             runs = await finished(api, cloud_id)
-            await schedule.request_due(cloud_id)
+            await schedule.request_due()
             assert await finished(api, cloud_id) == runs, "what is there is not asked for again"
         assert {(run.status, run.epoch) for run in runs} == {(RunStatus.SUCCEEDED, 1)}
         assert len(await Tables(api.database).page(cloud_id, 10)) == 1
         await api.tables.load(cloud_id)
         assert (await api.scheduler.table(name)).epoch_us == DAY_US + 6 * HOUR_US
+
+
+async def test_what_is_under_way_is_not_asked_for_again(process: Process):
+    now = [DAY_US]
+    async with running(Process(process.database, lambda: now[0])) as api:
+        cloud_id = await api.scheduler.cloud_id(await make_cloud(api, Policy()))
+        now[0] += 7 * HOUR_US
+        runs = Runs(process.database)
+        await schedule_of(api, lambda: now[0]).request_due()
+        (run,) = await runs.page(cloud_id, 10)
+        for end in (runs.start(run.id), runs.fail(run.id, "it broke")):
+            await end
+            await schedule_of(api, lambda: now[0]).request_due()
+            assert len(await runs.page(cloud_id, 10)) == 1
+        await process.database.execute("UPDATE forecast_run SET retry_at = NULL WHERE id = %(id)s", {"id": run.id})
+        await schedule_of(api, lambda: now[0]).request_due()
+        assert len(await runs.page(cloud_id, 10)) == 2, "a worker that starts gives what was given up another chance"
+
+
+async def test_one_clouds_trouble_leaves_the_others_their_tables(process: Process):
+    now = [DAY_US]
+    async with running(Process(process.database, lambda: now[0])) as api:
+        broken, *others = [await api.scheduler.cloud_id(await make_cloud(api, Policy())) for _ in range(3)]
+        await api.database.execute(f"UPDATE event SET version = 99 WHERE cloud_id = {broken} AND seq = 2")
+        now[0] += 7 * HOUR_US
+        try:
+            with pytest.raises(ExceptionGroup):
+                await schedule_of(api, lambda: now[0]).request_due()
+        finally:
+            await api.database.execute(f"UPDATE event SET version = 1 WHERE cloud_id = {broken} AND seq = 2")
+        runs = Runs(api.database)
+        assert [len(await runs.page(cloud_id, 10)) for cloud_id in (broken, *others)] == [0, 1, 1]
 
 
 async def test_a_change_of_capacity_is_a_reason_for_a_new_table(process: Process):
@@ -324,7 +361,7 @@ async def test_a_change_of_capacity_is_a_reason_for_a_new_table(process: Process
         async with worker(api, lambda: now[0]) as schedule:
             await schedule.request_changed()
             assert await finished(api, cloud_id) == [], "the first table is the schedule's"
-            await schedule.request_due(cloud_id)
+            await schedule.request_due()
             await finished(api, cloud_id)
             await schedule.request_changed()
             await api.scheduler.add_node(name, "more", Resources(4), None)

@@ -1,0 +1,72 @@
+"""The worker as it runs: what falls due is asked for, whatever goes wrong at that moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.domain.events import CloudCreated, Recorded
+from app.domain.times import SECOND_US
+from app.domain.values import Policy
+from app.settings import Settings
+from app.store.clouds import Clouds
+from app.store.database import Database
+from app.store.runs import Run, RunCause, Runs
+from app.wiring import now_us
+from app.worker.main import run_worker
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def working(database_url: str) -> AsyncIterator[None]:
+    task = asyncio.create_task(run_worker(Settings(database_url=database_url, database_timeout_s=1)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until_us(at_us: int) -> None:
+    await asyncio.sleep((at_us - now_us()) / SECOND_US)
+
+
+async def first_run(database: Database, cloud_id: int) -> Run:
+    for _ in range(100):
+        if runs := await Runs(database).page(cloud_id, 1):
+            return runs[0]
+        await asyncio.sleep(0.1)
+    raise AssertionError("nothing was asked for")
+
+
+async def hold_the_loop(_database: Database) -> None:
+    time.sleep(3)  # noqa: ASYNC251 - that is the trouble
+
+
+async def hold_the_tables(database: Database) -> None:
+    """No statement that reads tables is answered in time."""
+    async with database.transaction() as session:
+        await session.execute("LOCK TABLE quantile_table IN ACCESS EXCLUSIVE MODE")
+        await asyncio.sleep(3)
+
+
+@pytest.mark.parametrize("trouble", [hold_the_loop, hold_the_tables])
+async def test_a_table_that_falls_due_in_a_bad_moment_is_asked_for_soon_after(
+    database_url: str, database: Database, trouble: Callable[[Database], Awaitable[None]]
+) -> None:
+    due_us = now_us() + 6 * SECOND_US
+    # The one whole multiple of this interval that lies near: the next is half a century away.
+    policy = Policy(recompute_every_us=due_us, sample_count=10)
+    created = Recorded(1, CloudCreated(now_us(), policy))
+    cloud_id = await Clouds(database).create(trouble.__name__, created)
+    async with working(database_url):
+        await until_us(due_us - SECOND_US)
+        assert await Runs(database).page(cloud_id, 10) == []
+        await trouble(database)
+        run = await first_run(database, cloud_id)
+    assert (run.cause, run.due_us) == (RunCause.SCHEDULED, due_us)
