@@ -282,6 +282,16 @@ def test_a_trial_tells_how_the_receiver_answers(client, cloud, receiver) -> None
     assert len(receiver.tries) == 2, "redirects are not followed"
 
 
+def test_cookies_of_receivers_are_not_kept(client, cloud, receiver) -> None:
+    """Another receiver at the same address would be sent them, and in the end more than it takes."""
+    receiver.cookie = "session=of-this-receiver; Path=/"
+    with Receiver() as neighbour:
+        first, second = hook(client, cloud, receiver), hook(client, cloud, neighbour)
+        answers = [client.post(f"{path}/test").json()["taken"] for path in (first, second, first)]
+    assert answers == [True, True, True]
+    assert (receiver.cookies, neighbour.cookies, neighbour.wrong) == ([], [], [])
+
+
 def test_a_message_that_is_too_large_says_where_its_data_is(service, client, cloud, receiver) -> None:
     small = service.settings.model_copy(update={"webhook_max_bytes": 350})
     hook(client, cloud, receiver, after_seq=0)
