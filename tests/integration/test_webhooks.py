@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -83,6 +85,11 @@ def delivering(service: Service, *, workers: int = 1) -> Iterator[None]:
         loop.call_soon_threadsafe(leaving.set)
         thread.join()
         loop.close()
+
+
+def changed(service: Service, **settings: object) -> Service:
+    """The service with other settings for its workers."""
+    return replace(service, settings=service.settings.model_copy(update=settings))
 
 
 def hook(client: httpx2.Client, cloud: str, receiver: Receiver, **more: object) -> str:
@@ -234,6 +241,33 @@ def test_what_is_never_taken_is_a_dead_letter_and_can_be_replayed(service, clien
     assert len({name for name, _ in receiver.tries if name.endswith(f"_{poisoned}")}) == 1
 
 
+def test_replays_keep_no_victim_waiting(service, client, cloud, receiver) -> None:
+    """Evictions that come while dead letters are replayed go before the next of these."""
+    dead: list[int] = []
+    receiver.answer = lambda _: 500
+    path = hook(client, cloud, receiver, kinds=["flavor_added", "instance_evicted"])
+
+    def evict_meanwhile(_: str) -> int:
+        if len(receiver.tries) == tried:
+            evict(client, cloud)
+            time.sleep(0.5)
+        return 204
+
+    with delivering(changed(service, webhook_timeout_s=20)):
+        for cores in (2, 3, 5):
+            client.post(f"{cloud}/flavors", json={"name": f"c{cores}", "cores": cores}).raise_for_status()
+            dead.append(client.get(cloud).json()["seq"])
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == len(dead))
+        tried = len(receiver.tries)
+        receiver.answer = evict_meanwhile
+        client.post(f"{path}/replay", json={}).raise_for_status()
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 0)
+    victims = [event["seq"] for event in log_of(client, cloud) if event["kind"] == "instance_evicted"]
+    assert len(victims) == 4
+    assert receiver.seqs() == [dead[0], *victims, *dead[1:]]
+    assert receiver.taken[-1].at - receiver.taken[-2].at < 1, "the next replay waits for nothing else"
+
+
 def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud, receiver) -> None:
     path = hook(client, cloud, receiver)
     with delivering(service):
@@ -293,9 +327,8 @@ def test_cookies_of_receivers_are_not_kept(client, cloud, receiver) -> None:
 
 
 def test_a_message_that_is_too_large_says_where_its_data_is(service, client, cloud, receiver) -> None:
-    small = service.settings.model_copy(update={"webhook_max_bytes": 350})
     hook(client, cloud, receiver, after_seq=0)
-    with delivering(Service(service.url, small, client, service.server)):
+    with delivering(changed(service, webhook_max_bytes=350)):
         receiver.wait_for(lambda: len(receiver.taken) == len(log_of(client, cloud)))
     (policy,) = [one for one in receiver.taken if one.event.get_type() == "tenure.cloud_created"]
     assert policy.event.get_data() is None
