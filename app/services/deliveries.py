@@ -167,7 +167,7 @@ class Courier:
     def __init__(self, webhook: Webhook, parts: Parts) -> None:
         self._webhook = webhook
         self._parts = parts
-        self._looked_s = 0.0
+        self._looked_s = self._compared_s = 0.0
         self._random = Random()  # noqa: S311 - jitter
         wanted = set(EVENT_KINDS if webhook.kinds is None else webhook.kinds)
         now = parts.now()
@@ -186,6 +186,20 @@ class Courier:
                 going = await self._deliver(due)
             else:
                 going = await self._keep_places() and await self._idle(reach)
+            going = going and not await self._is_resumed()
+
+    async def _is_resumed(self) -> bool:
+        """Whether tries begin anew, as the database has it: this courier's count of them and its pauses are void then.
+
+        Another one begins from there. The look at active webhooks does not see one that was paused for a moment only.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._compared_s < _LOOK_S or not (self._urgent.attempts or self._ordinary.attempts):
+            return False
+        self._compared_s = now_s
+        webhook = await self._parts.webhooks.get(self._webhook.cloud_id, self._webhook.id)
+        known = (self._urgent.attempts, self._ordinary.attempts)
+        return webhook is None or (webhook.urgent.attempts, webhook.ordinary.attempts) != known
 
     def _due(self) -> Queue | None:
         """Whose turn it is: the urgent lane's, or the ordinary one's where no urgent event before its next is open."""
@@ -273,10 +287,13 @@ class Courier:
         return True
 
     async def _keep_places(self) -> bool:
-        """Remember how far the log was searched in vain, so that a restart does not search it again."""
+        """Remember how far the log was searched in vain, so that a restart does not search it again.
+
+        Not while an event is tried again: its tries and its next retry belong to the place before it.
+        """
         for queue in (self._urgent, self._ordinary):
             place = queue.place
-            if place - queue.settled >= _KEEP_PLACE:
+            if queue.attempts == 0 and place - queue.settled >= _KEEP_PLACE:
                 if not await self._parts.webhooks.settle(
                     self._webhook.id, queue.lane, queue.settled, place, delivered=0
                 ):

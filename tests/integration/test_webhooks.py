@@ -290,6 +290,61 @@ def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud
     assert client.get(path).status_code == 404
 
 
+def pause_and_resume(client: httpx2.Client, path: str) -> None:
+    """Within a moment, which no look at the webhooks sees."""
+    for change in ("pause", "resume"):
+        client.post(f"{path}/{change}").raise_for_status()
+
+
+def test_resumed_it_is_tried_at_once_however_short_the_pause(service, client, cloud, receiver) -> None:
+    """Though the next try was an hour away."""
+    receiver.answer = lambda _: 503 if len(receiver.tries) == 0 else 204
+    path = hook(client, cloud, receiver)
+    with delivering(changed(service, webhook_retry_s=3600)):
+        first = start(client, cloud, "a")
+        receiver.wait_for(lambda: client.get(path).json()["ordinary"]["attempts"] == 1)
+        pause_and_resume(client, path)
+        receiver.wait_for(lambda: receiver.seqs() == [first], 10)
+    assert len(receiver.tries) == 2
+
+
+def test_a_try_under_way_does_not_undo_that_it_was_resumed(service, client, cloud, receiver, database_url) -> None:
+    """It fails after the webhook was resumed: the next one counts as the second and comes at once."""
+
+    def answer(_: str) -> int:
+        if receiver.tries:
+            return 204
+        pause_and_resume(client, path)
+        return 503
+
+    receiver.answer = answer
+    path = hook(client, cloud, receiver)
+    first = start(client, cloud, "a")
+    run_sql(database_url, f"UPDATE webhook SET ordinary_attempts = 2 WHERE id = {path.rsplit('/', 1)[-1]}")
+    with delivering(changed(service, webhook_retry_s=3600, webhook_timeout_s=20)):
+        receiver.wait_for(lambda: receiver.seqs() == [first], 10)
+
+
+def test_tries_are_kept_when_much_of_the_log_was_of_no_interest(service, client, cloud, receiver) -> None:
+    """The place in the log is kept now and then, but the tries of the event after it count on."""
+    receiver.answer = lambda _: 503
+    path = hook(client, cloud, receiver, kinds=["flavor_added"])
+    for number in range(2):
+        steps = [
+            {kind: {"id": f"i{number}-{n}", **(body if kind == "start" else {})}}
+            for n in range(300)
+            for body in [{"market": "on_demand", "flavor": "c1"}]
+            for kind in ("start", "stop")
+        ]
+        client.post(f"{cloud}/batch", json={"operations": steps}).raise_for_status()
+    client.post(f"{cloud}/flavors", json={"name": "c2", "cores": 2}).raise_for_status()
+    with delivering(changed(service, webhook_retry_s=3600)):
+        receiver.wait_for(lambda: client.get(path).json()["ordinary"]["attempts"] == 1)
+        time.sleep(3)
+        assert client.get(path).json()["ordinary"]["attempts"] == 1
+    assert len(receiver.tries) == 1
+
+
 def test_a_receiver_that_is_gone_is_left_alone(service, client, cloud, receiver) -> None:
     receiver.answer = lambda _: 410
     path = hook(client, cloud, receiver, after_seq=0)
