@@ -86,6 +86,9 @@ class TestRates:
             with httpx2.Client(base_url=service.url) as anyone:
                 check_answer(anyone.get("/healthcheck"), errors.RateExceeded)
                 check_answer(anyone.get("/v1/clouds"), errors.RateExceeded)
+                for path in ("/openapi.json", "/docs", "/docs/assets/swagger-ui.css"):
+                    check_answer(anyone.get(path), errors.RateExceeded)
+                assert anyone.get("/ui/sign-in").status_code == 429
 
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)
