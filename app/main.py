@@ -41,7 +41,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """What a worker tells of itself: its health and its metrics."""
-    app = FastAPI(**DESCRIPTION, openapi_url=None)
+    app = FastAPI(**DESCRIPTION)
     app.state.services = parts
     install_worker(app, _terms(settings))
     return app

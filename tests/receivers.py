@@ -36,12 +36,15 @@ class Received:
 class Receiver:
     """Answers as `answer` says, given the id of the message; keeps what it took, and the first byte of each connection.
 
-    With `tls` over HTTPS, as localhost, and it keeps the names that it was asked to be.
+    With `tls` over HTTPS, as localhost, and it keeps the names that it was asked to be. `cookie` goes with every
+    answer; `cookies` are those that came.
     """
 
     answer: Callable[[str], int] = lambda _: 204
     secret: str = ""
     tls: ssl.SSLContext | None = None
+    cookie: str | None = None
+    cookies: list[str] = field(default_factory=list)
     first_bytes: list[bytes] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
     taken: list[Received] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Receiver:
 
     def receive(self, path: str, headers: dict[str, str], body: bytes) -> int:
         with self._lock:
+            self.cookies.extend(value for name, value in headers.items() if name == "cookie")
             status = self.answer(headers.get("webhook-id", ""))
             self.tries.append((headers.get("webhook-id", ""), status))
             try:
@@ -116,6 +120,8 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
             status = receiver.receive(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             self.send_response(status)
             self.send_header("Content-Length", "0")
+            if receiver.cookie is not None:
+                self.send_header("Set-Cookie", receiver.cookie)
             if 300 <= status < 400:
                 self.send_header("Location", receiver.url)
             self.end_headers()

@@ -17,6 +17,8 @@ from uvicorn.server import ServerState
 from app.api.errors import ConnectionsExhausted, HeadTooLarge, RequestMalformed, RequestTooSlow, raw_answer
 
 _HEAD_MAX = 1 << 16
+_LEAVE_S = 5.0
+"""What was answered has this long to be taken when the service stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,9 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Take the connection, if there is room for one more."""
         super().connection_made(transport)
+        self._look_in(self._bounds.timeout_s)
         if len(self.connections) > self._bounds.connections:
             self._refuse(ConnectionsExhausted("there are too many connections"))
-        else:
-            self._watch = self.loop.call_later(self._bounds.timeout_s, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -68,16 +69,20 @@ class BoundedConnection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._is_whole = False
+        self._head_bytes += len(data)
         super().data_received(data)
-        if not self._is_whole and not self._has_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_MAX:
-                self._refuse(HeadTooLarge("the request line and its headers are larger than this service takes"))
+        if not self._is_whole and self._head_bytes > _HEAD_MAX:
+            self._refuse(HeadTooLarge("the request line and its headers are larger than this service takes"))
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
-        self._has_head = True
+        """The head is there, and says where to."""
         super().on_headers_complete()
+        self._has_head, self._head_bytes = True, 0
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body is there; what comes between two of them, and trailers, count as a head does."""
+        self._head_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is there."""
@@ -93,20 +98,37 @@ class BoundedConnection(HttpToolsProtocol):
         """Answer what is no HTTP in the form of every error."""
         self._refuse(RequestMalformed("this is not HTTP/1.1 as this service reads it"))
 
+    def shutdown(self) -> None:
+        """The service stops."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self._was_stalled = True
+            self._look_in(min(_LEAVE_S, self._bounds.timeout_s))
+
+    def _look_in(self, seconds: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self.loop.call_later(seconds, self._look)
+
     def _look(self) -> None:
-        """Give up on what has not moved on since the last look."""
+        """Give up on what has not moved on since the last look; what is closed but not taken does not move either."""
+        if self._was_stalled:
+            self.transport.abort()
+            return
         if self._was_partial and not self._is_whole:
             self._refuse(RequestTooSlow(f"the request was not there after {self._bounds.timeout_s:g} s"))
-        elif self._was_stalled:
-            self.transport.abort()
-        else:
-            self._was_partial = not self._is_whole
-            self._was_stalled = self.flow.write_paused
-            self._watch = self.loop.call_later(self._bounds.timeout_s, self._look)
+        self._was_partial = not self._is_whole
+        self._was_stalled = self.flow.write_paused or self.transport.is_closing()
+        self._look_in(self._bounds.timeout_s)
 
     def _refuse(self, error: Exception) -> None:
-        """Close the connection; with the error, unless an answer to this request is under way or given."""
-        is_answered = self._has_head and self.cycle.response_started
-        if not is_answered and not self.transport.is_closing():
+        """Close the connection; with the error, where the next answer to be given is that to this request."""
+        if not self.transport.is_closing() and self._is_next_answer():
             self.transport.write(raw_answer(error))
         self.transport.close()
+
+    def _is_next_answer(self) -> bool:
+        """Whether nothing was answered yet to what comes in, and all before it is."""
+        if self._has_head:
+            return not self.cycle.response_started and not self.pipeline
+        return self.cycle is None or self.cycle.response_complete

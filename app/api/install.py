@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from fastapi import FastAPI
 from fastapi.sse import EventSourceResponse
@@ -13,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
 from app.api.middleware import Envelope
-from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs, make_openapi
+from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs
 from app.api.operations import Operation, OperationRoute
 from app.api.rates import Rates
 from app.api.routes import METRICS, OPERATIONS, WORKERS
@@ -38,7 +37,6 @@ def install(app: FastAPI, terms: Terms) -> None:
     """
     _install(app, OPERATIONS, terms)
     install_docs(app)
-    app.openapi = partial(_document, app)  # type: ignore[method-assign]
 
 
 def install_worker(app: FastAPI, terms: Terms) -> None:
@@ -79,9 +77,3 @@ def _form_of(operation: Operation) -> type[Response]:
     if operation.streams:
         return EventSourceResponse
     return PlainTextResponse if operation.answer is None else JSONResponse
-
-
-def _document(app: FastAPI) -> dict[str, object]:
-    if app.openapi_schema is None:
-        app.openapi_schema = make_openapi(app)
-    return app.openapi_schema

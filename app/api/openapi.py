@@ -5,8 +5,10 @@ The page's scripts are served from the installed `fastapi-offline` package; noth
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.api import errors as api_errors
@@ -51,6 +54,7 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Tag.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
         {"name": Tag.SERVICE, "description": "The service itself; no token is needed."},
     ],
+    "openapi_url": None,
     "docs_url": None,
     "redoc_url": None,
     "redirect_slashes": False,
@@ -73,6 +77,7 @@ PATH_EXAMPLES = {
     "webhook": "1",
     "handover": "i-drill",
 }
+_DOCUMENT = "/openapi.json"
 _ASSETS = "/docs/assets"
 _TOKENS = {
     "XAuthToken": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -193,22 +198,40 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def install_docs(app: FastAPI) -> None:
-    """Serve /docs with assets of our own; FastAPI serves /openapi.json."""
+    """Serve the document, written once, and /docs with assets of our own: to each address so often."""
     package = find_spec("fastapi_offline")
     assert package is not None
     assert package.origin is not None
 
-    async def show_docs(_: Request) -> Response:
+    @cache
+    def written() -> bytes:
+        return json.dumps(make_openapi(app), ensure_ascii=False, separators=(",", ":")).encode()
+
+    async def show_document(request: Request) -> Response:
+        request.app.state.rates.count_address(request.scope)
+        return Response(written(), media_type="application/json")
+
+    async def show_docs(request: Request) -> Response:
+        request.app.state.rates.count_address(request.scope)
         return get_swagger_ui_html(
-            openapi_url="/openapi.json",
+            openapi_url=_DOCUMENT,
             title=app.title,
             swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
             swagger_css_url=f"{_ASSETS}/swagger-ui.css",
             swagger_favicon_url=f"{_ASSETS}/favicon.png",
         )
 
+    app.add_route(_DOCUMENT, show_document)
     app.add_route("/docs", show_docs)
-    app.mount(_ASSETS, StaticFiles(directory=Path(package.origin).parent / "static"))
+    app.mount(_ASSETS, _Assets(directory=Path(package.origin).parent / "static"))
+
+
+class _Assets(StaticFiles):
+    """The files of the documentation's page."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"].state.rates.count_address(scope)
+        await super().__call__(scope, receive, send)
 
 
 def _schemas(bodies: Iterable[type[BaseModel]]) -> dict[str, Any]:

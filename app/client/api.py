@@ -24,7 +24,7 @@ from app.client.exchange import (
     broken,
     client_arguments,
     event_in,
-    failure,
+    opened,
     read,
     request_arguments,
     retry_rules,
@@ -182,9 +182,7 @@ class TenureClient(Operations):
                 source.response.read()
         except httpx2.RequestError as error:
             raise broken(call, error, self._http.base_url) from error
-        if not source.response.is_success:
-            raise failure(call, source.response)
-        return source
+        return opened(call, source)
 
 
 class AsyncTenureClient(Operations):
@@ -266,6 +264,4 @@ class AsyncTenureClient(Operations):
                 await source.response.aread()
         except httpx2.RequestError as error:
             raise broken(call, error, self._http.base_url) from error
-        if not source.response.is_success:
-            raise failure(call, source.response)
-        return source
+        return opened(call, source)

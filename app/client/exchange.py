@@ -96,6 +96,18 @@ def read(call: Call[T], response: httpx2.Response) -> T:
     return answer
 
 
+def opened(call: Call[str], source: httpx2.EventSource) -> httpx2.EventSource:
+    """The stream of events that was asked for. Again, or a ClientError, where the answer is none."""
+    response = source.response
+    if not response.is_success:
+        raise failure(call, response)
+    # Reading another kind of answer fails as a stream does that breaks, and would be tried again for ever.
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
+    if kind.lower() != "text/event-stream":
+        raise AnswerUnreadable(f"{response.url}: the answer is no stream of events but {kind or 'of no kind'}")
+    return source
+
+
 def failure(call: Call[Any], response: httpx2.Response) -> Exception:
     """What an answer that is an error comes to."""
     status = response.status_code

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Self
 
@@ -44,7 +45,8 @@ class Poster:
         self._room = asyncio.Semaphore(at_once)
         self._now = now
         # No proxy of the environment comes between: it would resolve the name anew. No connection is kept: it would be
-        # found again by its address, whatever name its certificate was checked for.
+        # found again by its address, whatever name its certificate was checked for. Nor is a cookie: all receivers at
+        # an address would be sent those of each.
         self._http = httpx2.AsyncClient(
             verify=_trusted(),
             timeout=timeout_s,
@@ -52,6 +54,7 @@ class Poster:
             trust_env=False,
             limits=httpx2.Limits(max_keepalive_connections=0),
             headers={"user-agent": _AGENT},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
 
     async def __aenter__(self) -> Self:

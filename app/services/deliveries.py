@@ -45,7 +45,6 @@ _IDLE_S = 2.0
 _STANDBY_S = 2.0
 _SCANNED_AT_ONCE = 5000
 _READ_AT_ONCE = 100
-_REPLAYED_AT_ONCE = 20
 _KEEP_PLACE = 1000
 """Events without interest that are read again after a restart, at most, before the place is kept."""
 
@@ -168,7 +167,7 @@ class Courier:
     def __init__(self, webhook: Webhook, parts: Parts) -> None:
         self._webhook = webhook
         self._parts = parts
-        self._looked_s = 0.0
+        self._looked_s = self._compared_s = 0.0
         self._random = Random()  # noqa: S311 - jitter
         wanted = set(EVENT_KINDS if webhook.kinds is None else webhook.kinds)
         now = parts.now()
@@ -187,6 +186,20 @@ class Courier:
                 going = await self._deliver(due)
             else:
                 going = await self._keep_places() and await self._idle(reach)
+            going = going and not await self._is_resumed()
+
+    async def _is_resumed(self) -> bool:
+        """Whether tries begin anew, as the database has it: this courier's count of them and its pauses are void then.
+
+        Another one begins from there. The look at active webhooks does not see one that was paused for a moment only.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._compared_s < _LOOK_S or not (self._urgent.attempts or self._ordinary.attempts):
+            return False
+        self._compared_s = now_s
+        webhook = await self._parts.webhooks.get(self._webhook.cloud_id, self._webhook.id)
+        known = (self._urgent.attempts, self._ordinary.attempts)
+        return webhook is None or (webhook.urgent.attempts, webhook.ordinary.attempts) != known
 
     def _due(self) -> Queue | None:
         """Whose turn it is: the urgent lane's, or the ordinary one's where no urgent event before its next is open."""
@@ -245,31 +258,42 @@ class Courier:
         )
 
     async def _idle(self, reach: int) -> bool:
-        """Nothing is due: replay what was asked for, else wait for the log, a retry, or the next look."""
+        """Nothing is due: replay one of those that were asked for, else wait for the log, a retry, or the next look."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= _IDLE_S:
+            if await self._replay_one():
+                return True
             self._looked_s = now_s
-            for letter in await self._parts.webhooks.asked(self._webhook.id, _REPLAYED_AT_ONCE):
-                await self._replay(letter)
         retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
         pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
         await self._parts.growth.wait_beyond(self._webhook.cloud_id, reach, pause_s)
         return True
 
-    async def _replay(self, letter: DeadLetter) -> None:
+    async def _replay_one(self) -> bool:
+        """Try the first dead letter that was asked for once more; False where there is none.
+
+        One only: what comes due meanwhile goes before the next.
+        """
         webhooks, webhook_id = self._parts.webhooks, self._webhook.id
+        letter = next(iter(await webhooks.asked(webhook_id, 1)), None)
+        if letter is None:
+            return False
         (item,) = await self._parts.log.tail(self._webhook.cloud_id, letter.seq - 1, 1)
         receipt = await self._post(item)
         if receipt.taken:
             await webhooks.revive(webhook_id, letter.seq)
         else:
             await webhooks.die_again(webhook_id, letter.seq, receipt.error or "")
+        return True
 
     async def _keep_places(self) -> bool:
-        """Remember how far the log was searched in vain, so that a restart does not search it again."""
+        """Remember how far the log was searched in vain, so that a restart does not search it again.
+
+        Not while an event is tried again: its tries and its next retry belong to the place before it.
+        """
         for queue in (self._urgent, self._ordinary):
             place = queue.place
-            if place - queue.settled >= _KEEP_PLACE:
+            if queue.attempts == 0 and place - queue.settled >= _KEEP_PLACE:
                 if not await self._parts.webhooks.settle(
                     self._webhook.id, queue.lane, queue.settled, place, delivered=0
                 ):

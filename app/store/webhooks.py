@@ -47,7 +47,8 @@ _POSTPONE = {
     lane: f"""
 UPDATE webhook SET {lane}_attempts = %(attempts)s, last_error = %(error)s,
     {lane}_retry_at = now() + make_interval(secs => %(pause_s)s)
-WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND paused_because IS NULL RETURNING id
+WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND {lane}_attempts = %(attempts)s - 1 AND paused_because IS NULL
+RETURNING id
 """
     for lane in ("urgent", "ordinary")
 }
@@ -169,7 +170,10 @@ class Webhooks:
     async def postpone(
         self, webhook_id: int, lane: Lane, known_seq: int, attempts: int, pause_s: float, error: str
     ) -> bool:
-        """The lane's next event was not taken, and is tried again after a pause; False as for `settle`."""
+        """The lane's next event was not taken, and is tried again after a pause; False as for `settle`.
+
+        False too where the tries before this one are no longer `attempts - 1`: `resume` begins them anew.
+        """
         parameters = {
             "id": webhook_id,
             "known_seq": known_seq,

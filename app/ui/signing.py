@@ -18,6 +18,7 @@ _HOME = "/ui"
 
 async def show_form(request: Request) -> Response:
     """The form that asks for a token."""
+    request.app.state.rates.count_address(request.scope)
     return _form(request, _target(request.query_params.get("next")))
 
 

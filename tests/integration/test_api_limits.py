@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPResponse
 
 import httpx2
@@ -14,6 +15,7 @@ import pytest
 from api_service import TOKEN, Service, running_service
 
 from app.api import auth, errors
+from app.api.connection import BoundedConnection
 from app.api.errors import PROBLEMS
 from app.api.rates import Rates
 
@@ -84,6 +86,9 @@ class TestRates:
             with httpx2.Client(base_url=service.url) as anyone:
                 check_answer(anyone.get("/healthcheck"), errors.RateExceeded)
                 check_answer(anyone.get("/v1/clouds"), errors.RateExceeded)
+                for path in ("/openapi.json", "/docs", "/docs/assets/swagger-ui.css"):
+                    check_answer(anyone.get(path), errors.RateExceeded)
+                assert anyone.get("/ui/sign-in").status_code == 429
 
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)
@@ -142,8 +147,24 @@ def read(connection: socket.socket) -> tuple[HTTPResponse, bytes]:
     return answer, answer.read()
 
 
+LIST = f"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n\r\n".encode()
 HEAD = f"POST /v1/clouds/north/flavors HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n"
 JSON = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+
+
+def leave_an_answer(service: Service, connection: socket.socket) -> BoundedConnection:
+    """Take nothing, until the service has an answer that it cannot send; too little of it to make it pause."""
+    connection.sendall(LIST)
+    read(connection)
+    held = next(one for one in service.server.server_state.connections if one.client == connection.getsockname())
+    assert isinstance(held, BoundedConnection)
+    with socket.socket(fileno=os.dup(held.transport.get_extra_info("socket").fileno())) as its_end:
+        its_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    while not held.transport.get_write_buffer_size():
+        connection.sendall(LIST)
+        time.sleep(0.005)
+    assert not held.flow.write_paused
+    return held
 
 
 class TestConnections:
@@ -187,6 +208,40 @@ class TestConnections:
                     came += len(part)
             assert came < 20 * 1_000_000
 
+    def test_a_little_that_nobody_takes_is_given_up_as_well(self, hasty: Service) -> None:
+        with connected(hasty, receive_bytes=4096) as connection:
+            held = leave_an_answer(hasty, connection)
+            deadline = time.monotonic() + 30
+            while held in hasty.server.server_state.connections:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def test_who_takes_nothing_does_not_keep_the_service_from_stopping(self, database_url: str) -> None:
+        with ExitStack() as reader:
+            with running_service(database_url, request_timeout_s=1) as service:
+                leave_an_answer(service, reader.enter_context(connected(service, receive_bytes=4096)))
+                began = time.monotonic()
+            assert time.monotonic() - began < 10
+
+    @pytest.mark.parametrize("flood", [b"x: y\r\n" * 200, b"x" * 1024], ids=["many", "one long"])
+    def test_trailers_that_have_no_end_are_cut_off(self, service: Service, flood: bytes) -> None:
+        def send() -> None:
+            for _ in range(20_000):
+                connection.sendall(flood)
+
+        with connected(service) as connection:
+            connection.sendall(b"POST /v1/clouds HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: ")
+            with pytest.raises(ConnectionError):
+                send()
+
+    def test_a_body_in_pieces_may_be_longer_than_a_head(self, hasty: Service) -> None:
+        body = json.dumps({"name": "long", "cores": 1}).encode() + b" " * 300_000
+        pieces = [body[at : at + 50_000] for at in range(0, len(body), 50_000)]
+        answer = hasty.client.post(
+            "/v1/clouds/north/flavors", content=iter(pieces), headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 201
+
     def test_a_head_that_has_no_end_is_refused(self, hasty: Service) -> None:
         with connected(hasty) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Filler: ")
@@ -197,11 +252,22 @@ class TestConnections:
             check(answer.status, answer, body, errors.HeadTooLarge)
 
     def test_what_is_no_http_is_refused_in_the_one_form(self, hasty: Service) -> None:
-        for sent in (b"\x16\x03\x01\x02\x00\x01", b"HELO\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"):
-            with connected(hasty) as connection:
-                connection.sendall(sent)
-                answer, body = read(connection)
-                check(answer.status, answer, body, errors.RequestMalformed)
+        nowhere = ("CONNECT h:80", "GET http://h?x", "GET http://h:99999999/", "GET http://[::1")
+        heads = [f"{target} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for target in nowhere]
+        for sent in (
+            b"\x16\x03\x01\x02\x00\x01",
+            b"HELO\r\n\r\n",
+            b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+            *heads,
+        ):
+            for before in (b"", LIST):
+                with connected(hasty) as connection:
+                    if before:
+                        connection.sendall(before)
+                        assert read(connection)[0].status == 200
+                    connection.sendall(sent)
+                    answer, body = read(connection)
+                    check(answer.status, answer, body, errors.RequestMalformed)
 
     def test_more_connections_than_there_may_be_are_refused(self, hasty: Service) -> None:
         with connected(hasty) as first:
@@ -221,7 +287,7 @@ class TestConnections:
             lines = stream.iter_lines()
             with connected(hasty) as connection:
                 for number in range(6):
-                    connection.sendall(f"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n\r\n".encode())
+                    connection.sendall(LIST)
                     answer, _ = read(connection)
                     assert answer.status == 200, number
                     time.sleep(TIMEOUT_S / 2)

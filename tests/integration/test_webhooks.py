@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -83,6 +85,11 @@ def delivering(service: Service, *, workers: int = 1) -> Iterator[None]:
         loop.call_soon_threadsafe(leaving.set)
         thread.join()
         loop.close()
+
+
+def changed(service: Service, **settings: object) -> Service:
+    """The service with other settings for its workers."""
+    return replace(service, settings=service.settings.model_copy(update=settings))
 
 
 def hook(client: httpx2.Client, cloud: str, receiver: Receiver, **more: object) -> str:
@@ -234,6 +241,33 @@ def test_what_is_never_taken_is_a_dead_letter_and_can_be_replayed(service, clien
     assert len({name for name, _ in receiver.tries if name.endswith(f"_{poisoned}")}) == 1
 
 
+def test_replays_keep_no_victim_waiting(service, client, cloud, receiver) -> None:
+    """Evictions that come while dead letters are replayed go before the next of these."""
+    dead: list[int] = []
+    receiver.answer = lambda _: 500
+    path = hook(client, cloud, receiver, kinds=["flavor_added", "instance_evicted"])
+
+    def evict_meanwhile(_: str) -> int:
+        if len(receiver.tries) == tried:
+            evict(client, cloud)
+            time.sleep(0.5)
+        return 204
+
+    with delivering(changed(service, webhook_timeout_s=20)):
+        for cores in (2, 3, 5):
+            client.post(f"{cloud}/flavors", json={"name": f"c{cores}", "cores": cores}).raise_for_status()
+            dead.append(client.get(cloud).json()["seq"])
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == len(dead))
+        tried = len(receiver.tries)
+        receiver.answer = evict_meanwhile
+        client.post(f"{path}/replay", json={}).raise_for_status()
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 0)
+    victims = [event["seq"] for event in log_of(client, cloud) if event["kind"] == "instance_evicted"]
+    assert len(victims) == 4
+    assert receiver.seqs() == [dead[0], *victims, *dead[1:]]
+    assert receiver.taken[-1].at - receiver.taken[-2].at < 1, "the next replay waits for nothing else"
+
+
 def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud, receiver) -> None:
     path = hook(client, cloud, receiver)
     with delivering(service):
@@ -254,6 +288,61 @@ def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud
         asyncio.run(asyncio.sleep(0.5))
     assert receiver.seqs() == [first, second]
     assert client.get(path).status_code == 404
+
+
+def pause_and_resume(client: httpx2.Client, path: str) -> None:
+    """Within a moment, which no look at the webhooks sees."""
+    for change in ("pause", "resume"):
+        client.post(f"{path}/{change}").raise_for_status()
+
+
+def test_resumed_it_is_tried_at_once_however_short_the_pause(service, client, cloud, receiver) -> None:
+    """Though the next try was an hour away."""
+    receiver.answer = lambda _: 503 if len(receiver.tries) == 0 else 204
+    path = hook(client, cloud, receiver)
+    with delivering(changed(service, webhook_retry_s=3600)):
+        first = start(client, cloud, "a")
+        receiver.wait_for(lambda: client.get(path).json()["ordinary"]["attempts"] == 1)
+        pause_and_resume(client, path)
+        receiver.wait_for(lambda: receiver.seqs() == [first], 10)
+    assert len(receiver.tries) == 2
+
+
+def test_a_try_under_way_does_not_undo_that_it_was_resumed(service, client, cloud, receiver, database_url) -> None:
+    """It fails after the webhook was resumed: the next one counts as the second and comes at once."""
+
+    def answer(_: str) -> int:
+        if receiver.tries:
+            return 204
+        pause_and_resume(client, path)
+        return 503
+
+    receiver.answer = answer
+    path = hook(client, cloud, receiver)
+    first = start(client, cloud, "a")
+    run_sql(database_url, f"UPDATE webhook SET ordinary_attempts = 2 WHERE id = {path.rsplit('/', 1)[-1]}")
+    with delivering(changed(service, webhook_retry_s=3600, webhook_timeout_s=20)):
+        receiver.wait_for(lambda: receiver.seqs() == [first], 10)
+
+
+def test_tries_are_kept_when_much_of_the_log_was_of_no_interest(service, client, cloud, receiver) -> None:
+    """The place in the log is kept now and then, but the tries of the event after it count on."""
+    receiver.answer = lambda _: 503
+    path = hook(client, cloud, receiver, kinds=["flavor_added"])
+    for number in range(2):
+        steps = [
+            {kind: {"id": f"i{number}-{n}", **(body if kind == "start" else {})}}
+            for n in range(300)
+            for body in [{"market": "on_demand", "flavor": "c1"}]
+            for kind in ("start", "stop")
+        ]
+        client.post(f"{cloud}/batch", json={"operations": steps}).raise_for_status()
+    client.post(f"{cloud}/flavors", json={"name": "c2", "cores": 2}).raise_for_status()
+    with delivering(changed(service, webhook_retry_s=3600)):
+        receiver.wait_for(lambda: client.get(path).json()["ordinary"]["attempts"] == 1)
+        time.sleep(3)
+        assert client.get(path).json()["ordinary"]["attempts"] == 1
+    assert len(receiver.tries) == 1
 
 
 def test_a_receiver_that_is_gone_is_left_alone(service, client, cloud, receiver) -> None:
@@ -282,10 +371,19 @@ def test_a_trial_tells_how_the_receiver_answers(client, cloud, receiver) -> None
     assert len(receiver.tries) == 2, "redirects are not followed"
 
 
+def test_cookies_of_receivers_are_not_kept(client, cloud, receiver) -> None:
+    """Another receiver at the same address would be sent them, and in the end more than it takes."""
+    receiver.cookie = "session=of-this-receiver; Path=/"
+    with Receiver() as neighbour:
+        first, second = hook(client, cloud, receiver), hook(client, cloud, neighbour)
+        answers = [client.post(f"{path}/test").json()["taken"] for path in (first, second, first)]
+    assert answers == [True, True, True]
+    assert (receiver.cookies, neighbour.cookies, neighbour.wrong) == ([], [], [])
+
+
 def test_a_message_that_is_too_large_says_where_its_data_is(service, client, cloud, receiver) -> None:
-    small = service.settings.model_copy(update={"webhook_max_bytes": 350})
     hook(client, cloud, receiver, after_seq=0)
-    with delivering(Service(service.url, small, client, service.server)):
+    with delivering(changed(service, webhook_max_bytes=350)):
         receiver.wait_for(lambda: len(receiver.taken) == len(log_of(client, cloud)))
     (policy,) = [one for one in receiver.taken if one.event.get_type() == "tenure.cloud_created"]
     assert policy.event.get_data() is None

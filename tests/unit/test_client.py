@@ -324,6 +324,21 @@ def test_a_stream_that_breaks_is_taken_up_where_it_broke(kind: type[Waits], paus
     assert 0.02 in pauses
 
 
+@pytest.mark.parametrize("kind_of_content", [{"Content-Type": "text/html; charset=utf-8"}, {}], ids=["html", "nothing"])
+def test_an_answer_that_is_no_stream_is_told(kind: type[Waits], pauses: list[float], kind_of_content: Any) -> None:
+    """As of a proxy's page. Were it opened again, the next answer would be told."""
+    page = httpx2.Response(200, content=b"<html>Sign in", headers=kind_of_content)
+    with pytest.raises(AnswerUnreadable, match="no stream of events"):
+        following(kind, Failing([page, refusing(404)], None), 1)
+    assert pauses == []
+
+
+def test_a_stream_may_name_its_charset(kind: type[Waits]) -> None:
+    stream = frames(5)
+    stream.headers["Content-Type"] = "Text/Event-Stream; charset=utf-8"
+    assert following(kind, Failing([stream], None), 1) == [5]
+
+
 def test_a_stream_that_is_refused_is_told(kind: type[Waits]) -> None:
     service = Failing([refusing(404, "preemptible.cloud.not_found")], None)
     with pytest.raises(errors.NotFound):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ from app.api.wire.clouds import PolicyAnswer
 from app.api.wire.clouds import PolicyChange as PolicyChangeBody
 from app.client import calls
 from app.client.api import AsyncTenureClient, Operations, TenureClient
-from app.client.calls import Call, Listing, PolicyChange
+from app.client.calls import Call, Listing, PolicyChange, Repeat
 from app.client.methods import ListMethod, Method
 from app.client.wire import policy_body
 from app.domain.requests import StopRequest
 from app.domain.values import Market, Policy, Resources, Role
 
+ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
     "begin_at": datetime(2026, 1, 1, tzinfo=UTC), "end_at": datetime(2026, 1, 2, tzinfo=UTC), "points": 5,
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
@@ -116,6 +118,13 @@ def compare_types(kind: Any, schema: dict[str, Any], definitions: dict[str, Any]
 
 def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     return definitions[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
+
+
+def test_what_is_not_repeated_is_told() -> None:
+    """In docs/client.md, in the order of the code."""
+    once = [f"`{name}`" for name in DESCRIBED if described(name).repeat is Repeat.ONCE]
+    words = " ".join((ROOT / "docs/client.md").read_text().split())
+    assert f"({', '.join(once)})" in words
 
 
 def test_a_policy_has_all_its_fields_both_ways() -> None:

@@ -126,6 +126,13 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_heading_stands_twice(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^## .*$", prose, flags=re.MULTILINE)
+    assert sorted(headings) == sorted(set(headings))
+
+
 def test_decisions_are_numbered_and_short() -> None:
     decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
     for number, path in enumerate(decisions, 1):
