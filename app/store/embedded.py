@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
+import psutil
 import psycopg
 
 with warnings.catch_warnings():
@@ -78,6 +79,7 @@ def _is_last(users: TextIO) -> bool:
 def _start(directory: Path) -> PostgresServer:
     directory.mkdir(exist_ok=True)
     version = pgdata_version(directory)
+    _forget_the_dead(directory)
     # No clean-up mode: pgserver's own keeps a list of process ids, in which killed ones stay.
     server = _Server(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
     if version is None:
@@ -87,6 +89,25 @@ def _start(directory: Path) -> PostgresServer:
     server.start()
     _create_database(server.get_uri())
     return server
+
+
+def _forget_the_dead(directory: Path) -> None:
+    """Remove what a killed server left of its process id: to pgserver any process that has the number by now is it.
+
+    It would wait for that process to take connections, and kill it in the end. That nothing of the dead server still
+    uses its data is seen by PostgreSQL from its shared memory.
+    """
+    left = directory / "postmaster.pid"
+    if left.exists() and not _serves(left.read_text().partition("\n")[0].strip(), directory):
+        left.unlink()
+
+
+def _serves(pid: str, directory: Path) -> bool:
+    """Whether this process is the server of the directory."""
+    try:
+        return pid.isdecimal() and str(directory) in psutil.Process(int(pid)).cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _create_database(url: str) -> None:

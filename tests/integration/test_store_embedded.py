@@ -79,6 +79,15 @@ def temporary_data_dir() -> Iterator[Path]:
         stop(path)
 
 
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has nothing to do with any server."""
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
 def server_pid(data_dir: Path) -> int | None:
     """The running server's process id."""
     try:
@@ -148,17 +157,21 @@ def test_a_process_killed_beside_another_does_not_keep_it_running(data_dir: Path
     assert server_pid(data_dir) is None
 
 
-def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -> None:
-    first = Holder(data_dir)
-    url = first.url()
-    with psycopg.connect(url, autocommit=True) as connection:
+def crash(holder: Holder, data_dir: Path) -> None:
+    """Write something, then kill the server itself."""
+    with psycopg.connect(holder.url(), autocommit=True) as connection:
         connection.execute("CREATE TABLE crashed AS SELECT 7 AS seven")
     pid = server_pid(data_dir)
     assert pid is not None
-    for process in [psutil.Process(pid), *psutil.Process(pid).children()]:
+    processes = [psutil.Process(pid), *psutil.Process(pid).children()]
+    for process in processes:
         process.kill()
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
-    first.leave()
+    psutil.wait_procs(processes, timeout=10)
+    holder.leave()
+
+
+def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -> None:
+    crash(Holder(data_dir), data_dir)
     with embedded_url(data_dir) as url:
         assert ask(url, "SELECT seven FROM crashed") == 7
 
@@ -187,3 +200,16 @@ def test_first_starts_at_once_do_not_race(fresh_dir: Path) -> None:
     for holder in holders:
         holder.leave()
     assert server_pid(fresh_dir) is None
+
+
+def test_after_a_crash_a_process_with_the_number_of_the_dead_server_is_left_alone(
+    fresh_dir: Path, bystander: subprocess.Popen[bytes]
+) -> None:
+    crash(Holder(fresh_dir), fresh_dir)
+    left = fresh_dir / "postgres" / "postmaster.pid"
+    _, *rest = left.read_text().splitlines()
+    for lines in ([str(bystander.pid), *rest], [str(bystander.pid), *rest[:2]], []):
+        left.write_text("".join(f"{line}\n" for line in lines))
+        with embedded_url(fresh_dir) as url:
+            assert ask(url, "SELECT seven FROM crashed") == 7
+    assert bystander.poll() is None
