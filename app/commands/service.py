@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -73,6 +74,10 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread():
+            # What is there by now stays, so the collector need not look through it again every few thousand requests.
+            gc.collect()
+            gc.freeze()
         if self.started:
             sys.stdout.write(self._greeting)
             sys.stdout.flush()
