@@ -73,6 +73,7 @@ class Server(uvicorn.Server):
         self._greeting = greeting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             # What is there by now stays, so the collector need not look through it again every few thousand requests.
