@@ -72,7 +72,7 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"client", "store", "telemetry"},
+    "msgspec": {"api", "client", "store", "telemetry"},
     "tenacity": {"client"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
