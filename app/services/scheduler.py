@@ -169,8 +169,8 @@ class Scheduler:
         return await sequencer.state()
 
     async def table(self, name: str) -> QuantileTable | None:
-        """The newest published quantile table."""
-        return self._tables.newest(await self.cloud_id(name))
+        """Return the newest published quantile table, whichever process has heard of it; None before the first."""
+        return await self._tables.load(await self.cloud_id(name))
 
     async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
         """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
