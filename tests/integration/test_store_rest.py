@@ -28,7 +28,7 @@ _names = count(1)
 
 @pytest.fixture
 async def cloud_id(database: Database) -> int:
-    return await Clouds(database).create(f"rest-{next(_names)}", Recorded(1, CloudCreated(0, Policy())))
+    return await Clouds(database).create(f"rest-{next(_names)}", Recorded(1, CloudCreated(at_us=0, policy=Policy())))
 
 
 async def publish(database: Database, cloud_id: int, epoch: int) -> None:

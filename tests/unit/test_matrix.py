@@ -108,13 +108,31 @@ def test_a_watch_on_a_world_worked_out_by_hand() -> None:
     watch = Watch()
     for seq, event in enumerate(
         [
-            NodeAdded(0, "n", Resources(8)),
-            FlavorAdded(0, "c2", Resources(2)),
-            InstanceStarted(0, "od", Market.ON_DEMAND, "c2", "n"),
-            InstanceStarted(10, "s1", Market.SPOT, "c2", "n", 100, None, basis),
-            InstanceStarted(20, "s2", Market.SPOT, "c2", "n", 100, None, basis),
-            InstanceEvicted(30, "s2", EvictionReason.ON_DEMAND_START, 9),
-            InstanceStopped(40, "od"),
+            NodeAdded(at_us=0, node="n", capacity=Resources(8)),
+            FlavorAdded(at_us=0, flavor="c2", demand=Resources(2)),
+            InstanceStarted(at_us=0, instance_id="od", market=Market.ON_DEMAND, flavor="c2", node="n"),
+            InstanceStarted(
+                at_us=10,
+                instance_id="s1",
+                market=Market.SPOT,
+                flavor="c2",
+                node="n",
+                lifetime_us=100,
+                probability=None,
+                basis=basis,
+            ),
+            InstanceStarted(
+                at_us=20,
+                instance_id="s2",
+                market=Market.SPOT,
+                flavor="c2",
+                node="n",
+                lifetime_us=100,
+                probability=None,
+                basis=basis,
+            ),
+            InstanceEvicted(at_us=30, instance_id="s2", reason=EvictionReason.ON_DEMAND_START, cause_seq=9),
+            InstanceStopped(at_us=40, instance_id="od"),
         ],
         1,
     ):
