@@ -96,24 +96,17 @@ NOTICED = "/v1/clouds/noticed"
 DEADLINE_US = 70 * SECOND_US
 
 
-async def give_notice(url: str) -> None:
-    """A cloud in which an eviction is overdue, and an instance at risk."""
+def noticed() -> list[Event]:
+    """The log of a cloud in which an eviction is overdue, and an instance at risk."""
     policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL, grace_us=60 * SECOND_US, risk_threshold=0.5)
     evicted: dict[str, Any] = {"instance_id": "s3", "reason": EvictionReason.ON_DEMAND_START, "cause_seq": 11}
-    events: list[Event] = [
+    spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c1", "node": "n"}
+    return [
         CloudCreated(at_us=0, policy=policy),
         NodeAdded(at_us=0, node="n", capacity=Resources(4)),
         FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
         *(
-            InstanceStarted(
-                at_us=0,
-                instance_id=f"s{number}",
-                market=Market.SPOT,
-                flavor="c1",
-                node="n",
-                lifetime_us=HOUR_US,
-                basis=Basis(4),
-            )
+            InstanceStarted(at_us=0, instance_id=f"s{number}", **spot, lifetime_us=HOUR_US, basis=Basis(4))
             for number in range(4)
         ),
         EvictionRisk(
@@ -139,8 +132,12 @@ async def give_notice(url: str) -> None:
         ),
         EvictionOverdue(at_us=75 * SECOND_US, instance_id="s3", deadline_us=DEADLINE_US),
     ]
+
+
+async def give_notice(url: str) -> None:
+    """Write the log of such a cloud."""
     database = Database(url)
-    recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+    recorded = [Recorded(seq, event) for seq, event in enumerate(noticed(), 1)]
     cloud_id = await Clouds(database).create("noticed", recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
     await database.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import _exit
 from pathlib import Path
+from typing import Any
 from random import Random
 
 import numpy as np
@@ -105,32 +106,15 @@ def test_the_findings_agree_with_the_counts() -> None:
 
 def test_a_watch_on_a_world_worked_out_by_hand() -> None:
     basis = Basis(2, epoch=1, probability=0.5, estimated_probability=0.2)
+    spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c2", "node": "n", "lifetime_us": 100, "basis": basis}
     watch = Watch()
     for seq, event in enumerate(
         [
             NodeAdded(at_us=0, node="n", capacity=Resources(8)),
             FlavorAdded(at_us=0, flavor="c2", demand=Resources(2)),
             InstanceStarted(at_us=0, instance_id="od", market=Market.ON_DEMAND, flavor="c2", node="n"),
-            InstanceStarted(
-                at_us=10,
-                instance_id="s1",
-                market=Market.SPOT,
-                flavor="c2",
-                node="n",
-                lifetime_us=100,
-                probability=None,
-                basis=basis,
-            ),
-            InstanceStarted(
-                at_us=20,
-                instance_id="s2",
-                market=Market.SPOT,
-                flavor="c2",
-                node="n",
-                lifetime_us=100,
-                probability=None,
-                basis=basis,
-            ),
+            InstanceStarted(at_us=10, instance_id="s1", **spot),
+            InstanceStarted(at_us=20, instance_id="s2", **spot),
             InstanceEvicted(at_us=30, instance_id="s2", reason=EvictionReason.ON_DEMAND_START, cause_seq=9),
             InstanceStopped(at_us=40, instance_id="od"),
         ],
