@@ -23,13 +23,14 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
+from app.domain.runs import Run
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.services.states import States
 from app.store.locks import Locks
 from app.store.log import EventLog
-from app.store.runs import Run, Runs
+from app.store.runs import Runs
 from app.store.tables import Tables
 from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
+from app.domain.runs import Run, RunCause
 from app.domain.times import SECOND_US
 from app.domain.values import Policy
 from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database
-from app.store.runs import Run, RunCause, Runs
+from app.store.runs import Runs
 from app.wiring import now_us
 from app.worker.main import run_worker
 
