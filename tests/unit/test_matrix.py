@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import _exit
 from pathlib import Path
-from typing import Any
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
