@@ -12,32 +12,32 @@ from app.domain.requests import StartRequest
 from app.domain.values import Basis, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudCreated:
     at_us: int
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChanged:
     at_us: int
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdded:
     at_us: int
     node: str
     capacity: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrained:
     at_us: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOpened:
     """A drained node takes placements again."""
 
@@ -45,13 +45,13 @@ class NodeOpened:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRemoved:
     at_us: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorAdded:
     """Flavors never change and never go: the log's history stays readable."""
 
@@ -60,7 +60,7 @@ class FlavorAdded:
     demand: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStarted:
     """A start was accepted. `probability` is the request's own SLA, if it has one; `basis` is None for on-demand.
 
@@ -81,7 +81,7 @@ class InstanceStarted:
     ready_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRejected:
     at_us: int
     instance_id: str
@@ -93,13 +93,13 @@ class InstanceRejected:
     basis: Basis | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStopped:
     at_us: int
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvicted:
     """`cause_seq` is the seq of the on-demand start, or of the node's removal, that it made room for.
 
@@ -112,7 +112,7 @@ class InstanceEvicted:
     cause_seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionScheduled:
     """Under a grace period: the instance whose eviction follows may go on running until its deadline."""
 
@@ -123,7 +123,7 @@ class EvictionScheduled:
     deadline_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionConfirmed:
     """The controller has stopped an instance that was evicted."""
 
@@ -131,7 +131,7 @@ class EvictionConfirmed:
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionOverdue:
     """The deadline has passed, and no controller has confirmed that the instance was stopped."""
 
@@ -140,7 +140,7 @@ class EvictionOverdue:
     deadline_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRisk:
     """A running spot instance's risk of being evicted in its remaining lifetime has passed the threshold, or is back.
 

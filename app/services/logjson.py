@@ -102,62 +102,74 @@ def _started(at_us: int, answer: Json) -> InstanceStarted:
     deadlines = [victim["deadline"] for victim in answer["victims"] if victim["deadline"] is not None]
     ready_us = _time_us(answer["ready_at"])
     return InstanceStarted(
-        at_us,
-        answer["id"],
-        Market(answer["market"]),
-        answer["flavor"],
-        answer["node"],
-        _optional_us(answer["lifetime_s"]),
-        answer["eviction_probability"],
-        _basis(answer["quote"]),
-        _ids(answer["victims"]),
-        _time_us(deadlines[0]) if deadlines else None,
-        None if ready_us == at_us else ready_us,
+        at_us=at_us,
+        instance_id=answer["id"],
+        market=Market(answer["market"]),
+        flavor=answer["flavor"],
+        node=answer["node"],
+        lifetime_us=_optional_us(answer["lifetime_s"]),
+        probability=answer["eviction_probability"],
+        basis=_basis(answer["quote"]),
+        victims=_ids(answer["victims"]),
+        deadline_us=_time_us(deadlines[0]) if deadlines else None,
+        ready_us=None if ready_us == at_us else ready_us,
     )
 
 
 def _rejected(at_us: int, answer: Json) -> InstanceRejected:
     return InstanceRejected(
-        at_us,
-        answer["id"],
-        Market(answer["market"]),
-        answer["flavor"],
-        Rejection(answer["reason"]),
-        _optional_us(answer["lifetime_s"]),
-        answer["eviction_probability"],
-        _basis(answer["quote"]),
+        at_us=at_us,
+        instance_id=answer["id"],
+        market=Market(answer["market"]),
+        flavor=answer["flavor"],
+        reason=Rejection(answer["reason"]),
+        lifetime_us=_optional_us(answer["lifetime_s"]),
+        probability=answer["eviction_probability"],
+        basis=_basis(answer["quote"]),
     )
 
 
 def _evicted(at_us: int, answer: Json) -> InstanceEvicted:
-    return InstanceEvicted(at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"])
+    return InstanceEvicted(
+        at_us=at_us, instance_id=answer["id"], reason=EvictionReason(answer["reason"]), cause_seq=answer["cause_seq"]
+    )
 
 
 _EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
-    "cloud_created": lambda at_us, answer: CloudCreated(at_us, policy_of(answer["policy"])),
-    "policy_changed": lambda at_us, answer: PolicyChanged(at_us, policy_of(answer["policy"])),
-    "node_added": lambda at_us, answer: NodeAdded(at_us, answer["node"], resources_of(answer["capacity"])),
-    "node_drained": lambda at_us, answer: NodeDrained(at_us, answer["node"]),
-    "node_opened": lambda at_us, answer: NodeOpened(at_us, answer["node"]),
-    "node_removed": lambda at_us, answer: NodeRemoved(at_us, answer["node"]),
-    "flavor_added": lambda at_us, answer: FlavorAdded(at_us, answer["flavor"], resources_of(answer["demand"])),
+    "cloud_created": lambda at_us, answer: CloudCreated(at_us=at_us, policy=policy_of(answer["policy"])),
+    "policy_changed": lambda at_us, answer: PolicyChanged(at_us=at_us, policy=policy_of(answer["policy"])),
+    "node_added": lambda at_us, answer: NodeAdded(
+        at_us=at_us, node=answer["node"], capacity=resources_of(answer["capacity"])
+    ),
+    "node_drained": lambda at_us, answer: NodeDrained(at_us=at_us, node=answer["node"]),
+    "node_opened": lambda at_us, answer: NodeOpened(at_us=at_us, node=answer["node"]),
+    "node_removed": lambda at_us, answer: NodeRemoved(at_us=at_us, node=answer["node"]),
+    "flavor_added": lambda at_us, answer: FlavorAdded(
+        at_us=at_us, flavor=answer["flavor"], demand=resources_of(answer["demand"])
+    ),
     "instance_started": _started,
     "instance_rejected": _rejected,
-    "instance_stopped": lambda at_us, answer: InstanceStopped(at_us, answer["id"]),
+    "instance_stopped": lambda at_us, answer: InstanceStopped(at_us=at_us, instance_id=answer["id"]),
     "instance_evicted": _evicted,
     "eviction_scheduled": lambda at_us, answer: EvictionScheduled(
-        at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"], _time_us(answer["deadline"])
+        at_us=at_us,
+        instance_id=answer["id"],
+        reason=EvictionReason(answer["reason"]),
+        cause_seq=answer["cause_seq"],
+        deadline_us=_time_us(answer["deadline"]),
     ),
-    "eviction_confirmed": lambda at_us, answer: EvictionConfirmed(at_us, answer["id"]),
-    "eviction_overdue": lambda at_us, answer: EvictionOverdue(at_us, answer["id"], _time_us(answer["deadline"])),
+    "eviction_confirmed": lambda at_us, answer: EvictionConfirmed(at_us=at_us, instance_id=answer["id"]),
+    "eviction_overdue": lambda at_us, answer: EvictionOverdue(
+        at_us=at_us, instance_id=answer["id"], deadline_us=_time_us(answer["deadline"])
+    ),
     "eviction_risk": lambda at_us, answer: EvictionRisk(
-        at_us,
-        answer["id"],
-        RiskLevel(answer["level"]),
-        answer["eviction_probability"],
-        answer["threshold"],
-        answer["epoch"],
-        answer["slots"],
+        at_us=at_us,
+        instance_id=answer["id"],
+        level=RiskLevel(answer["level"]),
+        probability=answer["eviction_probability"],
+        threshold=answer["threshold"],
+        epoch=answer["epoch"],
+        slots=answer["slots"],
     ),
 }
 

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "ui": BELOW_SERVICES - {"store", "outbound"} | {"services", "api", "telemetry"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
-    "main": {"api", "ui", "wiring", "settings", "engine"},
+    "main": {"api", "ui", "wiring", "services", "settings", "engine"},
     "commands": BELOW_SERVICES - {"admission", "forecast", "outbound"}
     | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
     "cli": {"commands", "services", "domain"},

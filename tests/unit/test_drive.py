@@ -102,15 +102,15 @@ class Peer:
         if self.created is not None:
             return problem(409, "preemptible.cloud.exists", "it exists")
         self.created = body["name"]
-        self.apply([CloudCreated(0, policy_of(body["policy"]))])
+        self.apply([CloudCreated(at_us=0, policy=policy_of(body["policy"]))])
         return answered(201, cloud_answer("c", self.cloud))
 
     def add(self, kind: str, body: dict[str, Any]) -> httpx2.Response:
         resources = Resources(body["cores"], body["memory_mib"], body["disk_gib"])
         if kind == "nodes" and body["name"] not in self.cloud.nodes:
-            self.apply([NodeAdded(0, body["name"], resources)])
+            self.apply([NodeAdded(at_us=0, node=body["name"], capacity=resources)])
         if kind == "flavors" and body["name"] not in self.cloud.flavors:
-            self.apply([FlavorAdded(0, body["name"], resources)])
+            self.apply([FlavorAdded(at_us=0, flavor=body["name"], demand=resources)])
         if kind == "nodes":
             return answered(201, node_answer(self.cloud, self.cloud.nodes[body["name"]]))
         return answered(201, flavor_answer(self.cloud, self.cloud.flavors[body["name"]]))
