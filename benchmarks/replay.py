@@ -66,9 +66,9 @@ def recorded_log(traces: Path) -> list[Recorded]:
     """The events of the workload, as the scheduler would have logged them."""
     workload = load_workload(traces / "DS5-trace.txt", traces / "DS6-trace.txt", DAY_US)
     cloud = Cloud()
-    log = [cloud.apply(CloudCreated(0, POLICY))]
-    log += [cloud.apply(NodeAdded(0, node_name(index), Resources(32))) for index in range(31)]
-    log += [cloud.apply(FlavorAdded(0, name, demand)) for name, demand in flavors(workload).items()]
+    log = [cloud.apply(CloudCreated(at_us=0, policy=POLICY))]
+    log += [cloud.apply(NodeAdded(at_us=0, node=node_name(index), capacity=Resources(32))) for index in range(31)]
+    log += [cloud.apply(FlavorAdded(at_us=0, flavor=name, demand=demand)) for name, demand in flavors(workload).items()]
     for operation in operations(workload):
         at_us = operation.at_us or 0
         if isinstance(operation, StartRequest):

@@ -21,9 +21,9 @@ from app.domain.values import Clock, Guarantee, Policy
 from app.services.inputs import InputError, parse_duration, parse_nodes
 
 if TYPE_CHECKING:
+    from app.domain.runs import Run
     from app.services.importing import Import, Imported
     from app.services.past import Wishes
-    from app.store.runs import Run
 
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"

@@ -143,6 +143,8 @@ def _count(tally: Tally, operation: Operation, decision: Event | None) -> None:
 
 
 def _opening(scenario: Scenario) -> list[Event]:
-    nodes = [NodeAdded(0, node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
-    kinds = [FlavorAdded(0, name, demand) for name, demand in flavors(scenario.workload).items()]
-    return [CloudCreated(0, scenario.policy), *nodes, *kinds]
+    nodes = [
+        NodeAdded(at_us=0, node=node_name(index), capacity=capacity) for index, capacity in enumerate(scenario.nodes)
+    ]
+    kinds = [FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors(scenario.workload).items()]
+    return [CloudCreated(at_us=0, policy=scenario.policy), *nodes, *kinds]

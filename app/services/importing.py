@@ -16,6 +16,7 @@ from time import monotonic, perf_counter
 
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
+from app.domain.runs import Run, RunStatus
 from app.domain.times import MAX_TIME_US, to_datetime
 from app.domain.values import Clock, Policy
 from app.services.deciding import PastDecider
@@ -25,7 +26,7 @@ from app.services.refusals import CloudNotImported, ImportRefused, ImportRunning
 from app.store.clouds import Clouds
 from app.store.locks import Locks
 from app.store.log import EventLog, SeqConflict
-from app.store.runs import Run, Runs, RunStatus
+from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 
 Progress = Callable[[int, int], None]

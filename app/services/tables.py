@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from time import monotonic
 
 from app.domain.errors import LogUnavailable
+from app.domain.runs import RunCause
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
-from app.store.runs import RunCause, Runs
+from app.store.runs import Runs
 from app.store.tables import StoredTable, Tables, TableSummary
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.errors import CloudNotFound, TokenNotFound
+from app.domain.paging import Page
 from app.domain.values import Role
-from app.services.reading import Page
 from app.store.clouds import Clouds
 from app.store.tokens import Token, Tokens, TokenStatus, make_secret
 

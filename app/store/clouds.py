@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.domain.errors import CloudExists
+from app.domain.errors import CloudExists, CloudNotFound
 from app.domain.events import Recorded
+from app.domain.runs import Run, RunCause
 from app.store.database import ConstraintBroken, Database
 from app.store.log import LogAccess
-from app.store.runs import Run, RunCause, request_run
+from app.store.runs import request_run
 
 _REMOVED_AT_ONCE = 10_000
 _INSERT = "INSERT INTO cloud (name, importing) VALUES (%(name)s, %(importing)s) RETURNING id"
@@ -56,6 +57,13 @@ class Clouds:
         sql = "SELECT id FROM cloud WHERE name = %(name)s AND NOT importing"
         rows = await self._database.execute(sql, {"name": name})
         return int(rows[0][0]) if rows else None
+
+    async def id_of(self, name: str) -> int:
+        """The cloud's id; CloudNotFound if there is none of that name."""
+        cloud_id = await self.find(name)
+        if cloud_id is None:
+            raise CloudNotFound(f"there is no cloud {name!r}")
+        return cloud_id
 
     async def list(self) -> dict[str, int]:
         """All clouds' ids by name, in the order of their names."""

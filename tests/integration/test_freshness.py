@@ -15,11 +15,12 @@ from test_scheduler import UNGUARDED, Process, make_cloud, on_demand, running, s
 from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
+from app.domain.runs import Run, RunCause
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import NodeStatus, Policy, Resources
 from app.services.scheduler import Scheduler
 from app.store.database import Database
-from app.store.runs import Run, RunCause, Runs
+from app.store.runs import Runs
 
 pytestmark = pytest.mark.anyio
 

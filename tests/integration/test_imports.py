@@ -159,7 +159,7 @@ async def test_live_events_may_follow(database: Database, imports: Imports, trac
     before = await log_of(database, "followed")
     found = await Clouds(database).find("followed")
     assert found is not None
-    live = Recorded(len(before) + 1, NodeAdded(NOW_US + 1, "new", Resources(1)))
+    live = Recorded(len(before) + 1, NodeAdded(at_us=NOW_US + 1, node="new", capacity=Resources(1)))
     await EventLog(database).append(found, [live])
     again = await run(of(database, NOW_US + HOUR_US), "followed", trace)
     assert again.written_count == 0
@@ -178,7 +178,7 @@ async def test_an_import_that_was_killed_goes_on(database: Database, trace: Path
     assert name not in await clouds.list()
     assert name not in [observation.cloud for observation in await Observations(database).all()]
     with pytest.raises(CloudExists):
-        await clouds.create(name, Recorded(1, CloudCreated(0, Policy())))
+        await clouds.create(name, Recorded(1, CloudCreated(at_us=0, policy=Policy())))
     resumed = await run(of(database, NOW_US + HOUR_US), name, trace)
     assert resumed.there_count == (appends + 1) * BATCH
     assert await log_of(database, name) == await log_of(database, f"undisturbed-{appends}")
@@ -231,7 +231,7 @@ async def test_abandoning_leaves_no_event(database: Database, trace: Path, monke
 
 
 async def test_a_cloud_that_was_not_imported_gets_no_past(database: Database, imports: Imports, trace: Path) -> None:
-    cloud_id = await Clouds(database).create("made", Recorded(1, CloudCreated(NOW_US, Policy())))
+    cloud_id = await Clouds(database).create("made", Recorded(1, CloudCreated(at_us=NOW_US, policy=Policy())))
     with pytest.raises(CloudNotImported, match=r"import\.cloud_exists: cloud 'made' exists"):
         await run(imports, "made", trace)
     assert await EventLog(database).last_seq(cloud_id) == 1
