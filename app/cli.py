@@ -27,7 +27,7 @@ from app.commands import (
     workloads,
 )
 from app.domain.errors import TenureError, Unavailable
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
 
 _EXIT_CODES: dict[type[Exception], int] = {

@@ -8,7 +8,7 @@ import typer
 
 from app.client.api import TenureClient
 from app.client.errors import ClientError
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
 
 LOCAL = "http://127.0.0.1:8080"
 _RETRY_S = 2.0

@@ -16,7 +16,7 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import print_json, print_text
 from app.commands.words import moment
-from app.services.inputs import parse_duration
+from app.domain.inputs import parse_duration
 
 _STYLES = {"instance_started": "green", "instance_rejected": "yellow", "instance_evicted": "red"}
 _NEWEST = 20

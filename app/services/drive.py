@@ -8,11 +8,12 @@ from time import perf_counter
 from app.client.answers import Decision
 from app.client.api import TenureClient
 from app.client.errors import NotFound
+from app.domain.inputs import InputError
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import SECOND_US, to_datetime
-from app.services.inputs import InputError
 from app.services.tally import Outcome, Scenario, Tally
-from app.services.workload import flavors, node_name, operations
+from app.services.workload import flavors, operations
 
 Progress = Callable[[int, int], None]
 

@@ -21,11 +21,12 @@ from processes import HEADERS, TOKEN, Process, agrees, audited, tenure_json
 
 from app.client.api import TenureClient
 from app.client.wire import operation_body, policy_body
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Policy, Resources
 from app.services.synthesis import synthesize
-from app.services.workload import combine, node_name, operations, write_trace
+from app.services.workload import combine, operations, write_trace
 
 KILLS = int(os.environ.get("TENURE_TEST_KILLS", "20"))
 CHUNK = 10
