@@ -7,7 +7,6 @@ import sys
 
 import typer
 
-from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 from app.commands import (
     drills,
     evaluation,
@@ -29,6 +28,7 @@ from app.commands import (
 from app.domain.errors import TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
+from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {
     InputError: 2,

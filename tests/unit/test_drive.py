@@ -20,8 +20,6 @@ from app.api.wire.clouds import cloud_answer
 from app.api.wire.fields import Answer
 from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
 from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
-from app.client.api import TenureClient
-from app.client.wire import policy_body, policy_of, recorded_of
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
 from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
@@ -31,9 +29,11 @@ from app.engine.cloud import Cloud
 from app.services.drive import drive
 from app.services.evaluate import evaluate
 from app.services.export import export_log
+from app.services.logjson import policy_body, policy_of, recorded_of
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import combine
+from tenure_client import TenureClient
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 
@@ -184,13 +184,13 @@ def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy) -> 
 def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.client.exchange.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("tenure_client.exchange.FIRST_PAUSE_S", 0.0)
     with client_of(Peer()) as client:
         expected = drive(client, "c", scenario(), batch).report()
     peer = Peer(faults=0.2)
     calm = Peer(cloud=peer.cloud, log=peer.log)
     with client_of(calm) as client:
-        client.create_cloud("c", NO_SLA)
+        client.create_cloud("c", policy_body(NO_SLA))
     peer.created = calm.created
     with client_of(peer) as client:
         first = drive(client, "c", scenario(), batch).report()

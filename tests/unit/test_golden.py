@@ -22,7 +22,6 @@ import app.api.wire
 from app.api.respond import respond
 from app.api.wire.events import event_frame, event_json
 from app.api.wire.fields import Answer
-from app.client.wire import recorded_of
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -58,6 +57,7 @@ from app.domain.values import (
 )
 from app.services.logcsv import LogWriter, read_rows
 from app.services.logevents import events_of
+from app.services.logjson import recorded_of
 from app.store.codec import EVENT_KINDS, decode, encode, kind_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -1,4 +1,4 @@
-"""The service's JSON as values, and back. Seconds on the wire are whole microseconds inside, and exact."""
+"""Policies and events as the HTTP interface writes them. Its seconds are whole microseconds inside, and exact."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.requests import Operation, StartRequest
-from app.domain.times import SECOND_US, from_datetime, to_datetime
+from app.domain.times import SECOND_US, from_datetime
 from app.domain.values import (
     Basis,
     Budget,
@@ -40,35 +39,12 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from tenure_client import PolicyChange
 
 Json = dict[str, Any]
 
 
-def operation_body(operation: Operation) -> Json:
-    """The body of a start, or of a stop in a batch; what is absent is left out."""
-    body: Json = {"id": operation.instance_id}
-    if isinstance(operation, StartRequest):
-        body |= {"market": operation.market, "flavor": operation.flavor}
-        if operation.lifetime_us is not None:
-            body["lifetime_s"] = _seconds(operation.lifetime_us)
-        if operation.eviction_probability is not None:
-            body["eviction_probability"] = operation.eviction_probability
-    if operation.at_us is not None:
-        body["at"] = time_text(operation.at_us)
-    return body
-
-
-def time_text(at_us: int) -> str:
-    """A time as RFC 3339."""
-    return to_datetime(at_us).isoformat().replace("+00:00", "Z")
-
-
-def resources_body(name: str, resources: Resources) -> Json:
-    """The body of a node or of a flavor."""
-    return {"name": name, **resources._asdict()}
-
-
-def policy_body(policy: Policy) -> Json:
+def policy_body(policy: Policy) -> PolicyChange:
     """All of a policy."""
     history_us = policy.history_window_us
     return {
@@ -76,21 +52,21 @@ def policy_body(policy: Policy) -> Json:
         "eviction_probability": policy.eviction_probability,
         "eviction_policy": policy.eviction_policy,
         "clock": policy.clock,
-        "warm_up_s": _seconds(policy.warm_up_us),
-        "recompute_every_s": _seconds(policy.recompute_every_us),
-        "table_max_age_s": _seconds(policy.table_max_age_us),
-        "history_window_s": None if history_us is None else _seconds(history_us),
-        "horizon_s": _seconds(policy.horizon_us),
+        "warm_up_s": seconds(policy.warm_up_us),
+        "recompute_every_s": seconds(policy.recompute_every_us),
+        "table_max_age_s": seconds(policy.table_max_age_us),
+        "history_window_s": None if history_us is None else seconds(history_us),
+        "horizon_s": seconds(policy.horizon_us),
         "sample_count": policy.sample_count,
         "seed": policy.seed,
         "confidence": policy.confidence,
-        "grace_s": _seconds(policy.grace_us),
+        "grace_s": seconds(policy.grace_us),
         "risk_threshold": policy.risk_threshold,
     }
 
 
 def policy_of(answer: Json) -> Policy:
-    """The policy that `policy_body` gives."""
+    """The policy that `policy_body` gives. ValueError where it has words that are unknown here."""
     return Policy(
         guarantee=Guarantee(answer["guarantee"]),
         eviction_probability=answer["eviction_probability"],
@@ -227,7 +203,8 @@ def _ids(answers: list[Json]) -> tuple[str, ...]:
     return tuple(answer["id"] for answer in answers)
 
 
-def _seconds(us: int) -> int | float:
+def seconds(us: int) -> int | float:
+    """Microseconds as seconds, whole where they are."""
     whole, rest = divmod(us, SECOND_US)
     return us / SECOND_US if rest else whole
 
