@@ -16,6 +16,7 @@ from app.domain.events import (
     InstanceStopped,
     NodeRemoved,
     Recorded,
+    registry,
 )
 from app.domain.paging import Page
 from app.domain.times import from_datetime
@@ -39,24 +40,14 @@ from app.store.clouds import Clouds
 from app.store.log import EventLog
 from app.store.tables import Tables
 
-KINDS = {
-    Outcome.ACCEPTED: "instance_started",
-    Outcome.REJECTED: "instance_rejected",
-    Outcome.STOPPED: "instance_stopped",
-    Outcome.EVICTED: "instance_evicted",
-}
+_KINDS = {Outcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
 _INDEXED = {Outcome.REJECTED, Outcome.EVICTED}
 _LOOKED_AT = 10_000
 """Events that a page looks back at most where the log has no index of what is asked for."""
 _READ_AT_ONCE = 500
 _VICTIMS_TOLD = 100
 _NOTICES_TOLD = 20
-_OUTCOMES = {
-    InstanceStarted: Outcome.ACCEPTED,
-    InstanceRejected: Outcome.REJECTED,
-    InstanceStopped: Outcome.STOPPED,
-    InstanceEvicted: Outcome.EVICTED,
-}
+_OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
 
 class Explaining:
@@ -180,7 +171,7 @@ class Explaining:
         self, cloud_id: int, before_seq: int | None, limit: int, outcome: Outcome | None, market: Market | None
     ) -> tuple[list[Decided], int | None]:
         """The newest decisions before a seq, newest first; and the seq to go on before, None where there is no more."""
-        kinds = tuple(KINDS.values()) if outcome is None else (KINDS[outcome],)
+        kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
         before = await self._log.last_seq(cloud_id) + 1 if before_seq is None else before_seq
         lowest = 0 if outcome in _INDEXED and market is None else max(0, before - _LOOKED_AT)
         found: list[Decided] = []

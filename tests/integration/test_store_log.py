@@ -27,6 +27,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.events.registry import KINDS, kind_of
 from app.domain.values import (
     Basis,
     Budget,
@@ -41,7 +42,7 @@ from app.domain.values import (
     RiskLevel,
 )
 from app.store.clouds import Clouds
-from app.store.codec import EVENT_KINDS, UnknownEvent, decode, encode, kind_of
+from app.store.codec import UnknownEvent, decode, encode
 from app.store.database import Database
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 
@@ -120,7 +121,7 @@ async def cloud_id(database: Database) -> int:
 
 
 def test_every_event_has_a_kind_and_survives_encoding() -> None:
-    assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
+    assert {type(event) for event in EVENTS} == {kind.form for kind in KINDS.values()}
     for event in EVENTS:
         assert decode(kind_of(event), 1, encode(event)) == event
 

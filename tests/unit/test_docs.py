@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -14,11 +15,11 @@ from app.api.errors import PROBLEMS
 from app.api.routes import OPERATIONS
 from app.cli import app
 from app.commands import service
+from app.domain.events.registry import KINDS
 from app.services.logcsv import COLUMNS
 from app.services.pastrules import RULES
 from app.services.refusals import REFUSALS
 from app.settings import Settings
-from app.store.codec import EVENT_KINDS
 from app.telemetry import metrics
 from app.telemetry.clouds import FAMILIES
 
@@ -96,7 +97,8 @@ def test_error_table_is_complete() -> None:
 def test_every_event_kind_and_its_fields_are_explained() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page("log.md"), re.MULTILINE)
     fields = {
-        kind: [name for name in event.__dataclass_fields__ if name != "at_us"] for kind, event in EVENT_KINDS.items()
+        name: [field.name for field in dataclasses.fields(kind.form) if field.name != "at_us"]
+        for name, kind in KINDS.items()
     }
     assert {kind: names.strip().split(", ") for kind, names in rows} == fields
 
