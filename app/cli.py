@@ -26,7 +26,7 @@ from app.commands import (
     workloads,
 )
 from app.domain.errors import TenureError, Unavailable
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 

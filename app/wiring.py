@@ -43,6 +43,7 @@ from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database, upgrade
 from app.store.embedded import embedded_url
+from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
@@ -227,7 +228,7 @@ async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
     async with open_database(settings) as database:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
+        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

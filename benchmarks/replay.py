@@ -26,6 +26,7 @@ import numpy as np
 
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, Recorded
+from app.domain.names import node_name
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
@@ -36,7 +37,7 @@ from app.forecast.compute import Forecaster
 from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.services.workload import flavors, load_workload, node_name, operations
+from app.services.workload import flavors, load_workload, operations
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from itertools import islice
 
 import typer
 
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
 from tenure_client import ClientError, TenureClient
 
 LOCAL = "http://127.0.0.1:8080"

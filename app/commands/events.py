@@ -14,7 +14,7 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import print_json, print_text
 from app.commands.words import moment
-from app.services.inputs import parse_duration
+from app.domain.inputs import parse_duration
 from tenure_client import TenureClient
 from tenure_client.forms import Event
 

@@ -12,8 +12,8 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
+from app.domain.inputs import parse_duration
 from app.domain.times import SECOND_US
-from app.services.inputs import parse_duration
 from tenure_client import json_of
 from tenure_client.forms import FlavorQuote, Quotes
 

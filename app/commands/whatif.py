@@ -16,8 +16,8 @@ from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
 from app.commands.workloads import eviction_policy, guarantee_named
 from app.domain.events import Recorded
+from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes, platform_text
 
 if TYPE_CHECKING:
     from app.services.whatif import Account, Changes

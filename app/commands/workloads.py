@@ -12,8 +12,8 @@ import typer
 
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
+from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.tally import Scenario
 from app.services.workload import load_workload, write_trace
 from tenure_client import TenureClient

@@ -22,12 +22,12 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.past import Place, Step, What
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.past import Past, Span
 from app.services.pastrules import PastRule
-from app.store.scratch import Place, Step, What
 
 
 class PastDecider:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
+from app.domain.inputs import InputError
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import to_datetime
-from app.services.inputs import InputError
 from app.services.logjson import policy_body, policy_of, seconds
 from app.services.tally import Outcome, Scenario, Tally
-from app.services.workload import flavors, node_name, operations
+from app.services.workload import flavors, operations
 from tenure_client import NotFound, Resources, Start, Stop, TenureClient, json_of
 from tenure_client.forms import Decision
 

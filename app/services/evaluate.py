@@ -9,13 +9,14 @@ from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
 from app.services.tally import Outcome, Scenario, Tally
-from app.services.workload import flavors, node_name, operations
+from app.services.workload import flavors, operations
 
 Progress = Callable[[int, int], None]
 """Told how many operations of how many are done."""

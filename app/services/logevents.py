@@ -30,10 +30,10 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Rejection, RiskLevel
-from app.services.inputs import InputError
 from app.services.logcsv import LogRow
-from app.services.workload import flavor_name
 
 
 def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:

@@ -30,15 +30,15 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name, node_name
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.evaluate import Run
 from app.services.findings import Watch
-from app.services.inputs import InputError
 from app.services.side_by_side import Progress, run_side_by_side
 from app.services.tally import Tally
-from app.services.workload import flavor_name, node_name
 
 NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
 Key = tuple[int, int, int, int]

@@ -20,13 +20,14 @@ import pytest
 from msgspec import to_builtins
 from processes import HEADERS, TOKEN, Process, agrees, audited, tenure_json
 
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Policy
 from app.services.drive import form_of
 from app.services.logjson import policy_body
 from app.services.synthesis import synthesize
-from app.services.workload import combine, node_name, operations, write_trace
+from app.services.workload import combine, operations, write_trace
 from tenure_client import Resources, Stop, TenureClient
 
 KILLS = int(os.environ.get("TENURE_TEST_KILLS", "20"))

@@ -22,6 +22,7 @@ from app.domain.events import (
     InstanceStopped,
     NodeAdded,
 )
+from app.domain.names import node_name
 from app.domain.times import HOUR_US
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
@@ -30,7 +31,7 @@ from app.services.evaluate import evaluate
 from app.services.logcsv import LogRow, LogWriter, read_log
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
-from app.services.workload import combine, node_name
+from app.services.workload import combine
 from app.ui.usage import usage_of
 
 Rows = list[LogRow]

@@ -21,6 +21,7 @@ from app.api.wire.fields import Answer
 from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
 from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
+from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
@@ -28,7 +29,6 @@ from app.engine.cloud import Cloud
 from app.services.drive import drive
 from app.services.evaluate import evaluate
 from app.services.export import export_log
-from app.services.inputs import InputError
 from app.services.logjson import policy_body, policy_of, recorded_of
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario

@@ -23,8 +23,8 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.services.inputs import InputError
 from app.services.logcsv import COLUMNS, LogWriter, read_log
 
 BASIS = Basis(7, 3, 0.05, 1_500_000, 0.0125)

@@ -22,12 +22,12 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.events.registry import KINDS
+from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.services.audit import audit
 from app.services.deciding import PastDecider
 from app.services.evaluate import evaluate
-from app.services.inputs import InputError
 from app.services.logcsv import LogWriter, read_log
 from app.services.past import Past, Wishes
 from app.services.pastfiles import read_past

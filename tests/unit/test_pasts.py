@@ -21,10 +21,10 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.services.deciding import PastDecider
-from app.services.inputs import InputError
 from app.services.past import Past, Sizes, Wishes, parse_sizes
 from app.services.pastfiles import read_past
 from app.services.pastrules import RULES, PastRule

@@ -23,12 +23,12 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.evaluate import evaluate
-from app.services.inputs import InputError, parse_nodes
 from app.services.logcsv import LogWriter, read_log
 from app.services.logevents import events_of
 from app.services.synthesis import synthesize
