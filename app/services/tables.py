@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from time import monotonic
 
+from app.api.wire.forecasts import TableSummary
 from app.domain.errors import LogUnavailable
 from app.domain.runs import RunCause
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
 from app.store.runs import Runs
-from app.store.tables import StoredTable, Tables, TableSummary
+from app.store.tables import StoredTable, Tables
 
 logger = logging.getLogger(__name__)
 
