@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from time import monotonic
 
-from app.api.wire.forecasts import TableSummary
 from app.domain.errors import LogUnavailable
-from app.domain.runs import RunCause
+from app.domain.runs import RunCause, TableSummary
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
 from app.store.runs import Runs
