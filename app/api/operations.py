@@ -21,6 +21,8 @@ from app.api.bodies import read_query
 from app.api.wire.fields import Answer, Body, Query
 from app.domain.values import Role
 
+PROBES = {"check_health", "check_readiness"}
+"""Asked by machines, whose address others may share."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -83,6 +85,8 @@ class Operation:
         async def handle(request: Request) -> Response:
             if role is not None:
                 await authorise(request, role, for_scoped=for_scoped)
+            elif handler.__name__ in PROBES:
+                request.app.state.rates.count_probe(request.scope)
             else:
                 request.app.state.rates.count_address(request.scope)
             if not takes_query and request.scope["query_string"]:

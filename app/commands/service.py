@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Self
 
 import uvicorn
+from fastapi import FastAPI
 
 from app.main import connections, create_app, create_worker_app, end_streams
 from app.settings import Settings
@@ -32,11 +33,11 @@ _STOP_S = 30
 _RESTART_S = 1.0
 
 
-def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
     """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
     options: dict[str, Any] = {
         "loop": "uvloop",
-        "http": connections(settings),
+        "http": connections(app, settings),
         "ws": "none",
         "lifespan": "on",
         "access_log": False,
