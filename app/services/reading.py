@@ -197,9 +197,10 @@ class Reading:
             raise RunNotFound(f"there is no run {run_id}")
         return run
 
-    async def check_database(self) -> None:
-        """LogUnavailable where the database does not answer."""
+    async def check_ready(self) -> None:
+        """LogUnavailable where the database does not answer, LogNewer where this process is too old for a log in it."""
         await self._database.execute("SELECT 1")
+        await self._log.check_all_readable()
 
     async def readiness(self) -> list[Readiness]:
         """The newest table of every cloud."""

@@ -1,7 +1,8 @@
 """Events as they stand in the log: an explicit kind, a version, and JSON.
 
 Kinds and versions are permanent. When an event's fields change in a way that its defaults do not cover, its version
-rises and a decoder of the old one stays.
+rises and a decoder of the old one stays. An event is read whole or not at all: fields and values that this program
+does not know are an error, for whatever it left out would be lost when it writes the state back.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from app.domain.events import (
     NodeRemoved,
     PolicyChanged,
 )
+from app.store.strict import shape_of
 
+LOG_FORMAT = 1
+"""Rises with every kind, version, field or value that older programs cannot read (docs/operations.md, *Upgrading*)."""
 EVENT_KINDS: dict[str, type[Event]] = {
     "cloud_created": CloudCreated,
     "policy_changed": PolicyChanged,
@@ -53,11 +57,14 @@ _KIND_OF = {event_type: kind for kind, event_type in EVENT_KINDS.items()}
 _DECODERS: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {
     (kind, VERSION): msgspec.json.Decoder(event_type) for kind, event_type in EVENT_KINDS.items()
 }
+_SHAPES: dict[str, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(shape_of(event_type)) for kind, event_type in EVENT_KINDS.items()
+}
 _ENCODER = msgspec.json.Encoder()
 
 
 class UnknownEvent(Exception):
-    """The log holds an event that this version of the service cannot read: a newer one wrote it."""
+    """The event cannot be read by this program, because a newer one wrote it; the message says what is unknown."""
 
 
 def kind_of(event: Event) -> str:
@@ -71,9 +78,13 @@ def encode(event: Event) -> str:
 
 
 def decode(kind: str, version: int, data: str) -> Event:
-    """The event of a stored kind, version and JSON. UnknownEvent if there is no decoder for it."""
+    """The event of a stored kind, version and JSON. UnknownEvent where any of it is unknown."""
     decoder = _DECODERS.get((kind, version))
     if decoder is None:
-        raise UnknownEvent(f"event kind {kind!r} version {version} is unknown: run a newer version of tenure")
-    event: Event = decoder.decode(data)
+        raise UnknownEvent(f"kind {kind!r}, version {version} is unknown")
+    try:
+        _SHAPES[kind].decode(data)
+        event: Event = decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise UnknownEvent(f"kind {kind!r}, version {version}: {error}") from error
     return event

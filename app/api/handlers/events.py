@@ -36,6 +36,7 @@ async def stream_events(request: Request) -> Response:
     query = read_query(request, StreamQuery)
     cloud_id = await scheduler(request).cloud_id(request.path_params["cloud"])
     after_seq = _last_event_id(request)
+    await feed(request).check_readable(cloud_id)
 
     async def may_go_on() -> None:
         await authorise(request, Role.READER)
