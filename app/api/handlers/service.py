@@ -7,12 +7,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.api.auth import may, recognise
 from app.api.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading
 from app.api.wire.paging import Link
 from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
+from app.services.health import Health
 
 _VERSIONS = VersionsAnswer(
     versions=[
@@ -35,7 +36,7 @@ async def discover(_: Request) -> Response:
 async def check_health(request: Request) -> Response:
     """`OK` where the service can answer, 503 and the reason where it cannot."""
     try:
-        await reading(request).check_ready()
+        await reached(request, Health).check_ready()
     except Unavailable as error:
         return PlainTextResponse(f"{PROBLEMS[type(error)].code}: {error}", 503, {"Retry-After": str(RETRY_AFTER_S)})
     return PlainTextResponse("OK")
@@ -48,8 +49,8 @@ async def check_readiness(request: Request) -> Response:
     """
     try:
         caller = await recognise(request)
-        await reading(request).check_ready()
-        found = [] if caller is None else await reading(request).readiness()
+        await reached(request, Health).check_ready()
+        found = [] if caller is None else await reached(request, Health).readiness()
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
