@@ -121,6 +121,7 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         api_errors.VersionUnsupported,
         api_errors.BodyTooLarge,
         api_errors.FieldUnknown,
+        api_errors.QueryTooLarge,
         api_errors.RateExceeded,
         api_errors.Unforeseen,
         *operation.errors,
@@ -134,7 +135,8 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
     if operation.query is not None or operation.body is not None:
         found.append(api_errors.FieldInvalid)
     if operation.body is not None:
-        found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.ContentTypeUnsupported]
+        found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.BodyTooComplex]
+        found.append(api_errors.ContentTypeUnsupported)
     return tuple(found)
 
 

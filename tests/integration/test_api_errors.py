@@ -249,7 +249,7 @@ MALFORMED = [
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b'{"id": ', headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"", headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"\xff\xfe{", headers=AS_JSON),
-    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
+    Bad(api_errors.BodyTooComplex, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
     Bad(api_errors.ContentTypeUnsupported, "POST", f"{CLOUD}/instances", content=b"{}"),
     Bad(
         api_errors.ContentTypeUnsupported,
@@ -488,7 +488,9 @@ def leaves(root: type[Exception]) -> set[type[Exception]]:
 def test_every_error_of_the_table_is_provoked_here() -> None:
     """By a bad request, or by name in a test of its own."""
     provoked = {bad.error for bad in BAD}
-    source = inspect.getsource(inspect.getmodule(check)) + Path(__file__).with_name("test_api_limits.py").read_text()
+    source = inspect.getsource(inspect.getmodule(check)) + "".join(
+        Path(__file__).with_name(name).read_text() for name in ("test_api_limits.py", "test_api_bounds.py")
+    )
     for error in set(PROBLEMS) - provoked:
         assert f"errors.{error.__name__})" in source
 
@@ -502,5 +504,7 @@ def test_every_error_of_the_table_is_documented() -> None:
         api_errors.RequestMalformed,
         api_errors.RequestTooSlow,
         api_errors.HeadTooLarge,
+        api_errors.TargetTooLong,
+        api_errors.FormInvalid,
         api_errors.ConnectionsExhausted,
     }

@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.auth import authorise, caller_of
+from app.api.bodies import read_query
 from app.api.errors import FieldInvalid
-from app.api.operations import read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.streams import EventStream
