@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.auth import authorise, caller_of
+from app.api.bodies import read_query
 from app.api.errors import FieldInvalid
-from app.api.operations import read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.streams import EventStream
@@ -40,6 +40,7 @@ async def stream_events(request: Request) -> Response:
     query = read_query(request, StreamQuery)
     cloud_id = await reached(request, Scheduler).cloud_id(request.path_params["cloud"])
     after_seq = _last_event_id(request)
+    await reached(request, Feed).check_readable(cloud_id)
 
     async def may_go_on() -> None:
         await authorise(request, Role.READER)
