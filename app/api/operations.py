@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.auth import authorise
 from app.api.errors import ContentTypeUnsupported, FieldInvalid, RequestInvalid
-from app.api.wire.fields import Answer, Body, Query
+from app.api.wire.fields import Body, Query
 from app.domain.values import Role
+from tenure_client.forms.answer import Answer
 
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)

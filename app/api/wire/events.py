@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi.sse import format_sse_event
-from pydantic import Field, TypeAdapter
+from msgspec import Meta, to_builtins
+from msgspec.json import Encoder
+from pydantic import Field
 
-from app.api.wire.clouds import PolicyAnswer, policy_answer
-from app.api.wire.fields import Answer, Query, optional_seconds
-from app.api.wire.instances import QuoteAnswer, quote_answer, ready_at, victim_answers
-from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
-from app.api.wire.paging import Limit, Link
+from app.api.wire.clouds import policy_answer
+from app.api.wire.fields import Query, optional_seconds
+from app.api.wire.instances import quote_answer, ready_at, victim_answers
+from app.api.wire.nodes import resources_answer
+from app.api.wire.paging import Limit
 from app.domain import events
 from app.domain.times import to_datetime
-from app.domain.values import EvictionReason, Market, Rejection, RiskLevel
+from app.domain.values import RiskLevel
+from tenure_client.forms.answer import Answer, Json, Moment, Seconds, one_of
+from tenure_client.forms.clouds import PolicyAnswer
+from tenure_client.forms.instances import QuoteAnswer
+from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
+from tenure_client.forms.words import EvictionReasonWord, MarketWord, RejectionWord
 
 
 class EventsQuery(Query):
@@ -33,134 +39,115 @@ class StreamQuery(Query):
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class EventAnswer(Answer):
+class LoggedAnswer(Answer, kw_only=True):
     seq: int
-    at: datetime
+    at: Moment
 
 
-@dataclass(slots=True, kw_only=True)
-class CloudCreatedAnswer(EventAnswer):
+class CloudCreatedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["cloud_created"] = "cloud_created"
     policy: PolicyAnswer
 
 
-@dataclass(slots=True, kw_only=True)
-class PolicyChangedAnswer(EventAnswer):
+class PolicyChangedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["policy_changed"] = "policy_changed"
     policy: PolicyAnswer
 
 
-@dataclass(slots=True, kw_only=True)
-class NodeAddedAnswer(EventAnswer):
+class NodeAddedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["node_added"] = "node_added"
     node: str
     capacity: ResourcesAnswer
 
 
-@dataclass(slots=True, kw_only=True)
-class NodeDrainedAnswer(EventAnswer):
+class NodeDrainedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["node_drained"] = "node_drained"
     node: str
 
 
-@dataclass(slots=True, kw_only=True)
-class NodeOpenedAnswer(EventAnswer):
+class NodeOpenedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["node_opened"] = "node_opened"
     node: str
 
 
-@dataclass(slots=True, kw_only=True)
-class NodeRemovedAnswer(EventAnswer):
+class NodeRemovedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["node_removed"] = "node_removed"
     node: str
 
 
-@dataclass(slots=True, kw_only=True)
-class FlavorAddedAnswer(EventAnswer):
+class FlavorAddedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["flavor_added"] = "flavor_added"
     flavor: str
     demand: ResourcesAnswer
 
 
-@dataclass(slots=True, kw_only=True)
-class InstanceStartedAnswer(EventAnswer):
+class InstanceStartedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["instance_started"] = "instance_started"
     id: str
-    market: Market
+    market: MarketWord
     flavor: str
-    lifetime_s: int | float | None
+    lifetime_s: Seconds | None
     eviction_probability: float | None
     node: str
     victims: list[VictimAnswer]
-    ready_at: datetime
+    ready_at: Moment
     quote: QuoteAnswer | None
 
 
-@dataclass(slots=True, kw_only=True)
-class InstanceRejectedAnswer(EventAnswer):
+class InstanceRejectedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["instance_rejected"] = "instance_rejected"
     id: str
-    market: Market
+    market: MarketWord
     flavor: str
-    lifetime_s: int | float | None
+    lifetime_s: Seconds | None
     eviction_probability: float | None
-    reason: Rejection
+    reason: RejectionWord
     quote: QuoteAnswer | None
 
 
-@dataclass(slots=True, kw_only=True)
-class InstanceStoppedAnswer(EventAnswer):
+class InstanceStoppedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["instance_stopped"] = "instance_stopped"
     id: str
 
 
-@dataclass(slots=True, kw_only=True)
-class InstanceEvictedAnswer(EventAnswer):
+class InstanceEvictedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["instance_evicted"] = "instance_evicted"
     id: str
-    reason: EvictionReason
-    cause_seq: Annotated[int, Field(description="The event that it made room for, which follows; a drill's own.")]
+    reason: EvictionReasonWord
+    cause_seq: Annotated[int, Meta(description="The event that it made room for, which follows; a drill's own.")]
 
 
-@dataclass(slots=True, kw_only=True)
-class EvictionScheduledAnswer(EventAnswer):
+class EvictionScheduledAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["eviction_scheduled"] = "eviction_scheduled"
     id: str
-    reason: EvictionReason
-    cause_seq: Annotated[int, Field(description="The event that it makes room for, which follows.")]
-    deadline: Annotated[datetime, Field(description="Until when it may go on running.")]
+    reason: EvictionReasonWord
+    cause_seq: Annotated[int, Meta(description="The event that it makes room for, which follows.")]
+    deadline: Annotated[Moment, Meta(description="Until when it may go on running.")]
 
 
-@dataclass(slots=True, kw_only=True)
-class EvictionConfirmedAnswer(EventAnswer):
+class EvictionConfirmedAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["eviction_confirmed"] = "eviction_confirmed"
     id: str
 
 
-@dataclass(slots=True, kw_only=True)
-class EvictionOverdueAnswer(EventAnswer):
+class EvictionOverdueAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["eviction_overdue"] = "eviction_overdue"
     id: str
-    deadline: Annotated[datetime, Field(description="When it should have been stopped.")]
+    deadline: Annotated[Moment, Meta(description="When it should have been stopped.")]
 
 
-@dataclass(slots=True, kw_only=True)
-class EvictionRiskAnswer(EventAnswer):
+class EvictionRiskAnswer(LoggedAnswer, kw_only=True):
     kind: Literal["eviction_risk"] = "eviction_risk"
     id: str
-    level: RiskLevel
-    eviction_probability: Annotated[float, Field(description="Within the rest of its declared lifetime.")]
+    level: Annotated[str, one_of(RiskLevel, RiskLevel.__doc__)]
+    eviction_probability: Annotated[float, Meta(description="Within the rest of its declared lifetime.")]
     threshold: float
     epoch: int
-    slots: Annotated[int, Field(description="As the instance sees them.")]
+    slots: Annotated[int, Meta(description="As the instance sees them.")]
 
 
-NoticeAnswer = Annotated[
-    EvictionScheduledAnswer | EvictionConfirmedAnswer | EvictionOverdueAnswer | EvictionRiskAnswer,
-    Field(discriminator="kind"),
-]
-AnyEventAnswer = Annotated[
+NoticeAnswer = EvictionScheduledAnswer | EvictionConfirmedAnswer | EvictionOverdueAnswer | EvictionRiskAnswer
+AnyEventAnswer = (
     CloudCreatedAnswer
     | PolicyChangedAnswer
     | NodeAddedAnswer
@@ -175,18 +162,11 @@ AnyEventAnswer = Annotated[
     | EvictionScheduledAnswer
     | EvictionConfirmedAnswer
     | EvictionOverdueAnswer
-    | EvictionRiskAnswer,
-    Field(discriminator="kind"),
-]
+    | EvictionRiskAnswer
+)
 
 
-_EVENT: TypeAdapter[AnyEventAnswer] = TypeAdapter(AnyEventAnswer)
-
-
-@dataclass(slots=True, kw_only=True)
-class EventsAnswer(Answer):
-    events: Annotated[list[AnyEventAnswer], Field(description="In log order.")]
-    links: list[Link]
+_encode = Encoder().encode
 
 
 def event_answer(recorded: events.Recorded) -> AnyEventAnswer:
@@ -286,10 +266,16 @@ def notice_answer(recorded: events.Recorded) -> NoticeAnswer:
 
 def event_json(recorded: events.Recorded) -> bytes:
     """The event as JSON, just as it stands in a page of the log."""
-    return _EVENT.dump_json(event_answer(recorded))
+    return _encode(event_answer(recorded))
 
 
 def event_frame(recorded: events.Recorded) -> bytes:
     """The event as a server-sent event: its seq is the id, its kind the name."""
     answer = event_answer(recorded)
-    return format_sse_event(data_str=_EVENT.dump_json(answer).decode(), event=answer.kind, id=str(answer.seq))
+    return format_sse_event(data_str=_encode(answer).decode(), event=answer.kind, id=str(answer.seq))
+
+
+def event_fields(recorded: events.Recorded) -> Json:
+    """Return the event as it stands in a page of the log."""
+    fields: Json = to_builtins(event_answer(recorded))
+    return fields
