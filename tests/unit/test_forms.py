@@ -68,11 +68,6 @@ def test_newer_words_and_fields_are_read(form: type[Answer]) -> None:
 
 def test_every_field_that_holds_such_a_word_was_tried() -> None:
     """Each of the aliases stands for some field whose pinned sample holds its first word."""
-    told = {
-        name: alias.__metadata__[0].extra_json_schema["enum"]
-        for name, alias in vars(words).items()
-        if name.endswith("Word")
-    }
     pinned = [json.loads(text) for name in PINNED for text in PINNED[name]]
     assert [name for name, known in WORDS.items() if not any(count(answer, known[0]) for answer in pinned)] == []
 

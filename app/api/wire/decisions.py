@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.wire.events import event_fields
 from app.api.wire.fields import Query, optional_seconds, seconds
 from app.api.wire.instances import acceptable_answer, instance_answer, quote_answer, ready_at, victim_answers
 from app.api.wire.nodes import resources_answer
 from app.api.wire.paging import Limit
+from app.domain.events.wire import to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Market
 from app.services.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
@@ -67,7 +67,7 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),
-        notices=[event_fields(notice) for notice in found.notices],
+        notices=[to_wire(notice) for notice in found.notices],
     )
 
 

@@ -1,28 +1,18 @@
-"""The event log as a feed: one schema for each kind of event."""
+"""The event log as a feed."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
+import msgspec
 from fastapi.sse import format_sse_event
-from msgspec import Meta, to_builtins
-from msgspec.json import Encoder
 from pydantic import Field
 
-from app.api.wire.clouds import policy_answer
-from app.api.wire.fields import Query, optional_seconds
-from app.api.wire.instances import quote_answer, ready_at, victim_answers
-from app.api.wire.nodes import resources_answer
+from app.api.wire.fields import Query
 from app.api.wire.paging import Limit
-from app.domain import events
-from app.domain.times import to_datetime
-from app.domain.values import RiskLevel
-from tenure_client.forms.answer import Answer, Json, Moment, Seconds, one_of
-from tenure_client.forms.clouds import PolicyAnswer
-from tenure_client.forms.instances import QuoteAnswer
-from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
-from tenure_client.forms.words import EvictionReasonWord, MarketWord, RejectionWord
+from app.domain.events import Recorded, wire
+
+_encode = msgspec.json.Encoder().encode
 
 
 class EventsQuery(Query):
@@ -39,243 +29,12 @@ class StreamQuery(Query):
     )
 
 
-class LoggedAnswer(Answer, kw_only=True):
-    seq: int
-    at: Moment
+def event_json(recorded: Recorded) -> bytes:
+    """Return the event as JSON, just as it stands in a page of the log."""
+    return _encode(wire.to_wire(recorded))
 
 
-class CloudCreatedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["cloud_created"] = "cloud_created"
-    policy: PolicyAnswer
-
-
-class PolicyChangedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["policy_changed"] = "policy_changed"
-    policy: PolicyAnswer
-
-
-class NodeAddedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["node_added"] = "node_added"
-    node: str
-    capacity: ResourcesAnswer
-
-
-class NodeDrainedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["node_drained"] = "node_drained"
-    node: str
-
-
-class NodeOpenedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["node_opened"] = "node_opened"
-    node: str
-
-
-class NodeRemovedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["node_removed"] = "node_removed"
-    node: str
-
-
-class FlavorAddedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["flavor_added"] = "flavor_added"
-    flavor: str
-    demand: ResourcesAnswer
-
-
-class InstanceStartedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["instance_started"] = "instance_started"
-    id: str
-    market: MarketWord
-    flavor: str
-    lifetime_s: Seconds | None
-    eviction_probability: float | None
-    node: str
-    victims: list[VictimAnswer]
-    ready_at: Moment
-    quote: QuoteAnswer | None
-
-
-class InstanceRejectedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["instance_rejected"] = "instance_rejected"
-    id: str
-    market: MarketWord
-    flavor: str
-    lifetime_s: Seconds | None
-    eviction_probability: float | None
-    reason: RejectionWord
-    quote: QuoteAnswer | None
-
-
-class InstanceStoppedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["instance_stopped"] = "instance_stopped"
-    id: str
-
-
-class InstanceEvictedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["instance_evicted"] = "instance_evicted"
-    id: str
-    reason: EvictionReasonWord
-    cause_seq: Annotated[int, Meta(description="The event that it made room for, which follows; a drill's own.")]
-
-
-class EvictionScheduledAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["eviction_scheduled"] = "eviction_scheduled"
-    id: str
-    reason: EvictionReasonWord
-    cause_seq: Annotated[int, Meta(description="The event that it makes room for, which follows.")]
-    deadline: Annotated[Moment, Meta(description="Until when it may go on running.")]
-
-
-class EvictionConfirmedAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["eviction_confirmed"] = "eviction_confirmed"
-    id: str
-
-
-class EvictionOverdueAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["eviction_overdue"] = "eviction_overdue"
-    id: str
-    deadline: Annotated[Moment, Meta(description="When it should have been stopped.")]
-
-
-class EvictionRiskAnswer(LoggedAnswer, kw_only=True):
-    kind: Literal["eviction_risk"] = "eviction_risk"
-    id: str
-    level: Annotated[str, one_of(RiskLevel, RiskLevel.__doc__)]
-    eviction_probability: Annotated[float, Meta(description="Within the rest of its declared lifetime.")]
-    threshold: float
-    epoch: int
-    slots: Annotated[int, Meta(description="As the instance sees them.")]
-
-
-NoticeAnswer = EvictionScheduledAnswer | EvictionConfirmedAnswer | EvictionOverdueAnswer | EvictionRiskAnswer
-AnyEventAnswer = (
-    CloudCreatedAnswer
-    | PolicyChangedAnswer
-    | NodeAddedAnswer
-    | NodeDrainedAnswer
-    | NodeOpenedAnswer
-    | NodeRemovedAnswer
-    | FlavorAddedAnswer
-    | InstanceStartedAnswer
-    | InstanceRejectedAnswer
-    | InstanceStoppedAnswer
-    | InstanceEvictedAnswer
-    | EvictionScheduledAnswer
-    | EvictionConfirmedAnswer
-    | EvictionOverdueAnswer
-    | EvictionRiskAnswer
-)
-
-
-_encode = Encoder().encode
-
-
-def event_answer(recorded: events.Recorded) -> AnyEventAnswer:
-    """The wire form of an event at its place in the log."""
-    seq, event = recorded.seq, recorded.event
-    at = to_datetime(event.at_us)
-    match event:
-        case events.CloudCreated():
-            return CloudCreatedAnswer(seq=seq, at=at, policy=policy_answer(event.policy))
-        case events.PolicyChanged():
-            return PolicyChangedAnswer(seq=seq, at=at, policy=policy_answer(event.policy))
-        case events.NodeAdded():
-            return NodeAddedAnswer(seq=seq, at=at, node=event.node, capacity=resources_answer(event.capacity))
-        case events.NodeDrained():
-            return NodeDrainedAnswer(seq=seq, at=at, node=event.node)
-        case events.NodeOpened():
-            return NodeOpenedAnswer(seq=seq, at=at, node=event.node)
-        case events.NodeRemoved():
-            return NodeRemovedAnswer(seq=seq, at=at, node=event.node)
-        case events.FlavorAdded():
-            return FlavorAddedAnswer(seq=seq, at=at, flavor=event.flavor, demand=resources_answer(event.demand))
-        case events.InstanceStopped():
-            return InstanceStoppedAnswer(seq=seq, at=at, id=event.instance_id)
-        case events.InstanceEvicted():
-            return InstanceEvictedAnswer(
-                seq=seq, at=at, id=event.instance_id, reason=event.reason, cause_seq=event.cause_seq
-            )
-        case events.EvictionScheduled() | events.EvictionConfirmed() | events.EvictionOverdue() | events.EvictionRisk():
-            return notice_answer(recorded)
-        case events.InstanceStarted():
-            return _started(seq, at, event)
-        case events.InstanceRejected():
-            return _rejected(seq, at, event)
-
-
-def _started(seq: int, at: datetime, event: events.InstanceStarted) -> InstanceStartedAnswer:
-    return InstanceStartedAnswer(
-        seq=seq,
-        at=at,
-        id=event.instance_id,
-        market=event.market,
-        flavor=event.flavor,
-        lifetime_s=optional_seconds(event.lifetime_us),
-        eviction_probability=event.probability,
-        node=event.node,
-        victims=victim_answers(event),
-        ready_at=ready_at(event),
-        quote=quote_answer(event.basis),
-    )
-
-
-def _rejected(seq: int, at: datetime, event: events.InstanceRejected) -> InstanceRejectedAnswer:
-    return InstanceRejectedAnswer(
-        seq=seq,
-        at=at,
-        id=event.instance_id,
-        market=event.market,
-        flavor=event.flavor,
-        lifetime_s=optional_seconds(event.lifetime_us),
-        eviction_probability=event.probability,
-        reason=event.reason,
-        quote=quote_answer(event.basis),
-    )
-
-
-def notice_answer(recorded: events.Recorded) -> NoticeAnswer:
-    """The wire form of a notice at its place in the log."""
-    seq, event = recorded.seq, recorded.event
-    at = to_datetime(event.at_us)
-    assert isinstance(event, events.Notice)
-    match event:
-        case events.EvictionScheduled():
-            return EvictionScheduledAnswer(
-                seq=seq,
-                at=at,
-                id=event.instance_id,
-                reason=event.reason,
-                cause_seq=event.cause_seq,
-                deadline=to_datetime(event.deadline_us),
-            )
-        case events.EvictionConfirmed():
-            return EvictionConfirmedAnswer(seq=seq, at=at, id=event.instance_id)
-        case events.EvictionOverdue():
-            return EvictionOverdueAnswer(seq=seq, at=at, id=event.instance_id, deadline=to_datetime(event.deadline_us))
-        case events.EvictionRisk():
-            return EvictionRiskAnswer(
-                seq=seq,
-                at=at,
-                id=event.instance_id,
-                level=event.level,
-                eviction_probability=event.probability,
-                threshold=event.threshold,
-                epoch=event.epoch,
-                slots=event.slots,
-            )
-
-
-def event_json(recorded: events.Recorded) -> bytes:
-    """The event as JSON, just as it stands in a page of the log."""
-    return _encode(event_answer(recorded))
-
-
-def event_frame(recorded: events.Recorded) -> bytes:
-    """The event as a server-sent event: its seq is the id, its kind the name."""
-    answer = event_answer(recorded)
-    return format_sse_event(data_str=_encode(answer).decode(), event=answer.kind, id=str(answer.seq))
-
-
-def event_fields(recorded: events.Recorded) -> Json:
-    """Return the event as it stands in a page of the log."""
-    fields: Json = to_builtins(event_answer(recorded))
-    return fields
+def event_frame(recorded: Recorded) -> bytes:
+    """Return the event as a server-sent event: its seq is the id, its kind the name."""
+    answer = wire.to_wire(recorded)
+    return format_sse_event(data_str=_encode(answer).decode(), event=answer["kind"], id=str(recorded.seq))

@@ -60,5 +60,7 @@ class CloudReadinessAnswer(Answer, kw_only=True):
 
 class ReadinessAnswer(Answer, kw_only=True):
     ready: bool
+    code: Annotated[str | None, Meta(description="The permanent code of what is wrong; null where it is ready.")] = None
     database: Annotated[str, Meta(description="`OK`, or what is wrong with it.")]
+    log: Annotated[str, Meta(description="`OK`, or why this process is too old for what the logs hold.")] = "OK"
     clouds: Annotated[list[CloudReadinessAnswer], Meta(description="Those that the token may read; none without one.")]
