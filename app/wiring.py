@@ -131,7 +131,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         feed = Feed(log, growth, event_frame, stream_limits(settings))
         scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = Health(database, clouds, tables, _now)
+        health = Health(database, clouds, log, tables, _now)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
         explaining = Explaining(clouds, log, tables, _now)
         try:
@@ -220,7 +220,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     listen(database),
                     deliveries(settings, database, growth, post),
                     Notices(clouds, log, states, tables, growth, now_us),
-                    Health(database, clouds, tables, _now),
+                    Health(database, clouds, log, tables, _now),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )

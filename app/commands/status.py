@@ -89,7 +89,9 @@ def _json(
     return {
         "url": url,
         "ready": readiness.ready,
+        "code": readiness.code,
         "database": readiness.database,
+        "log": readiness.log,
         "clouds": [{**json_of(one), "table": tables.get(one.name)} for one in found],
         "nodes": [json_of(node) for node in nodes],
         "flavors": [json_of(flavor) for flavor in flavors],
@@ -98,7 +100,7 @@ def _json(
 
 def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
     well = Text("ready", style="green") if readiness.ready else Text("not ready", style="bold red")
-    print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}"))
+    print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}; log {readiness.log}"))
     if not readiness.ready:
         return
     tables = {one.name: one for one in readiness.clouds}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import cast
 
+from app.domain.events.wire import seconds, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import to_datetime
-from app.services.logjson import policy_body, policy_of, seconds
+from app.domain.values import Policy
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, operations
-from tenure_client import NotFound, Resources, Start, Stop, TenureClient, json_of
+from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
 from tenure_client.forms import Decision
 
 Progress = Callable[[int, int], None]
@@ -42,8 +44,8 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
     try:
         there = client.cloud(cloud)
     except NotFound:
-        there = client.create_cloud(cloud, policy_body(scenario.policy))
-    if policy_of(json_of(there.policy)) != scenario.policy:
+        there = client.create_cloud(cloud, cast(PolicyChange, value_to_wire(scenario.policy)))
+    if value_of_wire(Policy, json_of(there.policy)) != scenario.policy:
         raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
     nodes = [(node_name(index), Resources(*capacity)) for index, capacity in enumerate(scenario.nodes)]
     for name, capacity in nodes:

@@ -74,7 +74,7 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"store", "telemetry"},
+    "msgspec": {"api", "store", "telemetry"},
     "tenure_client": {"cli", "commands", "services"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},

@@ -19,8 +19,8 @@ from app.api.routes import OPERATIONS
 from app.api.wire.clouds import PolicyAnswer
 from app.api.wire.clouds import PolicyChange as PolicyChangeBody
 from app.domain import values as domain_values
+from app.domain.events.wire import value_to_wire
 from app.domain.values import Policy
-from app.services.logjson import policy_body
 from tenure_client import Market, Resources, Role, Stop, calls, values
 from tenure_client.calls import Call, Listing, PolicyChange, Repeat
 from tenure_client.client import AsyncTenureClient, Operations, TenureClient
@@ -32,7 +32,7 @@ ARGUMENTS: dict[str, Any] = {
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,
     "flavor": "small", "instance": "i-1", "lifetime_s": 1.5, "limit": 10, "market": Market.SPOT, "name": "pages",
-    "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted", "policy": policy_body(Policy()),
+    "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted", "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
@@ -129,7 +129,7 @@ def test_what_is_not_repeated_is_told() -> None:
 
 def test_a_policy_has_all_its_fields_both_ways() -> None:
     fields = set(PolicyAnswer.__dataclass_fields__)
-    assert set(policy_body(Policy())) == fields
+    assert set(value_to_wire(Policy())) == fields
     assert set(PolicyChange.__annotations__) == fields == parameters(PolicyChangeBody)
 
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.auth import caller_of
-from app.api.operations import read_body, read_query
+from app.api.bodies import read_body, read_query
 from app.api.paging import page_after
 from app.api.reached import reached
 from app.api.respond import respond

@@ -6,13 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.batch import Changed, Outcome, Started
+from app.api.bodies import read_batch, read_body, read_query
 from app.api.errors import entries_of
-from app.api.operations import read_body, read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.instances import (
     BatchAnswer,
-    BatchBody,
     DrillAnswer,
     DrillBody,
     FailedResult,
@@ -59,8 +58,7 @@ async def run_batch(request: Request) -> Response:
 
     If the body has a fault anywhere, nothing of it is decided.
     """
-    body = await read_body(request, BatchBody)
-    operations = [operation.request() for operation in body.operations]
+    operations = [operation.request() for operation in await read_batch(request)]
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -51,6 +51,9 @@ class WebhookBody(Body):
 
 class ReplayBody(Body):
     """Which dead letters to try once more."""
+
+    most_bytes: ClassVar[int] = 1 << 15
+    most_values: ClassVar[int] = _SEQS_MAX + 10
 
     seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
         None, description="The events; left out: all that are dead."

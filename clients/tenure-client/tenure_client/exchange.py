@@ -26,7 +26,7 @@ T = TypeVar("T")
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
-_NOT_TAKEN = {"preemptible.log.contended", "preemptible.service.overloaded"}
+_NOT_TAKEN = {"preemptible.log.contended", "preemptible.log.newer", "preemptible.service.overloaded"}
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)

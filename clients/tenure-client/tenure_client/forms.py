@@ -679,6 +679,8 @@ class Readiness(Answer):
     ready: bool
     database: str
     clouds: list[CloudReadiness]
+    code: str | None = None
+    log: str = "OK"
 
 
 def json_of(answer: Answer) -> Json:
