@@ -258,7 +258,7 @@ def _row(cells: Cells, place: str) -> LogRow:
     if None in cells or None in cells.values():
         raise InputError(f"{place}: the line has not as many cells as there are columns")
     try:
-        values = {field: _parse(parse, cells.get(column) or "") for column, (field, parse) in _READ.items()}
+        values = {field: parse(text) if (text := cells.get(column)) else None for column, field, parse in _READ}
         return LogRow(
             seq=int(cells["seq"]),
             at_us=parse_seconds(cells["at_s"]),
@@ -292,8 +292,4 @@ _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound", "threshold", "risk"), float),
 }
-_READ = {
-    column: reader
-    for column, reader in zip(_CELLS, map(_reader_of, _CELLS), strict=True)
-    if reader[0] in LogRow._fields
-}
+_READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]
