@@ -8,14 +8,13 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from app.client.answers import Cloud, CloudReadiness, Flavor, Node, Readiness, json_of
-from app.client.api import TenureClient
 from app.commands import options
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state, used
-from app.domain.values import Guarantee
+from tenure_client import Guarantee, TenureClient, json_of
+from tenure_client.forms import Cloud, CloudReadiness, Flavor, Node, Readiness
 
 _MOST = 200
 """Clouds, nodes and flavors told at most; --json tells as many."""
@@ -110,7 +109,7 @@ def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
 def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
     counts, policy = cloud.counts, cloud.policy
     evicted = Text(f"{counts.spot_evicted}", style="red" if counts.spot_evicted else "")
-    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee is Guarantee.POOLED else "")
+    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee == Guarantee.POOLED else "")
     return [
         cloud.name,
         cloud.seq,
@@ -119,7 +118,7 @@ def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
         f"{counts.on_demand_admitted}/{counts.on_demand_requested}",
         f"{counts.spot_admitted}/{counts.spot_requested}",
         evicted,
-        "none" if policy.guarantee is Guarantee.NONE else kept,
+        "none" if policy.guarantee == Guarantee.NONE else kept,
         "none yet" if table is None or table.epoch is None else f"epoch {table.epoch}, {length(table.table_age_s)} old",
     ]
 

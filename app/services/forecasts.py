@@ -23,13 +23,14 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
+from app.domain.runs import Run
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.services.states import States
 from app.store.locks import Locks
 from app.store.log import EventLog
-from app.store.runs import Run, Runs
+from app.store.runs import Runs
 from app.store.tables import Tables
 from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
@@ -150,14 +151,30 @@ def warm_up() -> None:
     A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
     """
     events: list[Event] = [
-        CloudCreated(0, Policy()),
-        NodeAdded(0, "node", Resources(2)),
-        FlavorAdded(0, "small", Resources(1)),
-        FlavorAdded(0, "large", Resources(2)),
-        InstanceStarted(0, "spot", Market.SPOT, "small", "node", HOUR_US, None, Basis(2)),
-        InstanceEvicted(SECOND_US, "spot", EvictionReason.ON_DEMAND_START, 7),
-        InstanceStarted(SECOND_US, "on-demand", Market.ON_DEMAND, "large", "node", victims=("spot",)),
-        InstanceStopped(2 * SECOND_US, "on-demand"),
+        CloudCreated(at_us=0, policy=Policy()),
+        NodeAdded(at_us=0, node="node", capacity=Resources(2)),
+        FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
+        FlavorAdded(at_us=0, flavor="large", demand=Resources(2)),
+        InstanceStarted(
+            at_us=0,
+            instance_id="spot",
+            market=Market.SPOT,
+            flavor="small",
+            node="node",
+            lifetime_us=HOUR_US,
+            probability=None,
+            basis=Basis(2),
+        ),
+        InstanceEvicted(at_us=SECOND_US, instance_id="spot", reason=EvictionReason.ON_DEMAND_START, cause_seq=7),
+        InstanceStarted(
+            at_us=SECOND_US,
+            instance_id="on-demand",
+            market=Market.ON_DEMAND,
+            flavor="large",
+            node="node",
+            victims=("spot",),
+        ),
+        InstanceStopped(at_us=2 * SECOND_US, instance_id="on-demand"),
     ]
     forecaster = Forecaster(Policy(sample_count=100))
     forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))

@@ -1,9 +1,10 @@
 """One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
-state, appended to the log in one transaction, and only then answered. Where another process was first, the log's tail
-is read and the batch decided again; for a while after such a conflict this process takes the cloud's lock before it
-decides, so that two busy processes take turns instead of racing.
+state, appended to the log in one transaction, and only then answered. A batch that appends nothing is answered only
+where its state is still the log's last one, so no answer is older than what any process has acknowledged before it was
+asked. Where another process was first, the log's tail is read and the batch decided again; for a while after such a
+conflict this process takes the cloud's lock before it decides, so that two busy processes take turns instead of racing.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ class Parts:
     now_us: Callable[[], int]
     limits: Limits
     growth: Growth
+
+
+class _StateBehind(Exception):
+    """The state that was decided on, without writing anything, is not the newest one."""
 
 
 @dataclass(slots=True)
@@ -169,6 +174,9 @@ class Sequencer:
                 self._take_turns_until = monotonic() + _TAKE_TURNS_S
                 self._forget_undecided()
                 await self._catch_up()
+            except _StateBehind:
+                self._forget_undecided()
+                await self._catch_up()
             except InstanceTaken:
                 self._meter.lost("instance_taken")
                 self._look_up_starts = True
@@ -207,6 +215,9 @@ class Sequencer:
             with TRACES.span("append", events=len(batch.recorded)):
                 await log.append(self.cloud_id, batch.recorded)
             APPEND_S.observe(perf_counter() - began)
+        elif await log.last_seq(self.cloud_id) != cloud.seq:
+            # Nothing is written, so no key says whether the state was the newest one: these answers may be of the past.
+            raise _StateBehind
         return batch
 
     async def _wait_for_table(self, step: Step) -> None:

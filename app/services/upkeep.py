@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from app.admission.recompute import Mark, mark, recompute_reason
 from app.domain.errors import LogUnavailable
+from app.domain.runs import RunCause
 from app.domain.values import Clock, Guarantee, Policy
 from app.services.states import States
 from app.store.clouds import Clouds
-from app.store.runs import RunCause, Runs
+from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.telemetry.metrics import SNAPSHOTS

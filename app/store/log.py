@@ -10,22 +10,19 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
+from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS, kind_of, version_of
 from app.domain.values import Market, Policy, Resources
-from app.store.codec import EVENT_KINDS, VERSION, decode, encode, kind_of
+from app.store.codec import decode, encode
 from app.store.database import ConstraintBroken, Database, Session, Tuples
 from app.store.lockids import log_lock
-
-STARTS = ("instance_started", "instance_rejected")
-ENDS = ("instance_stopped", "instance_evicted")
-NOTICES = ("eviction_scheduled", "eviction_confirmed", "eviction_overdue", "eviction_risk")
-POLICIES = ("cloud_created", "policy_changed")
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 
 _APPEND = """
 INSERT INTO event (cloud_id, seq, kind, version, data)
-SELECT %(cloud_id)s, seq, kind, %(version)s, data::jsonb
-FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(data)b::text[]) AS new (seq, kind, data)
+SELECT %(cloud_id)s, seq, kind, version, data::jsonb
+FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(versions)b::smallint[], %(data)b::text[])
+AS new (seq, kind, version, data)
 """
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 # A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
@@ -90,9 +87,9 @@ class LogAccess:
         """
         parameters = {
             "cloud_id": cloud_id,
-            "version": VERSION,
             "seqs": [item.seq for item in recorded],
             "kinds": [kind_of(item.event) for item in recorded],
+            "versions": [version_of(item.event) for item in recorded],
             "data": [encode(item.event) for item in recorded],
         }
         # One statement, whatever the number of events: one parameter for each column.
@@ -155,7 +152,7 @@ class LogAccess:
 
         With a market, starts of the other one are left out; ends do not say theirs.
         """
-        named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in EVENT_KINDS) + ")"
+        named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in KINDS) + ")"
         before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
         parameters = {
             "cloud_id": cloud_id,

@@ -122,9 +122,9 @@ def decode_cloud(data: bytes) -> Cloud | None:
 def _rebuilt(snapshot: _Snapshot) -> Cloud:
     cloud = Cloud()
     at_us = snapshot.created_us
-    cloud.apply(CloudCreated(at_us, snapshot.policy))
+    cloud.apply(CloudCreated(at_us=at_us, policy=snapshot.policy))
     for name, resources in snapshot.flavors:
-        cloud.apply(FlavorAdded(at_us, name, resources))
+        cloud.apply(FlavorAdded(at_us=at_us, flavor=name, demand=resources))
     for index, name in enumerate(snapshot.node_order):
         _add_node(cloud, index, snapshot.nodes[name], at_us)
     for running in snapshot.running:
@@ -140,8 +140,8 @@ def _rebuilt(snapshot: _Snapshot) -> Cloud:
 def _add_node(cloud: Cloud, index: int, node: Node, at_us: int) -> None:
     """Enter what stands at this place in node order: the node, or an earlier one of its name that was removed."""
     status = node.status if node.index == index else NodeStatus.REMOVED
-    cloud.apply(NodeAdded(at_us, node.name, node.capacity))
+    cloud.apply(NodeAdded(at_us=at_us, node=node.name, capacity=node.capacity))
     if status is NodeStatus.DRAINED:
-        cloud.apply(NodeDrained(at_us, node.name))
+        cloud.apply(NodeDrained(at_us=at_us, node=node.name))
     elif status is NodeStatus.REMOVED:
-        cloud.apply(NodeRemoved(at_us, node.name))
+        cloud.apply(NodeRemoved(at_us=at_us, node=node.name))

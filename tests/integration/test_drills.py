@@ -13,12 +13,12 @@ from api_service import Service
 
 from app.admission.batch import Change, decide_batch
 from app.admission.decide import decide_drill
-from app.client.wire import recorded_of
 from app.domain.events import InstanceEvicted, Recorded
 from app.engine.cloud import Cloud
 from app.forecast.history import History
 from app.services.audit import Rule, audit
 from app.services.logcsv import LogWriter, read_log
+from app.services.logjson import recorded_of
 from app.services.whatif import count_log
 from app.store.snapshots import decode_cloud, encode_cloud
 

@@ -15,12 +15,12 @@ import httpx2
 import pytest
 from api_service import TOKEN, Service
 
-from app.client.wire import recorded_of
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
 from app.engine.cloud import Cloud
 from app.services.audit import Rule, audit
 from app.services.logcsv import LogWriter, read_log
 from app.services.logevents import events_of
+from app.services.logjson import recorded_of
 from app.store.snapshots import decode_cloud, encode_cloud
 from app.telemetry.metrics import PROCESS
 from app.wiring import WorkerParts, open_worker

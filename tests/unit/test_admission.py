@@ -36,10 +36,10 @@ class FixedQuotes:
 
 def make_cloud(**policy: object) -> Cloud:
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, replace(Policy(clock=Clock.EXTERNAL), **policy)))
-    cloud.apply(NodeAdded(0, "node-0", Resources(4)))
-    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
-    cloud.apply(FlavorAdded(0, "c4", Resources(4)))
+    cloud.apply(CloudCreated(at_us=0, policy=replace(Policy(clock=Clock.EXTERNAL), **policy)))
+    cloud.apply(NodeAdded(at_us=0, node="node-0", capacity=Resources(4)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c4", demand=Resources(4)))
     cloud.commit()
     return cloud
 
@@ -197,7 +197,9 @@ def test_a_batch_ends_before_the_step_that_needs_a_newer_table():
 def test_changes_take_the_clouds_time_where_none_is_given():
     cloud = make_cloud()
     decide(cloud, on_demand("a", "c1"))
-    (outcome,) = decide(cloud, Change(lambda _, now_us: [NodeAdded(now_us, "n", Resources(2))])).outcomes
+    (outcome,) = decide(
+        cloud, Change(lambda _, now_us: [NodeAdded(at_us=now_us, node="n", capacity=Resources(2))])
+    ).outcomes
     assert isinstance(outcome, Changed)
     assert outcome.events[0].at_us == DAY_US
 

@@ -98,10 +98,10 @@ def test_two_folds_of_one_log_are_equal(seed: int) -> None:
 def cloud_of(capacity: Resources, *demands: Resources, policy: Policy | None = None) -> Cloud:
     """One node, and flavors f0, f1, ..."""
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, policy or small_policy()))
-    cloud.apply(NodeAdded(0, "n0", capacity))
+    cloud.apply(CloudCreated(at_us=0, policy=policy or small_policy()))
+    cloud.apply(NodeAdded(at_us=0, node="n0", capacity=capacity))
     for index, demand in enumerate(demands):
-        cloud.apply(FlavorAdded(0, f"f{index}", demand))
+        cloud.apply(FlavorAdded(at_us=0, flavor=f"f{index}", demand=demand))
     return cloud
 
 
@@ -148,7 +148,7 @@ def test_an_uncounted_resource_never_refuses() -> None:
 def test_a_drained_node_takes_nothing_and_gives_nothing_up() -> None:
     cloud = cloud_of(Resources(2), Resources(1))
     start(cloud, "s", Market.SPOT)
-    cloud.apply(NodeDrained(0, "n0"))
+    cloud.apply(NodeDrained(at_us=0, node="n0"))
     assert cloud.available_slots("f0") == 0
     assert isinstance(start(cloud, "o", Market.ON_DEMAND)[-1], InstanceRejected)
     assert "s" in cloud.running

@@ -7,12 +7,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.api.auth import may, recognise
 from app.api.errors import MAX_VERSION, MIN_VERSION, RETRY_AFTER_S
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading
 from app.api.wire.paging import Link
 from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 from app.domain.errors import Unavailable
 from app.domain.values import Role
+from app.services.health import Health
 
 _VERSIONS = VersionsAnswer(
     versions=[
@@ -35,7 +36,7 @@ async def discover(_: Request) -> Response:
 async def check_health(request: Request) -> Response:
     """`OK` where the service can answer, 503 and the reason where it cannot."""
     try:
-        await reading(request).check_database()
+        await reached(request, Health).check_database()
     except Unavailable as error:
         return PlainTextResponse(str(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     return PlainTextResponse("OK")
@@ -45,8 +46,8 @@ async def check_readiness(request: Request) -> Response:
     """Whether the database answers; and to a reader, how old each cloud's newest quantile table is."""
     try:
         caller = await recognise(request)
-        await reading(request).check_database()
-        found = [] if caller is None else await reading(request).readiness()
+        await reached(request, Health).check_database()
+        found = [] if caller is None else await reached(request, Health).readiness()
     except Unavailable as error:
         answer = ReadinessAnswer(ready=False, database=str(error), clouds=[])
         return respond(answer, 503, {"Retry-After": str(RETRY_AFTER_S)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from fastapi.sse import format_sse_event
 from pydantic import Field, TypeAdapter
@@ -180,8 +180,6 @@ AnyEventAnswer = Annotated[
 ]
 
 
-EVENT_KINDS = tuple(form.__dataclass_fields__["kind"].default for form in get_args(get_args(AnyEventAnswer)[0]))
-"""The names of all kinds of events."""
 _EVENT: TypeAdapter[AnyEventAnswer] = TypeAdapter(AnyEventAnswer)
 
 

@@ -10,21 +10,21 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from app.api.wire.events import EVENT_KINDS
 from app.api.wire.fields import WHOLE, Answer, Body, Query
 from app.api.wire.paging import Limit, Link
+from app.domain.events.registry import KINDS
 from app.services.webhooks import DeadLetter, NewWebhook, Progress, Webhook
 
 _SEQS_MAX = 1000
 
 
 def _known(kind: str) -> str:
-    if kind not in EVENT_KINDS:
-        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(EVENT_KINDS)})
+    if kind not in KINDS:
+        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(KINDS)})
     return kind
 
 
-Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*EVENT_KINDS]})]
+Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
 Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import reading, scheduler
+from app.api.reached import reached
 from app.domain.values import Policy
 from app.engine.cloud import Counts
+from app.services.scheduler import Scheduler
+from app.services.table_reads import TableReads
 from app.ui.asking import number, server_time
 from app.ui.notices import Notices, notices_of
 from app.ui.rendering import render
@@ -36,7 +38,7 @@ class Card:
 async def show(request: Request) -> Response:
     """A card for each cloud that the caller may see, by name."""
     own = request.scope["state"]["caller"].cloud
-    names = [name for name in await scheduler(request).names() if own in (None, name)]
+    names = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
     first = number(request, "from", len(names)) or 0
     cards = [await _card(request, name) for name in names[first : first + _ON_PAGE]]
     more = first + _ON_PAGE if first + _ON_PAGE < len(names) else None
@@ -44,8 +46,8 @@ async def show(request: Request) -> Response:
 
 
 async def _card(request: Request, name: str) -> Card:
-    newest = (await reading(request).tables(name, None, 1)).items
-    cloud = await scheduler(request).state(name)
+    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    cloud = await reached(request, Scheduler).state(name)
     return Card(
         name,
         usage_of(cloud),

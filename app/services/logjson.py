@@ -1,4 +1,4 @@
-"""The service's JSON as values, and back. Seconds on the wire are whole microseconds inside, and exact."""
+"""Policies and events as the HTTP interface writes them. Its seconds are whole microseconds inside, and exact."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.requests import Operation, StartRequest
-from app.domain.times import SECOND_US, from_datetime, to_datetime
+from app.domain.times import SECOND_US, from_datetime
 from app.domain.values import (
     Basis,
     Budget,
@@ -40,35 +39,12 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from tenure_client import PolicyChange
 
 Json = dict[str, Any]
 
 
-def operation_body(operation: Operation) -> Json:
-    """The body of a start, or of a stop in a batch; what is absent is left out."""
-    body: Json = {"id": operation.instance_id}
-    if isinstance(operation, StartRequest):
-        body |= {"market": operation.market, "flavor": operation.flavor}
-        if operation.lifetime_us is not None:
-            body["lifetime_s"] = _seconds(operation.lifetime_us)
-        if operation.eviction_probability is not None:
-            body["eviction_probability"] = operation.eviction_probability
-    if operation.at_us is not None:
-        body["at"] = time_text(operation.at_us)
-    return body
-
-
-def time_text(at_us: int) -> str:
-    """A time as RFC 3339."""
-    return to_datetime(at_us).isoformat().replace("+00:00", "Z")
-
-
-def resources_body(name: str, resources: Resources) -> Json:
-    """The body of a node or of a flavor."""
-    return {"name": name, **resources._asdict()}
-
-
-def policy_body(policy: Policy) -> Json:
+def policy_body(policy: Policy) -> PolicyChange:
     """All of a policy."""
     history_us = policy.history_window_us
     return {
@@ -76,21 +52,21 @@ def policy_body(policy: Policy) -> Json:
         "eviction_probability": policy.eviction_probability,
         "eviction_policy": policy.eviction_policy,
         "clock": policy.clock,
-        "warm_up_s": _seconds(policy.warm_up_us),
-        "recompute_every_s": _seconds(policy.recompute_every_us),
-        "table_max_age_s": _seconds(policy.table_max_age_us),
-        "history_window_s": None if history_us is None else _seconds(history_us),
-        "horizon_s": _seconds(policy.horizon_us),
+        "warm_up_s": seconds(policy.warm_up_us),
+        "recompute_every_s": seconds(policy.recompute_every_us),
+        "table_max_age_s": seconds(policy.table_max_age_us),
+        "history_window_s": None if history_us is None else seconds(history_us),
+        "horizon_s": seconds(policy.horizon_us),
         "sample_count": policy.sample_count,
         "seed": policy.seed,
         "confidence": policy.confidence,
-        "grace_s": _seconds(policy.grace_us),
+        "grace_s": seconds(policy.grace_us),
         "risk_threshold": policy.risk_threshold,
     }
 
 
 def policy_of(answer: Json) -> Policy:
-    """The policy that `policy_body` gives."""
+    """The policy that `policy_body` gives. ValueError where it has words that are unknown here."""
     return Policy(
         guarantee=Guarantee(answer["guarantee"]),
         eviction_probability=answer["eviction_probability"],
@@ -126,62 +102,74 @@ def _started(at_us: int, answer: Json) -> InstanceStarted:
     deadlines = [victim["deadline"] for victim in answer["victims"] if victim["deadline"] is not None]
     ready_us = _time_us(answer["ready_at"])
     return InstanceStarted(
-        at_us,
-        answer["id"],
-        Market(answer["market"]),
-        answer["flavor"],
-        answer["node"],
-        _optional_us(answer["lifetime_s"]),
-        answer["eviction_probability"],
-        _basis(answer["quote"]),
-        _ids(answer["victims"]),
-        _time_us(deadlines[0]) if deadlines else None,
-        None if ready_us == at_us else ready_us,
+        at_us=at_us,
+        instance_id=answer["id"],
+        market=Market(answer["market"]),
+        flavor=answer["flavor"],
+        node=answer["node"],
+        lifetime_us=_optional_us(answer["lifetime_s"]),
+        probability=answer["eviction_probability"],
+        basis=_basis(answer["quote"]),
+        victims=_ids(answer["victims"]),
+        deadline_us=_time_us(deadlines[0]) if deadlines else None,
+        ready_us=None if ready_us == at_us else ready_us,
     )
 
 
 def _rejected(at_us: int, answer: Json) -> InstanceRejected:
     return InstanceRejected(
-        at_us,
-        answer["id"],
-        Market(answer["market"]),
-        answer["flavor"],
-        Rejection(answer["reason"]),
-        _optional_us(answer["lifetime_s"]),
-        answer["eviction_probability"],
-        _basis(answer["quote"]),
+        at_us=at_us,
+        instance_id=answer["id"],
+        market=Market(answer["market"]),
+        flavor=answer["flavor"],
+        reason=Rejection(answer["reason"]),
+        lifetime_us=_optional_us(answer["lifetime_s"]),
+        probability=answer["eviction_probability"],
+        basis=_basis(answer["quote"]),
     )
 
 
 def _evicted(at_us: int, answer: Json) -> InstanceEvicted:
-    return InstanceEvicted(at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"])
+    return InstanceEvicted(
+        at_us=at_us, instance_id=answer["id"], reason=EvictionReason(answer["reason"]), cause_seq=answer["cause_seq"]
+    )
 
 
 _EVENTS: Mapping[str, Callable[[int, Json], Event]] = {
-    "cloud_created": lambda at_us, answer: CloudCreated(at_us, policy_of(answer["policy"])),
-    "policy_changed": lambda at_us, answer: PolicyChanged(at_us, policy_of(answer["policy"])),
-    "node_added": lambda at_us, answer: NodeAdded(at_us, answer["node"], resources_of(answer["capacity"])),
-    "node_drained": lambda at_us, answer: NodeDrained(at_us, answer["node"]),
-    "node_opened": lambda at_us, answer: NodeOpened(at_us, answer["node"]),
-    "node_removed": lambda at_us, answer: NodeRemoved(at_us, answer["node"]),
-    "flavor_added": lambda at_us, answer: FlavorAdded(at_us, answer["flavor"], resources_of(answer["demand"])),
+    "cloud_created": lambda at_us, answer: CloudCreated(at_us=at_us, policy=policy_of(answer["policy"])),
+    "policy_changed": lambda at_us, answer: PolicyChanged(at_us=at_us, policy=policy_of(answer["policy"])),
+    "node_added": lambda at_us, answer: NodeAdded(
+        at_us=at_us, node=answer["node"], capacity=resources_of(answer["capacity"])
+    ),
+    "node_drained": lambda at_us, answer: NodeDrained(at_us=at_us, node=answer["node"]),
+    "node_opened": lambda at_us, answer: NodeOpened(at_us=at_us, node=answer["node"]),
+    "node_removed": lambda at_us, answer: NodeRemoved(at_us=at_us, node=answer["node"]),
+    "flavor_added": lambda at_us, answer: FlavorAdded(
+        at_us=at_us, flavor=answer["flavor"], demand=resources_of(answer["demand"])
+    ),
     "instance_started": _started,
     "instance_rejected": _rejected,
-    "instance_stopped": lambda at_us, answer: InstanceStopped(at_us, answer["id"]),
+    "instance_stopped": lambda at_us, answer: InstanceStopped(at_us=at_us, instance_id=answer["id"]),
     "instance_evicted": _evicted,
     "eviction_scheduled": lambda at_us, answer: EvictionScheduled(
-        at_us, answer["id"], EvictionReason(answer["reason"]), answer["cause_seq"], _time_us(answer["deadline"])
+        at_us=at_us,
+        instance_id=answer["id"],
+        reason=EvictionReason(answer["reason"]),
+        cause_seq=answer["cause_seq"],
+        deadline_us=_time_us(answer["deadline"]),
     ),
-    "eviction_confirmed": lambda at_us, answer: EvictionConfirmed(at_us, answer["id"]),
-    "eviction_overdue": lambda at_us, answer: EvictionOverdue(at_us, answer["id"], _time_us(answer["deadline"])),
+    "eviction_confirmed": lambda at_us, answer: EvictionConfirmed(at_us=at_us, instance_id=answer["id"]),
+    "eviction_overdue": lambda at_us, answer: EvictionOverdue(
+        at_us=at_us, instance_id=answer["id"], deadline_us=_time_us(answer["deadline"])
+    ),
     "eviction_risk": lambda at_us, answer: EvictionRisk(
-        at_us,
-        answer["id"],
-        RiskLevel(answer["level"]),
-        answer["eviction_probability"],
-        answer["threshold"],
-        answer["epoch"],
-        answer["slots"],
+        at_us=at_us,
+        instance_id=answer["id"],
+        level=RiskLevel(answer["level"]),
+        probability=answer["eviction_probability"],
+        threshold=answer["threshold"],
+        epoch=answer["epoch"],
+        slots=answer["slots"],
     ),
 }
 
@@ -215,7 +203,8 @@ def _ids(answers: list[Json]) -> tuple[str, ...]:
     return tuple(answer["id"] for answer in answers)
 
 
-def _seconds(us: int) -> int | float:
+def seconds(us: int) -> int | float:
+    """Microseconds as seconds, whole where they are."""
     whole, rest = divmod(us, SECOND_US)
     return us / SECOND_US if rest else whole
 
