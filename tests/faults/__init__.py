@@ -1,1 +1,1 @@
-"""The service under faults: real processes, a load, a plan of faults, and a checker that shares no code with the service."""
+"""The service under faults: real processes, a load, a plan of faults, and a checker with no code of the service."""

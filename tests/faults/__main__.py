@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
-from pathlib import Path
 
 from faults.trial import hold_trial
 
@@ -17,18 +14,11 @@ def main() -> int:
     """Run, check, tell; the exit status."""
     options = _options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing that was started stays
-    directory = Path(tempfile.mkdtemp(prefix="tenure-faults-"))
-    kept = f"the record, the logs and the processes' own logs are in {directory}\n"
     try:
-        violations = hold_trial(directory, options.seconds, options.seed, options.pause, options.defect)
-    except BaseException:
-        sys.stdout.write(f"the run was broken off; {kept}")
-        raise
-    if violations:
-        sys.stdout.write(kept)
-        return 1
-    shutil.rmtree(directory)
-    return 0
+        violations = hold_trial(options.seconds, options.seed, options.pause, options.defect)
+    except KeyboardInterrupt:
+        return 130
+    return 1 if violations else 0
 
 
 def _options() -> argparse.Namespace:
@@ -36,7 +26,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600, help="how long (default: 600)")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of the plan (default: any)")
     parser.add_argument("--pause", type=float, default=5, help="longest pause allowed after bounded faults, in seconds")
-    parser.add_argument("--defect", help="bring a defect back into all processes: one of faults/defects.py")
+    parser.add_argument("--defect", help="bring a defect back into all processes: a name in faults/defects.py")
     return parser.parse_args()
 
 

@@ -82,7 +82,7 @@ class Caller:
         return attempt
 
     async def settle(self, process: str, cloud: str, what: str, asked: Asked) -> Attempt:
-        """Ask until the answer is known, as docs/client.md tells clients to; mostly at another process after a failure."""
+        """Ask until the answer is known, as docs/client.md tells clients to; after a failure mostly another process."""
         attempt = await self.ask(process, cloud, what, asked)
         for tries in range(_TRIES):
             if not self._tries_again(attempt) or self.stopping:

@@ -6,7 +6,7 @@ Rules, by the names under which findings are told:
   `seq`, `time`, `log`, `decided once`, `wholly`: of the log alone (`fold.py`);
 - `answer`: what an answer claims was true at no moment between the request and the answer (stale, false, or lost);
 - `status`: an answer that the service does not have for such a request, 500 among them;
-- `unasked`, `order`: an event that nobody asked for, or that stands before what was acknowledged before it was asked;
+- `unasked`, `order`: an event that nobody asked for, or that stands behind one asked for after it was acknowledged;
 - `same answer`: the same start was answered in two ways;
 - `stream`: a follower missed an event, had one twice, out of order, or with another content.
 """
@@ -46,10 +46,9 @@ class _Check:
         self._findings = findings
         self._attempts = attempts
         self._past: Past = read_log(log, findings)
-        self._order = Order(self._past, attempts)
+        self._order = Order(self._past, attempts, findings)
 
     def run(self) -> None:
-        self._order.trace_events(self._findings)
         self._check_batches()
         self._check_repetitions()
         for attempt in self._attempts:

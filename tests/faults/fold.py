@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faults.placing import RESOURCES, Instance, Node, could_take, end_of, faults_of_victims, first_fit
@@ -47,14 +47,15 @@ class _Fold:
         self._scheduled: dict[str, Event] = {}
         self._waiting: set[str] = set()
         self._overdue: set[str] = set()
-        self._now = datetime.min
+        self._now = datetime.min.replace(tzinfo=UTC)
 
     def read(self, event: Event) -> None:
         self._event, past = event, self.past
+        if event["seq"] != len(past.log) + 1:
+            self._wrong("seq", f"seq {event['seq']} stands where {len(past.log) + 1} should")
+            event = event | {"seq": len(past.log) + 1}
         past.log.append(event)
-        if event["seq"] != len(past.log):
-            self._wrong("seq", f"seq {event['seq']} stands where {len(past.log)} should")
-        now = datetime.fromisoformat(event["at"]).replace(tzinfo=None)
+        now = datetime.fromisoformat(event["at"])
         if now < self._now:
             self._wrong("time", f"time goes back from {self._now} to {now}")
         self._now = now
@@ -204,7 +205,7 @@ class _Fold:
     def _scheduled_for_eviction(self, event: Event) -> None:
         self._scheduled[event["id"]] = event
         after = timedelta(seconds=self._policy["grace_s"])
-        if not after or datetime.fromisoformat(event["deadline"]).replace(tzinfo=None) != self._now + after:
+        if not after or datetime.fromisoformat(event["deadline"]) != self._now + after:
             self._wrong("grace", "the deadline is not the decision's time and the grace")
 
     def _evicted(self, event: Event) -> None:
@@ -255,7 +256,7 @@ class _Fold:
         self._set_handover(event, "confirmed")
 
     def _reported_overdue(self, event: Event) -> None:
-        late = datetime.fromisoformat(event["deadline"]).replace(tzinfo=None) <= self._now
+        late = datetime.fromisoformat(event["deadline"]) <= self._now
         if event["id"] not in self._waiting or event["id"] in self._overdue or not late:
             self._wrong("hand-over", "overdue before its time, twice, or after it was confirmed")
         self._overdue.add(event["id"])

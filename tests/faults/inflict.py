@@ -6,22 +6,12 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from faults.plan import Fault
-from faults.process import write_offset
+from faults.clock import write_offset
+from faults.plan import Fault, Inflicted
 from faults.stage import Stage
 
 _STEPS_S = (-60.0, -5.0, -2.0, 2.0, 5.0, 60.0)
-
-
-@dataclass(frozen=True)
-class Inflicted:
-    """A fault that was inflicted, by the clock of `time.monotonic`."""
-
-    fault: Fault
-    begun: float
-    ended: float
 
 
 class Inflicter:

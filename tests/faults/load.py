@@ -1,4 +1,4 @@
-"""The load: controllers that start and stop, an operator who changes the cloud, and readers; all at several processes."""
+"""The load: controllers that start and stop, an operator who changes the cloud, and readers; at all processes."""
 
 from __future__ import annotations
 

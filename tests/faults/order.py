@@ -22,13 +22,12 @@ _SEQ_TOLD = frozenset({"start", "drill", "show_cloud", "change_policy"})
 class Order:
     """The bounds; see the module's docstring. The attempts are those at one cloud."""
 
-    def __init__(self, past: Past, attempts: Sequence[Attempt]) -> None:
+    def __init__(self, past: Past, attempts: Sequence[Attempt], findings: Findings) -> None:
         self._past = past
-        self._asking = _asking(attempts)
+        self._findings = findings
         self._times: list[float] = []
         self._floors: list[int] = []
-        # At first without floors: so it is known which answers can be true at all, and only those are believed.
-        self._born = self._trace(Findings(""))
+        self._born = self._trace(_asking(attempts))
         for attempt in sorted(attempts, key=lambda one: one.answered):
             if not attempt.is_unknown:
                 floor = max(self._floors[-1] if self._floors else 0, self._proven(attempt))
@@ -48,31 +47,26 @@ class Order:
         """The seqs after which an answer may show the cloud."""
         return self.floor(attempt.sent), self.ceiling(attempt.answered)
 
-    def trace_events(self, findings: Findings) -> None:
+    def _trace(self, asking: Mapping[tuple[str, str], list[Attempt]]) -> list[float]:
         """Find who asked for each event, and so the moment from which on it can have been there."""
-        self._born = self._trace(findings)
-
-    def _trace(self, findings: Findings) -> list[float]:
         born, newest = [], 0.0
         for event in self._past.log:
             key = _asked_for(event)
             if key is not None:
-                newest = max(newest, self._born_at(event, self._asking[key], newest, findings))
+                newest = max(newest, self._born_at(event, asking.get(key, []), newest))
             born.append(newest)
         return born
 
-    def _born_at(self, event: Event, asking: list[Attempt], newest: float, findings: Findings) -> float:
-        may_have = [
-            one for one in asking if _may_have_caused(one, event) and (one.is_unknown or one.answered >= newest)
-        ]
+    def _born_at(self, event: Event, asking: list[Attempt], newest: float) -> float:
+        """When it was first asked for, by whom it may have been; `newest` is when the events before it were."""
+        may_have = [one for one in asking if _may_have_caused(one, event)]
         if not may_have:
-            findings.add("unasked", "nobody asked for this event, or whoever did was refused", asking, [event])
+            self._findings.add("unasked", "nobody asked for this event, or whoever did was refused", asking, [event])
             return newest
-        in_order = [one for one in may_have if self.floor(one.sent) < event["seq"]]
+        in_order = [one for one in may_have if one.is_unknown or one.answered >= newest]
         if not in_order:
-            floor = min(self.floor(one.sent) for one in may_have)
-            what = f"the event stands before seq {floor}, which was acknowledged before anybody asked for the event"
-            findings.add("order", what, may_have, [event, self._past.log[floor - 1]])
+            what = "the event stands behind one that was only asked for after whoever asked for this was answered"
+            self._findings.add("order", what, may_have, [event])
             return newest
         return min(one.sent for one in in_order)
 
@@ -83,7 +77,7 @@ class Order:
             seqs.append(attempt.answer["seq"])
         if attempt.is_done and attempt.what == "list_events":
             seqs += [event["seq"] for event in attempt.answer["events"][-1:]]
-        latest = self.ceiling(attempt.answered)
+        latest = self.ceiling(attempt.answered)  # what is told of later events is false, and proves nothing
         return max((seq for seq in seqs if seq <= latest), default=0)
 
     def _first_true(self, attempt: Attempt) -> int:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from faults.inflict import Inflicted
-from faults.plan import BOUNDED
+from faults.plan import BOUNDED, Inflicted
 from faults.record import Attempt
 from faults.violations import Violation
 

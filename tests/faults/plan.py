@@ -9,7 +9,7 @@ from dataclasses import dataclass
 SERVERS = ("serve-1", "serve-2", "serve-3")
 WORKER = "worker-1"
 PROCESSES = (*SERVERS, WORKER)
-BOUNDED = frozenset({"stop", "vanish", "swallow", "swallow_once"})
+BOUNDED = frozenset({"stop", "vanish", "swallow", "swallow_once", "stop_worker", "vanish_worker"})
 """Kinds after which the whole service may pause for a bounded time only."""
 
 _REST_S = (1.5, 3.0)
@@ -34,6 +34,15 @@ class Fault:
     target: str
     lasts_s: float
     detail: float
+
+
+@dataclass(frozen=True)
+class Inflicted:
+    """A fault that was inflicted, with its moments by the clock of `time.monotonic`."""
+
+    fault: Fault
+    begun: float
+    ended: float
 
 
 KINDS = (

