@@ -12,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
+from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.services.growth import Growth
 from app.services.states import catch_up, load_state
+from app.services.turns import Turns
 from app.store.log import EventLog, InstanceTaken, LogAccess, SeqConflict
 from app.store.snapshots import Snapshots
 from app.telemetry.metrics import APPEND_S, CloudMeter
@@ -204,11 +206,11 @@ class Sequencer:
             yield turn
 
     async def _decide_and_append(self, steps: Sequence[Step], log: LogAccess) -> Batch:
-        cloud, parts = self._cloud, self._parts
+        cloud = self._cloud
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await log.starts(self.cloud_id, ids) if ids else {}
         with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-            batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+            batch = await self._decide(steps, past)
             TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
@@ -218,6 +220,17 @@ class Sequencer:
         elif await log.last_seq(self.cloud_id) != cloud.seq:
             # Nothing is written, so no key says whether the state was the newest one: these answers may be of the past.
             raise _StateBehind
+        return batch
+
+    async def _decide(self, steps: Sequence[Step], past: Mapping[str, Recorded]) -> Batch:
+        """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
+        batch, turns = Batch(dict(past)), Turns()
+        server_us, quotes = self._parts.now_us(), self._parts.tables.newest(self.cloud_id)
+        for step in steps:
+            if not decide_next(batch, self._cloud, step, server_us, quotes):
+                break
+            if turns.is_due():
+                await turns.give()
         return batch
 
     async def _wait_for_table(self, step: Step) -> None:
