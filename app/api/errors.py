@@ -20,9 +20,9 @@ from starlette.types import Scope
 
 from app.api.respond import respond
 from app.api.safety import SAFE_HEADERS
-from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
-from app.api.wire.paging import Link
 from app.domain import errors
+from tenure_client.forms.answer import Link
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -188,6 +188,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
@@ -257,7 +258,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:
-        return VersionErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+        return ErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
     return ErrorAnswer(**common)
 
 

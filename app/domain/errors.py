@@ -7,7 +7,7 @@
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -149,6 +149,10 @@ class LogUnavailable(Unavailable):
 
 class LogContended(Unavailable):
     """Other writers were first too many times in a row."""
+
+
+class LogNewer(Unavailable):
+    """The cloud's log holds what only a newer version of this service can read."""
 
 
 class Overloaded(Unavailable):

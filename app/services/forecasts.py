@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
+from app.domain.errors import LogNewer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -86,7 +87,7 @@ class Forecasts:
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.cloud_lock(run.cloud_id) as held:
-            if not held or not await self._runs.start(run.id):
+            if not held or not await self._is_readable(run.cloud_id) or not await self._runs.start(run.id):
                 return False
             try:
                 with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
@@ -101,6 +102,14 @@ class Forecasts:
                 await self._runs.finish(run.id, epoch)
                 RECOMPUTATIONS.labels("succeeded").inc()
             return True
+
+    async def _is_readable(self, cloud_id: int) -> bool:
+        """False where a newer version's worker has to do the cloud's runs."""
+        try:
+            await self._states.current(cloud_id)
+        except LogNewer:
+            return False
+        return True
 
     async def _recompute(self, run: Run) -> int:
         """Compute and publish the run's table; the newest one's epoch where that is as new already."""

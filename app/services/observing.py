@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from time import monotonic
 
 import numpy as np
 
 from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.errors import LogNewer
 from app.domain.values import Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
@@ -38,9 +40,15 @@ class Observing:
         """Every cloud, by name; not older than a second."""
         async with self._looking:
             if monotonic() >= self._seen_until:
-                self._seen = tuple([await self._look(found) for found in await self._observations.all()])
+                self._seen = tuple([facts async for facts in self._look_at_all()])
                 self._seen_until = monotonic() + KEPT_S
             return self._seen
+
+    async def _look_at_all(self) -> AsyncIterator[CloudFacts]:
+        """Every cloud that this process can read."""
+        for found in await self._observations.all():
+            with suppress(LogNewer):  # the store has said so, and readiness does
+                yield await self._look(found)
 
     async def _look(self, found: Observation) -> CloudFacts:
         return facts_of(found, *await self._scheduler.attainment(found.cloud))

@@ -411,6 +411,21 @@ def always_first(database_url: str) -> Iterator[None]:
         run_sql(database_url, "DROP TRIGGER taken ON event")
 
 
+def test_an_event_that_a_newer_version_wrote_is_an_error(world: Service, database_url: str) -> None:
+    newer = (
+        "INSERT INTO event (cloud_id, seq, kind, version, data) SELECT cloud_id, max(seq) + 1, 'node_labelled', 1, "
+        "jsonb_build_object('at_us', max(at_us)) FROM event WHERE cloud_id = "
+        "(SELECT id FROM cloud WHERE name = 'system') GROUP BY cloud_id"
+    )
+    with running_service(database_url) as other:
+        run_sql(database_url, newer)
+        try:
+            check(other.client.post(f"{CLOUD}/instances", json={**START, "id": "newer"}), errors.LogNewer)
+            assert other.client.get("/readiness").json()["code"] == "preemptible.log.newer"
+        finally:
+            run_sql(database_url, "DELETE FROM event WHERE kind = 'node_labelled'")
+
+
 def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> None:
     body = {"operations": [{"stop": {"id": "running"}}] * 11}
     before = world.last_seq("system")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from app.api.wire.fields import AT, WHOLE, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time, seconds
-from app.api.wire.fields import optional_seconds as optional
-from app.api.wire.paging import Link
+from app.api.wire.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Seconds, Time
+from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
+from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
 
@@ -92,77 +91,9 @@ class CloudChange(Body):
     at_us: Time | None = Field(None, alias="at", description=AT)
 
 
-@dataclass(slots=True, kw_only=True)
-class PolicyAnswer(Answer):
-    guarantee: Guarantee
-    eviction_probability: float
-    eviction_policy: EvictionPolicy
-    clock: Clock
-    warm_up_s: int | float
-    recompute_every_s: int | float
-    table_max_age_s: int | float
-    history_window_s: int | float | None
-    horizon_s: int | float
-    sample_count: int
-    seed: int
-    confidence: float
-    grace_s: int | float
-    risk_threshold: float | None
-
-
-@dataclass(slots=True, kw_only=True)
-class CountsAnswer(Answer):
-    """What was asked and what became of it, since the log began; and what runs now."""
-
-    on_demand_requested: int
-    on_demand_admitted: int
-    spot_requested: int
-    spot_admitted: int
-    spot_evicted: Annotated[int, Field(description="Drills are not among them.")]
-    spot_drilled: int
-    running: int
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudAnswer(Answer):
-    name: str
-    seq: Annotated[int, Field(description="The log's last event.")]
-    created_at: datetime
-    at: Annotated[datetime, Field(description="The time of the log's last event.")]
-    policy: PolicyAnswer
-    counts: CountsAnswer
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudNameAnswer(Answer):
-    name: str
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudsAnswer(Answer):
-    clouds: list[CloudNameAnswer]
-    links: list[Link]
-
-
 def policy_answer(policy: Policy) -> PolicyAnswer:
     """The wire form of a policy."""
-    return PolicyAnswer(
-        guarantee=policy.guarantee,
-        eviction_probability=policy.eviction_probability,
-        eviction_policy=policy.eviction_policy,
-        clock=policy.clock,
-        warm_up_s=seconds(policy.warm_up_us),
-        recompute_every_s=seconds(policy.recompute_every_us),
-        table_max_age_s=seconds(policy.table_max_age_us),
-        history_window_s=optional(policy.history_window_us),
-        horizon_s=seconds(policy.horizon_us),
-        sample_count=policy.sample_count,
-        seed=policy.seed,
-        confidence=policy.confidence,
-        grace_s=seconds(policy.grace_us),
-        risk_threshold=policy.risk_threshold,
-    )
+    return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:

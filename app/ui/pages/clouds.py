@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.reached import reached
+from app.domain.errors import LogNewer
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.services.scheduler import Scheduler
@@ -35,6 +36,14 @@ class Card:
     table_age_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A cloud that this process is too old for."""
+
+    name: str
+    trouble: str
+
+
 async def show(request: Request) -> Response:
     """A card for each cloud that the caller may see, by name."""
     own = request.scope["state"]["caller"].cloud
@@ -45,7 +54,14 @@ async def show(request: Request) -> Response:
     return render(request, "clouds.html", cards=cards, cloud_count=len(names), first=first, more=more, live="/ui/live")
 
 
-async def _card(request: Request, name: str) -> Card:
+async def _card(request: Request, name: str) -> Card | Unreadable:
+    try:
+        return await _readable_card(request, name)
+    except LogNewer as error:
+        return Unreadable(name, str(error))
+
+
+async def _readable_card(request: Request, name: str) -> Card:
     newest = (await reached(request, TableReads).tables(name, None, 1)).items
     cloud = await reached(request, Scheduler).state(name)
     return Card(
