@@ -38,7 +38,7 @@ from app.domain.values import Role
 
 _CLOUD = "/v1/clouds/{cloud}"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
-_TIME = (errors.TimeUnexpected, errors.TimeBackwards)
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
 

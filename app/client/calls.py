@@ -82,6 +82,7 @@ class PolicyChange(TypedDict, total=False):
     confidence: float
     grace_s: float
     risk_threshold: float | None
+    clock_step_s: float | None
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
@@ -104,9 +105,11 @@ def cloud(cloud: str) -> Call[answers.Cloud]:
     return Call("GET", _cloud(cloud), answers.Cloud)
 
 
-def change_policy(cloud: str, policy: PolicyChange, *, at: datetime | None = None) -> Call[answers.Cloud]:
+def change_policy(
+    cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
+) -> Call[answers.Cloud]:
     """Change some fields of the SLA policy from now on."""
-    return Call("PATCH", _cloud(cloud), answers.Cloud, body=_given({"policy": policy, "at": at}))
+    return Call("PATCH", _cloud(cloud), answers.Cloud, body=_given({"policy": policy, "at": at, "jump": jump}))
 
 
 # --- nodes and flavors -----------------------------------------------------------------------------------------------

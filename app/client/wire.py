@@ -70,7 +70,7 @@ def resources_body(name: str, resources: Resources) -> Json:
 
 def policy_body(policy: Policy) -> Json:
     """All of a policy."""
-    history_us = policy.history_window_us
+    history_us, step_us = policy.history_window_us, policy.clock_step_us
     return {
         "guarantee": policy.guarantee,
         "eviction_probability": policy.eviction_probability,
@@ -86,6 +86,7 @@ def policy_body(policy: Policy) -> Json:
         "confidence": policy.confidence,
         "grace_s": _seconds(policy.grace_us),
         "risk_threshold": policy.risk_threshold,
+        "clock_step_s": None if step_us is None else _seconds(step_us),
     }
 
 
@@ -106,6 +107,7 @@ def policy_of(answer: Json) -> Policy:
         confidence=answer["confidence"],
         grace_us=_us(answer["grace_s"]),
         risk_threshold=answer["risk_threshold"],
+        clock_step_us=_optional_us(answer["clock_step_s"]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
-from app.client.answers import Decision
+from app.client.answers import BatchResult, Decision
 from app.client.api import TenureClient
 from app.client.errors import NotFound
 from app.domain.requests import Operation, StartRequest
@@ -15,6 +15,7 @@ from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, node_name, operations
 
 Progress = Callable[[int, int], None]
+_NEXT_TABLE = "preemptible.batch.epochs_crossed"
 
 
 def drive(
@@ -63,10 +64,22 @@ def _answers(
         return
     for at in range(0, len(steps), batch):
         part = steps[at : at + batch]
-        for step, result in zip(part, client.batch(cloud, part).results, strict=True):
-            if result.error is not None:
-                raise result.error
-            yield step, result.body
+        while part:
+            decided = _decided(client.batch(cloud, part).results)
+            yield from zip(part, decided, strict=False)
+            part = part[len(decided) :]
+
+
+def _decided(results: Sequence[BatchResult]) -> list[Decision | None]:
+    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    decided: list[Decision | None] = []
+    for result in results:
+        if result.error is not None:
+            if decided and result.error.code == _NEXT_TABLE:
+                break
+            raise result.error
+        decided.append(result.body)
+    return decided
 
 
 def _answer(client: TenureClient, cloud: str, step: Operation) -> Decision | None:
