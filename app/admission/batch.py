@@ -102,7 +102,8 @@ def decide_batch(
     known = dict(past)
     ended: set[str] = set()
     for step in steps:
-        if (due_table_us(cloud, step, quotes) or 0) > waited_us:
+        is_new = isinstance(step, StartRequest) and step.instance_id not in known
+        if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
             break
         try:
             if isinstance(step, StopRequest) and step.instance_id in ended:

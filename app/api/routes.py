@@ -102,7 +102,7 @@ OPERATIONS = (
         "Start and stop many instances",
         answer=instance_wire.BatchAnswer,
         body=instance_wire.BatchBody,
-        errors=_WRITE,
+        errors=(*_WRITE, errors.EpochsCrossed),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Operation(
