@@ -6,9 +6,10 @@ RUN python -m venv /opt/tenure
 COPY requirements.lock ./
 RUN /opt/tenure/bin/pip install --require-hashes --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY clients/tenure-client ./clients/tenure-client
 COPY app ./app
 COPY migrations ./migrations
-RUN /opt/tenure/bin/pip install --no-deps --no-build-isolation .
+RUN /opt/tenure/bin/pip install --no-deps --no-build-isolation ./clients/tenure-client .
 # For any processor of this architecture, not for the one that builds the image; a short evaluation compiles everything.
 ENV NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/tenure/compiled
 WORKDIR /tmp/warm

@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
-	--python-version 3.11 --custom-compile-command "make lock" --group build
+	--python-version 3.11 --custom-compile-command "make lock" --group build --no-emit-package tenure-client
+CLIENT := clients/tenure-client
 
 .PHONY: run test lint format lock clean assets screenshots
 
@@ -27,17 +28,17 @@ lock: .venv/dev.stamp  ## the newest versions that pyproject.toml allows; LOCKFL
 	$(LOCK) $(LOCKFLAGS) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 
 clean:  ## everything that make made; not the data in .tenure
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tenure.egg-info
-	find app migrations tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tenure.egg-info $(CLIENT)/build $(CLIENT)/tenure_client.egg-info
+	find app clients migrations tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/pip.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenure needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/run.stamp: requirements.lock pyproject.toml | .venv/pip.stamp
+.venv/run.stamp: requirements.lock pyproject.toml $(CLIENT)/pyproject.toml | .venv/pip.stamp
 	$(PIP) install --require-hashes --requirement requirements.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(PIP) install --no-deps --no-build-isolation --editable $(CLIENT) --editable .
 	@touch $@
 
 .venv/dev.stamp: requirements-dev.lock .venv/run.stamp

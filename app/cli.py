@@ -7,7 +7,6 @@ import sys
 
 import typer
 
-from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 from app.commands import (
     drills,
     evaluation,
@@ -27,8 +26,9 @@ from app.commands import (
     workloads,
 )
 from app.domain.errors import TenureError, Unavailable
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
+from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {
     InputError: 2,

@@ -12,15 +12,18 @@ from fastapi import FastAPI
 from app.api.connection import BoundedConnection, Bounds
 from app.api.install import DESCRIPTION, Terms, install, install_worker
 from app.engine.cloud import warm_up
+from app.services.feed import Feed
+from app.services.tokens import TokenKeeper
+from app.services.watching import Watching
 from app.settings import Settings
 from app.ui.install import install_pages
-from app.wiring import WorkerParts, open_services
+from app.wiring import Services, WorkerParts, open_services
 
 
 def end_streams(app: FastAPI) -> None:
     """End the answers that would never end by themselves, so that the process can stop."""
-    app.state.services.feed.close()
-    app.state.services.watching.close()
+    app.state.services[Feed].close()
+    app.state.services[Watching].close()
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -30,7 +33,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(warm_up)
         async with open_services(settings) as services:
-            app.state.services = services
+            app.state.services, app.state.tokens = services, services[TokenKeeper]
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
@@ -42,7 +45,7 @@ def create_app(settings: Settings) -> FastAPI:
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """What a worker tells of itself: its health and its metrics."""
     app = FastAPI(**DESCRIPTION)
-    app.state.services = parts
+    app.state.services, app.state.tokens = Services(parts.health), parts.tokens
     install_worker(app, _terms(settings))
     return app
 

@@ -11,23 +11,28 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
+from typing import Any
 
 from app.api.wire.events import event_frame, event_json
 from app.engine.cloud import warm_up
 from app.outbound.posting import Poster
 from app.services.deliveries import Courtesy, Deliveries
 from app.services.deliveries import Parts as DeliveryParts
+from app.services.explaining import Explaining
 from app.services.feed import Feed, StreamLimits
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
+from app.services.health import Health
 from app.services.importing import Imports
+from app.services.log_reads import LogReads
 from app.services.notices import Notices
 from app.services.observing import Observing
-from app.services.reading import Reading
+from app.services.reliability import Reliabilities
 from app.services.rollup import Rollup
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States
+from app.services.table_reads import TableReads
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
 from app.services.upkeep import Schedule, Snapshotting
@@ -38,6 +43,7 @@ from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database, upgrade
 from app.store.embedded import embedded_url
+from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import Notice, listen
@@ -53,18 +59,11 @@ from app.store.webhooks import Webhooks
 _POSTS_AT_ONCE = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What the API calls."""
+class Services(dict[type, Any]):
+    """The services of a process, each under its class: handlers and pages reach them so."""
 
-    scheduler: Scheduler
-    reading: Reading
-    observing: Observing
-    tokens: TokenKeeper
-    feed: Feed
-    webhooks: WebhookKeeper
-    watching: Watching
-    history: UtilisationHistory
+    def __init__(self, *services: object) -> None:
+        super().__init__({type(service): service for service in services})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class WorkerParts:
     notices: AsyncIterator[Notice]
     deliveries: Deliveries
     warnings: Notices
-    reading: Reading
+    health: Health
     tokens: TokenKeeper
     rollup: Rollup
 
@@ -129,7 +128,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         feed = Feed(log, growth, event_frame, stream_limits(settings))
         scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
-        reading = Reading(database, clouds, log, tables, runs, _now)
+        health = Health(database, clouds, log, tables, _now)
+        reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
+        explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))
             tokens = TokenKeeper(Tokens(database), clouds)
@@ -137,7 +138,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
                 webhooks = webhook_keeper(settings, database, post)
                 watching = Watching(clouds, Pulses(database), growth)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
-                yield Services(scheduler, reading, observing, tokens, feed, webhooks, watching, history)
+                others = observing, tokens, feed, webhooks, watching, history
+                yield Services(scheduler, health, explaining, *reads, *others)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -215,7 +217,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     listen(database),
                     deliveries(settings, database, growth, post),
                     Notices(clouds, log, states, tables, growth, now_us),
-                    Reading(database, clouds, log, tables, runs, _now),
+                    Health(database, clouds, log, tables, _now),
                     TokenKeeper(Tokens(database), clouds),
                     Rollup(UtilisationRows(database)),
                 )
@@ -226,7 +228,7 @@ async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
     async with open_database(settings) as database:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-        yield Imports(Clouds(database), log, snapshots, runs, Locks(database), now_us)
+        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
 
 
 async def prepare(settings: Settings) -> str | None:

@@ -29,6 +29,7 @@ from app.api.connection import BoundedConnection, Bounds
 from app.api.install import DESCRIPTION, Terms, install
 from app.api.rates import Rates
 from app.domain.values import Role
+from app.services.scheduler import Scheduler
 
 REQUEST = b"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: tnr_benchmark\r\nAccept: */*\r\n\r\n"
 
@@ -76,7 +77,7 @@ def application(rates: Rates) -> FastAPI:
     app = FastAPI(**DESCRIPTION)
     install(app, Terms(1 << 20, 1_000_000_000, 1, open_metrics=False))
     app.state.rates = rates
-    app.state.services = SimpleNamespace(tokens=Empty(), scheduler=Empty())
+    app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()
     return app
 
 

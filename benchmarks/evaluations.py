@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from app.domain.names import node_name
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resources
 from app.services.audit import audit
@@ -28,7 +29,7 @@ from app.services.evaluate import evaluate
 from app.services.logcsv import LogWriter, read_log
 from app.services.synthesis import synthesize
 from app.services.tally import Outcome, Scenario
-from app.services.workload import Workload, combine, load_workload, node_name
+from app.services.workload import Workload, combine, load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)

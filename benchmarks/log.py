@@ -40,18 +40,27 @@ def history() -> Iterator[Recorded]:
 
 
 def _events() -> Iterator[Event]:
-    yield CloudCreated(0, Policy())
-    yield NodeAdded(0, "node-1", Resources(2 * _RUNNING))
-    yield FlavorAdded(0, "small", Resources(1))
+    yield CloudCreated(at_us=0, policy=Policy())
+    yield NodeAdded(at_us=0, node="node-1", capacity=Resources(2 * _RUNNING))
+    yield FlavorAdded(at_us=0, flavor="small", demand=Resources(1))
     running: deque[str] = deque()
     basis = Basis(10, 1, 0.01, 3_700_000_000, 0.002)
     at_us = 0
     while True:
         at_us += 1000
         running.append(f"instance-{at_us}")
-        yield InstanceStarted(at_us, running[-1], Market.SPOT, "small", "node-1", 3_600_000_000, None, basis)
+        yield InstanceStarted(
+            at_us=at_us,
+            instance_id=running[-1],
+            market=Market.SPOT,
+            flavor="small",
+            node="node-1",
+            lifetime_us=3_600_000_000,
+            probability=None,
+            basis=basis,
+        )
         if len(running) >= _RUNNING:
-            yield InstanceStopped(at_us, running.popleft())
+            yield InstanceStopped(at_us=at_us, instance_id=running.popleft())
 
 
 async def measure_appends(database: Database) -> None:

@@ -56,9 +56,11 @@ async def fill(url: str, events: int) -> float:
     """Make the log, its snapshot and its history; the seconds that folding the history took."""
     database = Database(url, timeout_s=60)
     log, cloud, begin_us = EventLog(database), Cloud(), time.time_ns() // 1000 - SPAN_US
-    opening = [CloudCreated(begin_us, Policy(guarantee=Guarantee.NONE))]
-    opening += [NodeAdded(begin_us, f"node-{number:02}", Resources(128)) for number in range(31)]
-    recorded = [cloud.apply(event) for event in [*opening, FlavorAdded(begin_us, "small", Resources(1))]]
+    opening = [CloudCreated(at_us=begin_us, policy=Policy(guarantee=Guarantee.NONE))]
+    opening += [NodeAdded(at_us=begin_us, node=f"node-{number:02}", capacity=Resources(128)) for number in range(31)]
+    recorded = [
+        cloud.apply(event) for event in [*opening, FlavorAdded(at_us=begin_us, flavor="small", demand=Resources(1))]
+    ]
     cloud_id = await Clouds(database).create("bench", recorded[0])
     await log.append(cloud_id, recorded[1:])
     number = 0

@@ -26,6 +26,7 @@ import numpy as np
 
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, Recorded
+from app.domain.names import node_name
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
@@ -36,7 +37,7 @@ from app.forecast.compute import Forecaster
 from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.services.workload import flavors, load_workload, node_name, operations
+from app.services.workload import flavors, load_workload, operations
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 T = TypeVar("T")
@@ -66,9 +67,9 @@ def recorded_log(traces: Path) -> list[Recorded]:
     """The events of the workload, as the scheduler would have logged them."""
     workload = load_workload(traces / "DS5-trace.txt", traces / "DS6-trace.txt", DAY_US)
     cloud = Cloud()
-    log = [cloud.apply(CloudCreated(0, POLICY))]
-    log += [cloud.apply(NodeAdded(0, node_name(index), Resources(32))) for index in range(31)]
-    log += [cloud.apply(FlavorAdded(0, name, demand)) for name, demand in flavors(workload).items()]
+    log = [cloud.apply(CloudCreated(at_us=0, policy=POLICY))]
+    log += [cloud.apply(NodeAdded(at_us=0, node=node_name(index), capacity=Resources(32))) for index in range(31)]
+    log += [cloud.apply(FlavorAdded(at_us=0, flavor=name, demand=demand)) for name, demand in flavors(workload).items()]
     for operation in operations(workload):
         at_us = operation.at_us or 0
         if isinstance(operation, StartRequest):

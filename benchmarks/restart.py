@@ -49,8 +49,12 @@ CHUNK = 5000
 
 def opening() -> list[Event]:
     """The cloud as it is set up."""
-    nodes = [NodeAdded(0, f"node-{number}", Resources(128)) for number in range(31)]
-    return [CloudCreated(0, Policy(guarantee=Guarantee.NONE)), *nodes, FlavorAdded(0, "small", Resources(1))]
+    nodes = [NodeAdded(at_us=0, node=f"node-{number}", capacity=Resources(128)) for number in range(31)]
+    return [
+        CloudCreated(at_us=0, policy=Policy(guarantee=Guarantee.NONE)),
+        *nodes,
+        FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
+    ]
 
 
 def steps(first: int, count: int) -> list[Operation]:

@@ -96,16 +96,16 @@ def log(days: int, nodes: int, flavors: int) -> Iterator[Recorded]:
 
 
 def events(days: int, nodes: int, flavors: int) -> Iterator[Event]:
-    yield CloudCreated(0, POLICY)
+    yield CloudCreated(at_us=0, policy=POLICY)
     for node in range(nodes):
-        yield NodeAdded(0, f"n{node}", Resources(CORES))
+        yield NodeAdded(at_us=0, node=f"n{node}", capacity=Resources(CORES))
     for flavor in range(flavors):
-        yield FlavorAdded(0, f"f{flavor}", Resources(1 << min(flavor, 5)))
+        yield FlavorAdded(at_us=0, flavor=f"f{flavor}", demand=Resources(1 << min(flavor, 5)))
     ends: list[tuple[int, str]] = []
     for number, start in enumerate(starts(days, nodes, flavors)):
         while ends and ends[0][0] <= start.at_us:
             at_us, instance_id = heapq.heappop(ends)
-            yield InstanceStopped(at_us, instance_id)
+            yield InstanceStopped(at_us=at_us, instance_id=instance_id)
         yield start
         heapq.heappush(ends, (start.at_us + (start.lifetime_us or 0), f"i{number}"))
 
@@ -119,7 +119,9 @@ def starts(days: int, nodes: int, flavors: int) -> Iterator[InstanceStarted]:
         lifetime_us = int(random.lognormal(np.log(mean_us) - 1.5**2 / 2, 1.5))
         market = Market.SPOT if random.random() < 0.3 else Market.ON_DEMAND
         flavor = f"f{random.integers(flavors)}"
-        yield InstanceStarted(at_us, f"i{number}", market, flavor, "n0", lifetime_us=lifetime_us)
+        yield InstanceStarted(
+            at_us=at_us, instance_id=f"i{number}", market=market, flavor=flavor, node="n0", lifetime_us=lifetime_us
+        )
 
 
 if __name__ == "__main__":

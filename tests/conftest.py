@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from servers import ExternalServer, debian_binaries, on_database, run_sql
 
 from app.store.database import Database, upgrade
 from app.store.embedded import embedded_url
+
+if find_spec("tenure_client") is None:
+    command = ".venv/bin/python -m pip install --no-deps --no-build-isolation --editable clients/tenure-client"
+    pytest.exit(f"tenure-client is not installed here: make clean and make, or run {command}", 4)
 
 _TEMPLATE = "tenure_template"
 _numbers = count(1)

@@ -78,10 +78,15 @@ Outcome = Started | Stopped | Changed | TenureError
 
 @dataclass(slots=True)
 class Batch:
-    """What was decided so far: an outcome for each step, and the events for the log."""
+    """What was decided so far: an outcome for each step, and the events for the log.
 
+    `known` holds start decisions by id: earlier ones that are looked up (see `ids_to_look_up`), and those of the batch.
+    """
+
+    known: dict[str, Recorded]
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
 
 
 def decide_batch(
@@ -92,34 +97,38 @@ def decide_batch(
     quotes: Quotes | None,
     waited_us: int = 0,
 ) -> Batch:
-    """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`.
-
-    `past` holds the earlier start decisions of ids that may have one (see `ids_to_look_up`). A table due at `waited_us`
-    or before is not waited for any more: whoever calls has done so as long as is bearable. A step that makes no sense
-    has an error for its outcome and changes nothing.
-    """
-    batch = Batch()
-    known = dict(past)
-    ended: set[str] = set()
+    """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`."""
+    batch = Batch(dict(past))
     for step in steps:
-        is_new = isinstance(step, StartRequest) and step.instance_id not in known
-        if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
+        if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
             break
-        try:
-            if isinstance(step, StopRequest) and step.instance_id in ended:
-                batch.outcomes.append(Stopped(step.instance_id, changed=False))
-                continue
-            outcome, events = _decide(cloud, step, known, server_us, quotes)
-        except TenureError as error:
-            batch.outcomes.append(error)
-            continue
-        recorded = [cloud.apply(event) for event in events]
-        batch.recorded += recorded
-        ended.update(event.instance_id for event in events if isinstance(event, InstanceEvicted | InstanceStopped))
-        if outcome is None:
-            outcome = _started(recorded[-1], known)
-        batch.outcomes.append(outcome)
     return batch
+
+
+def decide_next(
+    batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None, waited_us: int = 0
+) -> bool:
+    """Decide one more step and apply its events; False, and nothing, where it needs a newer table than `quotes`.
+
+    A table due at `waited_us` or before is not waited for any more: whoever calls has done so as long as is bearable.
+    A step that makes no sense has an error for its outcome and changes nothing.
+    """
+    is_new = isinstance(step, StartRequest) and step.instance_id not in batch.known
+    if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
+        return False
+    if isinstance(step, StopRequest) and step.instance_id in batch.ended:
+        batch.outcomes.append(Stopped(step.instance_id, changed=False))
+        return True
+    try:
+        outcome, events = _decide(cloud, step, batch.known, server_us, quotes)
+    except TenureError as error:
+        batch.outcomes.append(error)
+        return True
+    recorded = [cloud.apply(event) for event in events]
+    batch.recorded += recorded
+    batch.ended.update(event.instance_id for event in events if isinstance(event, InstanceEvicted | InstanceStopped))
+    batch.outcomes.append(_started(recorded[-1], batch.known) if outcome is None else outcome)
+    return True
 
 
 def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:

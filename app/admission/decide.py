@@ -42,7 +42,7 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
     """The event that answers a stop; none where the instance is not running."""
-    return [InstanceStopped(at_us, instance_id)] if instance_id in cloud.running else []
+    return [InstanceStopped(at_us=at_us, instance_id=instance_id)] if instance_id in cloud.running else []
 
 
 def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
@@ -55,7 +55,7 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
     if on_demand:
         raise NodeNotEmpty(f"{on_demand} on-demand instances run on node {node!r}; drain it and wait for their stops")
     victims = [i.instance_id for i in reversed(running)]
-    return [*_evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us, node)]
+    return [*_evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us=at_us, node=node)]
 
 
 def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
@@ -126,13 +126,13 @@ def _read_quote(
 
 def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
     """The event that a controller's word takes; none where no hand-over waits for it."""
-    return [EvictionConfirmed(at_us, instance_id)] if instance_id in cloud.handovers else []
+    return [EvictionConfirmed(at_us=at_us, instance_id=instance_id)] if instance_id in cloud.handovers else []
 
 
 def decide_overdue(cloud: Cloud, at_us: int) -> Sequence[Event]:
     """The events that report evictions whose deadline has passed without a controller's word."""
     due = [one for one in cloud.known_handovers() if not one.is_overdue and one.deadline_us <= at_us]
-    return [EvictionOverdue(at_us, one.instance_id, one.deadline_us) for one in due]
+    return [EvictionOverdue(at_us=at_us, instance_id=one.instance_id, deadline_us=one.deadline_us) for one in due]
 
 
 def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: EvictionReason) -> list[Event]:
@@ -146,9 +146,17 @@ def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: Evictio
     scheduled = (
         []
         if deadline_us is None
-        else [EvictionScheduled(at_us, victim, reason, cause_seq, deadline_us) for victim in victims]
+        else [
+            EvictionScheduled(
+                at_us=at_us, instance_id=victim, reason=reason, cause_seq=cause_seq, deadline_us=deadline_us
+            )
+            for victim in victims
+        ]
     )
-    return [*scheduled, *(InstanceEvicted(at_us, victim, reason, cause_seq) for victim in victims)]
+    return [
+        *scheduled,
+        *(InstanceEvicted(at_us=at_us, instance_id=victim, reason=reason, cause_seq=cause_seq) for victim in victims),
+    ]
 
 
 def _deadline_us(cloud: Cloud, at_us: int) -> int | None:
@@ -163,28 +171,28 @@ def _started(
     if cloud.handovers or deadline_us is not None:
         ready_us = cloud.ready_us(node, request.flavor, victims, at_us if deadline_us is None else deadline_us, at_us)
     return InstanceStarted(
-        at_us,
-        request.instance_id,
-        request.market,
-        request.flavor,
-        node,
-        request.lifetime_us,
-        request.eviction_probability,
-        basis,
-        victims,
-        deadline_us,
-        ready_us,
+        at_us=at_us,
+        instance_id=request.instance_id,
+        market=request.market,
+        flavor=request.flavor,
+        node=node,
+        lifetime_us=request.lifetime_us,
+        probability=request.eviction_probability,
+        basis=basis,
+        victims=victims,
+        deadline_us=deadline_us,
+        ready_us=ready_us,
     )
 
 
 def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis | None) -> InstanceRejected:
     return InstanceRejected(
-        at_us,
-        request.instance_id,
-        request.market,
-        request.flavor,
-        reason,
-        request.lifetime_us,
-        request.eviction_probability,
-        basis,
+        at_us=at_us,
+        instance_id=request.instance_id,
+        market=request.market,
+        flavor=request.flavor,
+        reason=reason,
+        lifetime_us=request.lifetime_us,
+        probability=request.eviction_probability,
+        basis=basis,
     )

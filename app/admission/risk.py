@@ -63,7 +63,15 @@ def decide_risk(
 ) -> list[EvictionRisk]:
     """The events that tell of it, for those that still run and were not told meanwhile."""
     return [
-        EvictionRisk(at_us, one.instance_id, level, probability, threshold, epoch, one.slots)
+        EvictionRisk(
+            at_us=at_us,
+            instance_id=one.instance_id,
+            level=level,
+            probability=probability,
+            threshold=threshold,
+            epoch=epoch,
+            slots=one.slots,
+        )
         for one, level, probability in changed
         if one.instance_id in cloud.running and (level is RiskLevel.RAISED) != (one.instance_id in cloud.at_risk)
     ]

@@ -7,9 +7,10 @@ Domain errors say what is wrong in the words of the domain; errors of the HTTP l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -32,7 +33,7 @@ MIN_VERSION = MAX_VERSION = "1.0"
 OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
 """Versions of other services, which may stand in the same header, after commas."""
 RETRY_AFTER_S = 1
-_LISTED = 20
+MOST_FAULTS = 20
 """A body can be wrong in a thousand places; this many are told."""
 
 
@@ -70,6 +71,22 @@ class RequestTooSlow(RequestError):
 
 class HeadTooLarge(RequestError):
     """The request line and the headers are larger than this service takes."""
+
+
+class TargetTooLong(RequestError):
+    """The path and the query are longer than this service takes."""
+
+
+class QueryTooLarge(RequestError):
+    """There are more query parameters than any resource has."""
+
+
+class BodyTooComplex(RequestError):
+    """The body has more values than any that this service takes, or nests them deeper."""
+
+
+class FormInvalid(RequestError):
+    """The form that a page sent is not the one that the page has."""
 
 
 class ConnectionsExhausted(RequestError):
@@ -123,9 +140,9 @@ class Unforeseen(RequestError):
 class RequestInvalid(Exception):
     """What is wrong with the fields of a body or a query, one by one."""
 
-    def __init__(self, error: ValidationError) -> None:
-        super().__init__(str(error.error_count()))
-        self.faults = list(_field_errors(error))
+    def __init__(self, faults: Iterable[RequestError]) -> None:
+        self.faults = list(islice(faults, MOST_FAULTS))
+        super().__init__(str(len(self.faults)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +192,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
+    errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
@@ -184,6 +202,10 @@ PROBLEMS: dict[type[Exception], Problem] = {
     RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is no HTTP"),
     RequestTooSlow: Problem(408, "preemptible.request.too_slow", "The request did not come in time"),
     HeadTooLarge: Problem(431, "preemptible.head.too_large", "The headers are too large"),
+    TargetTooLong: Problem(414, "preemptible.target.too_long", "The path and the query are too long"),
+    QueryTooLarge: Problem(400, "preemptible.query.too_large", "Too many query parameters"),
+    BodyTooComplex: Problem(400, "preemptible.body.too_complex", "The body has too many values"),
+    FormInvalid: Problem(400, "preemptible.form.invalid", "The form is not one of this service's"),
     ConnectionsExhausted: Problem(503, "preemptible.connections.exhausted", "Too many connections"),
     PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
     MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
@@ -244,10 +266,10 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
     return ErrorAnswer(**common)
 
 
-def _field_errors(error: ValidationError) -> Iterable[RequestError]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    for item in found[:_LISTED]:
-        place = ".".join(str(part) for part in item["loc"])
+def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
+    """What a form found wrong; `within` says where in the body the form stands."""
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
         yield kind(f"{place}: {item['msg']}" if place else item["msg"])
 

@@ -33,7 +33,8 @@ class Terms:
 def install(app: FastAPI, terms: Terms) -> None:
     """Routes, errors, tokens, versions and documentation.
 
-    The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at `app.state.services`.
+    The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
+    `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
     """
     _install(app, OPERATIONS, terms)
     install_docs(app)
@@ -46,7 +47,7 @@ def install_worker(app: FastAPI, terms: Terms) -> None:
 
 def _install(app: FastAPI, operations: Iterable[Operation], terms: Terms) -> None:
     app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
-    app.state.authenticator = TokenAuthenticator(lambda: app.state.services.tokens)
+    app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
     for operation in operations:

@@ -121,6 +121,7 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         api_errors.VersionUnsupported,
         api_errors.BodyTooLarge,
         api_errors.FieldUnknown,
+        api_errors.QueryTooLarge,
         api_errors.RateExceeded,
         api_errors.Unforeseen,
         *operation.errors,
@@ -130,11 +131,12 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         found += [api_errors.Forbidden] if any(operation.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not operation.is_for_scoped else []
     if "{cloud}" in operation.path:
-        found.append(errors.CloudNotFound)
+        found += [errors.CloudNotFound, errors.LogNewer]
     if operation.query is not None or operation.body is not None:
         found.append(api_errors.FieldInvalid)
     if operation.body is not None:
-        found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.ContentTypeUnsupported]
+        found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.BodyTooComplex]
+        found.append(api_errors.ContentTypeUnsupported)
     return tuple(found)
 
 

@@ -6,9 +6,8 @@ from itertools import islice
 
 import typer
 
-from app.client.api import TenureClient
-from app.client.errors import ClientError
-from app.services.inputs import InputError
+from app.domain.inputs import InputError
+from tenure_client import ClientError, TenureClient
 
 LOCAL = "http://127.0.0.1:8080"
 _RETRY_S = 2.0

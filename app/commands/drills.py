@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from app.client.answers import json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
+from tenure_client import json_of
 
 
 def register(app: typer.Typer) -> None:

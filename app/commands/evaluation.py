@@ -14,8 +14,8 @@ from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
 from app.commands.tables import MATRIX_LEGEND, matrix_table, reliability_tables
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
+from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.tally import Scenario
 from app.services.workload import Workload, load_workload
 

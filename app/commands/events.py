@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from app.client.answers import Event
-from app.client.api import TenureClient
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import print_json, print_text
 from app.commands.words import moment
-from app.services.inputs import parse_duration
+from app.domain.inputs import parse_duration
+from tenure_client import TenureClient
+from tenure_client.forms import Event
 
 _STYLES = {"instance_started": "green", "instance_rejected": "yellow", "instance_evicted": "red"}
 _NEWEST = 20

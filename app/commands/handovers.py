@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from app.client.answers import Handover, json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
+from tenure_client import json_of
+from tenure_client.forms import Handover
 
 
 def register(app: typer.Typer) -> None:

@@ -16,14 +16,14 @@ from rich.table import Table
 from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
+from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes
 
 if TYPE_CHECKING:
+    from app.domain.runs import Run
     from app.services.importing import Import, Imported
     from app.services.past import Wishes
-    from app.store.runs import Run
 
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"

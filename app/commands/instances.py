@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from app.client.answers import Decided, Eviction, Explanation, Instance, VictimDetail, json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
@@ -17,6 +16,8 @@ from app.commands.words import length, moment, percent, state
 from app.domain.values import Market
 from app.services.explanations import Outcome
 from app.services.instances import InstanceStatus
+from tenure_client import json_of
+from tenure_client.forms import Decided, Eviction, Explanation, Instance, VictimDetail
 
 _PAGE = 1000
 _INSTANCES = (

@@ -13,11 +13,11 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
+from app.domain.inputs import InputError, parse_nodes
+from app.domain.names import node_name
 from app.services.audit import Audit, Totals, audit
 from app.services.export import export_log
-from app.services.inputs import InputError, parse_nodes
 from app.services.logcsv import read_log
-from app.services.workload import node_name
 
 
 def register(app: typer.Typer) -> None:

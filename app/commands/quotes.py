@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from app.client.answers import FlavorQuote, Quotes, json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
+from app.domain.inputs import parse_duration
 from app.domain.times import SECOND_US
-from app.services.inputs import parse_duration
+from tenure_client import json_of
+from tenure_client.forms import FlavorQuote, Quotes
 
 _EXAMPLE = f"Example: tenure quote --url {options.LOCAL} --cloud north --flavor small --probability 0.05 --lifetime 6h"
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from app.client.answers import json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import reliability_tables
+from tenure_client import json_of
 
 
 def register(app: typer.Typer) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 from rich.text import Text
 
-from app.client.answers import SlaClass, json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
 from app.domain.numbers import number_text
+from tenure_client import json_of
+from tenure_client.forms import SlaClass
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),

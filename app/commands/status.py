@@ -8,14 +8,13 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from app.client.answers import Cloud, CloudReadiness, Flavor, Node, Readiness, json_of
-from app.client.api import TenureClient
 from app.commands import options
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state, used
-from app.domain.values import Guarantee
+from tenure_client import Guarantee, TenureClient, json_of
+from tenure_client.forms import Cloud, CloudReadiness, Flavor, Node, Readiness
 
 _MOST = 200
 """Clouds, nodes and flavors told at most; --json tells as many."""
@@ -90,7 +89,9 @@ def _json(
     return {
         "url": url,
         "ready": readiness.ready,
+        "code": readiness.code,
         "database": readiness.database,
+        "log": readiness.log,
         "clouds": [{**json_of(one), "table": tables.get(one.name)} for one in found],
         "nodes": [json_of(node) for node in nodes],
         "flavors": [json_of(flavor) for flavor in flavors],
@@ -99,7 +100,7 @@ def _json(
 
 def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
     well = Text("ready", style="green") if readiness.ready else Text("not ready", style="bold red")
-    print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}"))
+    print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}; log {readiness.log}"))
     if not readiness.ready:
         return
     tables = {one.name: one for one in readiness.clouds}
@@ -110,7 +111,7 @@ def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
 def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
     counts, policy = cloud.counts, cloud.policy
     evicted = Text(f"{counts.spot_evicted}", style="red" if counts.spot_evicted else "")
-    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee is Guarantee.POOLED else "")
+    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee == Guarantee.POOLED else "")
     return [
         cloud.name,
         cloud.seq,
@@ -119,7 +120,7 @@ def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
         f"{counts.on_demand_admitted}/{counts.on_demand_requested}",
         f"{counts.spot_admitted}/{counts.spot_requested}",
         evicted,
-        "none" if policy.guarantee is Guarantee.NONE else kept,
+        "none" if policy.guarantee == Guarantee.NONE else kept,
         "none yet" if table is None or table.epoch is None else f"epoch {table.epoch}, {length(table.table_age_s)} old",
     ]
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
-from app.services.inputs import platform_text
 from app.services.tally import Outcome
 
 Json = Mapping[str, Any]

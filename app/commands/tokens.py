@@ -13,8 +13,8 @@ from rich.table import Table
 from app.commands.options import Json
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
+from app.domain.inputs import InputError, parse_duration
 from app.domain.values import NAME_PATTERN, Role
-from app.services.inputs import InputError, parse_duration
 
 if TYPE_CHECKING:
     from datetime import datetime

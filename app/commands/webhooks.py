@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from app.client import answers
-from app.client.answers import json_of
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
+from tenure_client import forms, json_of
 
 Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
 
@@ -186,14 +185,14 @@ def replay(
         STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
 
 
-def _print(webhook: answers.Webhook, *, as_json: bool) -> None:
+def _print(webhook: forms.Webhook, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(webhook))
     else:
         STDOUT.print(_table([webhook]))
 
 
-def _table(found: Sequence[answers.Webhook]) -> Table:
+def _table(found: Sequence[forms.Webhook]) -> Table:
     table = numbers_table(("id", "url", "status", "last error"), ("urgent", "ordinary", "delivered", "dead"))
     for webhook in found:
         places = (str(webhook.urgent.seq), str(webhook.ordinary.seq))

@@ -16,8 +16,8 @@ from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
 from app.commands.workloads import eviction_policy, guarantee_named
 from app.domain.events import Recorded
+from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes, platform_text
 
 if TYPE_CHECKING:
     from app.services.whatif import Account, Changes
@@ -109,11 +109,13 @@ def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path |
         return events_of(rows, Policy())
     if url is None or cloud is None:
         raise InputError("give a running cloud with --url and --cloud, or a log with --log")
+    from app.domain.events.wire import of_wire  # noqa: PLC0415 - as above
+
     found = []
     with connect(url, token) as client, progress_bar("reading the log") as progress:
         last_seq = client.cloud(cloud).seq
         for item in client.events(cloud):
-            found.append(item.recorded())
+            found.append(of_wire(dict(item.fields)))
             progress(item.seq, last_seq)
     return found
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from rich.text import Text
 
-from app.client.answers import ResourcesHeld
 from app.domain.numbers import share_text
 from app.domain.times import SECOND_US, length_text
+from tenure_client.forms import Resources
 
 _STYLES = {
     "accepted": "green",
@@ -40,8 +40,14 @@ def state(name: str) -> Text:
     return Text(name, style=_STYLES.get(name, ""))
 
 
-def used(free: ResourcesHeld, capacity: ResourcesHeld) -> tuple[str, str, str]:
+def used(free: Resources, capacity: Resources) -> tuple[str, str, str]:
     """What is held of each resource; a dash of one that is not counted."""
-    pairs = zip(free.resources, capacity.resources, strict=True)
-    cores, memory, disk = (f"{of - left}/{of}" if of else "-" for left, of in pairs)
-    return cores, memory, disk
+    return (
+        _held(free.cores, capacity.cores),
+        _held(free.memory_mib, capacity.memory_mib),
+        _held(free.disk_gib, capacity.disk_gib),
+    )
+
+
+def _held(left: int, of: int) -> str:
+    return f"{of - left}/{of}" if of else "-"

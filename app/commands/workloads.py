@@ -10,13 +10,13 @@ from typing import Annotated, TextIO
 
 import typer
 
-from app.client.api import TenureClient
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
+from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
-from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.tally import Scenario
 from app.services.workload import load_workload, write_trace
+from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
 """A start that crosses into a new epoch waits for its table."""

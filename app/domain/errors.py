@@ -7,7 +7,7 @@
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, EpochsCrossed, Overloaded, TooManyStreams
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, EpochsCrossed, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -157,6 +157,10 @@ class LogContended(Unavailable):
 
 class EpochsCrossed(Unavailable):
     """The batch needs the tables of more than one epoch; from this operation on it was not decided. Send it again."""
+
+
+class LogNewer(Unavailable):
+    """The cloud's log holds what only a newer version of this service can read."""
 
 
 class Overloaded(Unavailable):

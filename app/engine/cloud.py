@@ -548,10 +548,10 @@ def _minus(some: Resources, less: Iterable[int]) -> Resources:
 def warm_up() -> None:
     """Have every compiled function of the live scheduler ready, so that no request waits for the compiler."""
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, Policy()))
-    cloud.apply(FlavorAdded(0, "flavor", Resources(1)))
-    cloud.apply(NodeAdded(0, "node", Resources(1)))
-    cloud.apply(InstanceStarted(0, "spot", Market.SPOT, "flavor", "node"))
+    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
+    cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))
+    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
+    cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
     cloud.place_on_demand("flavor", 0)
     cloud.first_fit("flavor")
     cloud.available_slots("flavor")

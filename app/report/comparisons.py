@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.inputs import platform_text
 from app.domain.values import Guarantee, Policy
 from app.report.drawing import (
     ADMITTED,
@@ -23,7 +24,6 @@ from app.report.drawing import (
     picture,
     rule_lines,
 )
-from app.services.inputs import platform_text
 from app.services.matrix import Evaluated
 from app.services.tally import Tally
 

@@ -8,6 +8,7 @@ from html import escape
 from itertools import islice
 
 from app import __version__
+from app.domain.inputs import platform_text
 from app.domain.times import HOUR_US
 from app.report.comparisons import Point, draw_by_platform, draw_by_sla, point_of, reading, sla_of
 from app.report.drawing import Numbers, Picture, in_style, percent
@@ -15,7 +16,6 @@ from app.report.evidence import draw_buckets, draw_reliability
 from app.report.look import CSS
 from app.report.timelines import draw_budget, draw_load
 from app.services.findings import Findings
-from app.services.inputs import platform_text
 from app.services.matrix import Evaluated
 from app.services.tally import Scenario, settings
 

@@ -22,12 +22,12 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.past import Place, Step, What
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.past import Past, Span
 from app.services.pastrules import PastRule
-from app.store.scratch import Place, Step, What
 
 
 class PastDecider:
@@ -76,12 +76,16 @@ class PastDecider:
         policy = replace(self._policy, guarantee=Guarantee.NONE)
         if past.eviction_policy is not None:
             policy = replace(policy, eviction_policy=past.eviction_policy)
-        nodes = [NodeAdded(at_us, name, capacity) for name, capacity in past.nodes or ()]
+        nodes = [NodeAdded(at_us=at_us, node=name, capacity=capacity) for name, capacity in past.nodes or ()]
         by_size = sorted(past.flavors.items(), key=lambda flavor: (flavor[1], flavor[0]))
-        return [CloudCreated(at_us, policy), *nodes, *(FlavorAdded(at_us, name, demand) for name, demand in by_size)]
+        return [
+            CloudCreated(at_us=at_us, policy=policy),
+            *nodes,
+            *(FlavorAdded(at_us=at_us, flavor=name, demand=demand) for name, demand in by_size),
+        ]
 
     def _closing(self) -> list[Event]:
-        return [] if self.cloud.policy == self._policy else [PolicyChanged(self.end_us, self._policy)]
+        return [] if self.cloud.policy == self._policy else [PolicyChanged(at_us=self.end_us, policy=self._policy)]
 
     def _time(self, at_us: int) -> int:
         """The log's time of a recorded time: shifted, and without what was cut out of gaps."""
@@ -98,7 +102,7 @@ class PastDecider:
             return self._stop(step, at_us)
         if step.kind == "policy_changed":
             policy = replace(self.cloud.policy, eviction_policy=EvictionPolicy(step.name))
-            return [] if policy == self.cloud.policy else [PolicyChanged(at_us, policy)]
+            return [] if policy == self.cloud.policy else [PolicyChanged(at_us=at_us, policy=policy)]
         return self._change_node(step, at_us)
 
     def _start(self, step: Step, at_us: int) -> Sequence[Event]:
@@ -118,17 +122,19 @@ class PastDecider:
     def _change_node(self, step: Step, at_us: int) -> Sequence[Event]:
         node = self.cloud.nodes.get(step.name)
         if step.kind == "node_added" and (node is None or node.status is NodeStatus.REMOVED):
-            return [NodeAdded(at_us, step.name, Resources(step.cores, step.memory_mib, step.disk_gib))]
+            return [
+                NodeAdded(at_us=at_us, node=step.name, capacity=Resources(step.cores, step.memory_mib, step.disk_gib))
+            ]
         assert node is not None
         if step.kind == "node_drained":
-            return [NodeDrained(at_us, step.name)] if node.status is NodeStatus.OPEN else []
+            return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
         if step.kind != "node_removed":  # opened, or added again where it had to be kept
-            return [NodeOpened(at_us, step.name)] if node.status is NodeStatus.DRAINED else []
+            return [NodeOpened(at_us=at_us, node=step.name)] if node.status is NodeStatus.DRAINED else []
         try:
             return decide_node_removal(self.cloud, step.name, at_us)
         except NodeNotEmpty:
             self._note(PastRule.NODE_KEPT, step)
-            return [NodeDrained(at_us, step.name)] if node.status is NodeStatus.OPEN else []
+            return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
 
     def _note(self, rule: PastRule, step: Step) -> None:
         self._past.findings.add(rule, Place(step.file, step.line))

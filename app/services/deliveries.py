@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
+from app.domain.events.registry import KINDS, URGENT, kind_of
 from app.outbound.messages import event_message
 from app.outbound.posting import Poster, Receipt
 from app.services.growth import Growth
-from app.store.codec import EVENT_KINDS, kind_of
 from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import Locks
 from app.store.log import EventLog
@@ -33,7 +33,6 @@ from app.telemetry.metrics import DELIVERIES
 
 logger = logging.getLogger(__name__)
 
-URGENT_KINDS = frozenset({"instance_evicted", "eviction_scheduled", "eviction_overdue", "eviction_risk"})
 _GONE = 410
 _REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
 """Answers that say something of the message and nothing of the receiver's health: trying for hours helps nobody."""
@@ -169,13 +168,20 @@ class Courier:
         self._parts = parts
         self._looked_s = self._compared_s = 0.0
         self._random = Random()  # noqa: S311 - jitter
-        wanted = set(EVENT_KINDS if webhook.kinds is None else webhook.kinds)
+        wanted = set(KINDS if webhook.kinds is None else webhook.kinds)
         now = parts.now()
-        self._urgent = Queue(Lane.URGENT, webhook.urgent, sorted(wanted & URGENT_KINDS), now)
-        self._ordinary = Queue(Lane.ORDINARY, webhook.ordinary, sorted(wanted - URGENT_KINDS), now)
+        self._urgent = Queue(Lane.URGENT, webhook.urgent, sorted(wanted & URGENT), now)
+        self._ordinary = Queue(Lane.ORDINARY, webhook.ordinary, sorted(wanted - URGENT), now)
 
     async def run(self) -> None:
         """Deliver until told otherwise. LogUnavailable where the database is out of reach."""
+        while True:
+            try:
+                return await self._run()
+            except LogNewer:  # nothing of it is lost: another version's worker delivers it, or this one later
+                await asyncio.sleep(_IDLE_S)
+
+    async def _run(self) -> None:
         going = True
         while going:
             reach = await self._parts.growth.reach(self._webhook.cloud_id)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import cast
 
-from app.client.answers import BatchResult, Decision
-from app.client.api import TenureClient
-from app.client.errors import NotFound
+from app.domain.events.wire import seconds, value_of_wire, value_to_wire
+from app.domain.inputs import InputError
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
-from app.domain.times import SECOND_US, to_datetime
-from app.services.inputs import InputError
+from app.domain.times import to_datetime
+from app.domain.values import Policy
 from app.services.tally import Outcome, Scenario, Tally
-from app.services.workload import flavors, node_name, operations
+from app.services.workload import flavors, operations
+from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
+from tenure_client.forms import BatchResult, Decision
 
 Progress = Callable[[int, int], None]
 _NEXT_TABLE = "preemptible.batch.epochs_crossed"
@@ -42,16 +45,16 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
     try:
         there = client.cloud(cloud)
     except NotFound:
-        there = client.create_cloud(cloud, scenario.policy)
-    if there.policy != scenario.policy:
+        there = client.create_cloud(cloud, cast(PolicyChange, value_to_wire(scenario.policy)))
+    if value_of_wire(Policy, json_of(there.policy)) != scenario.policy:
         raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
-    nodes = [(node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
+    nodes = [(node_name(index), Resources(*capacity)) for index, capacity in enumerate(scenario.nodes)]
     for name, capacity in nodes:
         client.add_node(cloud, name, capacity)
-    if [(node.name, node.capacity.resources) for node in client.nodes(cloud)] != nodes:
+    if [(node.name, node.capacity) for node in client.nodes(cloud)] != nodes:
         raise InputError(f"cloud {cloud!r} exists with other nodes; give another name with --cloud")
     for flavor, demand in flavors(scenario.workload).items():
-        client.add_flavor(cloud, flavor, demand)
+        client.add_flavor(cloud, flavor, Resources(*demand))
 
 
 def _answers(
@@ -65,7 +68,7 @@ def _answers(
     for at in range(0, len(steps), batch):
         part = steps[at : at + batch]
         while part:
-            decided = _decided(client.batch(cloud, part).results)
+            decided = _decided(client.batch(cloud, [form_of(step) for step in part]).results)
             yield from zip(part, decided, strict=False)
             part = part[len(decided) :]
 
@@ -83,20 +86,28 @@ def _decided(results: Sequence[BatchResult]) -> list[Decision | None]:
 
 
 def _answer(client: TenureClient, cloud: str, step: Operation) -> Decision | None:
-    at = None if step.at_us is None else to_datetime(step.at_us)
-    if not isinstance(step, StartRequest):
-        client.stop(cloud, step.instance_id, at=at)
+    form = form_of(step)
+    if isinstance(form, Stop):
+        client.stop(cloud, form.id, at=form.at)
         return None
-    lifetime_s = None if step.lifetime_us is None else step.lifetime_us / SECOND_US
     return client.start(
         cloud,
-        step.instance_id,
-        step.market,
-        step.flavor,
-        lifetime_s=lifetime_s,
-        eviction_probability=step.eviction_probability,
-        at=at,
+        form.id,
+        form.market,
+        form.flavor,
+        lifetime_s=form.lifetime_s,
+        eviction_probability=form.eviction_probability,
+        at=form.at,
     )
+
+
+def form_of(step: Operation) -> Start | Stop:
+    """The operation as it is sent."""
+    at = None if step.at_us is None else to_datetime(step.at_us)
+    if not isinstance(step, StartRequest):
+        return Stop(step.instance_id, at)
+    lifetime_s = None if step.lifetime_us is None else seconds(step.lifetime_us)
+    return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
 
 
 def _count(tally: Tally, operation: Operation, decision: Decision | None) -> None:

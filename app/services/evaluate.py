@@ -9,13 +9,14 @@ from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
 from app.services.tally import Outcome, Scenario, Tally
-from app.services.workload import flavors, node_name, operations
+from app.services.workload import flavors, operations
 
 Progress = Callable[[int, int], None]
 """Told how many operations of how many are done."""
@@ -143,6 +144,8 @@ def _count(tally: Tally, operation: Operation, decision: Event | None) -> None:
 
 
 def _opening(scenario: Scenario) -> list[Event]:
-    nodes = [NodeAdded(0, node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
-    kinds = [FlavorAdded(0, name, demand) for name, demand in flavors(scenario.workload).items()]
-    return [CloudCreated(0, scenario.policy), *nodes, *kinds]
+    nodes = [
+        NodeAdded(at_us=0, node=node_name(index), capacity=capacity) for index, capacity in enumerate(scenario.nodes)
+    ]
+    kinds = [FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors(scenario.workload).items()]
+    return [CloudCreated(at_us=0, policy=scenario.policy), *nodes, *kinds]

@@ -5,7 +5,7 @@ Nothing here reads more of a longer log: see the indexes in `store/schema.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,7 +16,9 @@ from app.domain.events import (
     InstanceStopped,
     NodeRemoved,
     Recorded,
+    registry,
 )
+from app.domain.paging import Page
 from app.domain.times import from_datetime
 from app.domain.values import Clock, Market, Resources
 from app.services.explanations import (
@@ -31,50 +33,49 @@ from app.services.explanations import (
     grace_in,
     promise_of,
 )
-from app.services.instances import Instance, decision_in, end_in
+from app.services.instances import decision_in, end_in
+from app.services.log_reads import LogReads
 from app.services.sentences import explain_in_words, tell
+from app.store.clouds import Clouds
 from app.store.log import EventLog
 from app.store.tables import Tables
 
-KINDS = {
-    Outcome.ACCEPTED: "instance_started",
-    Outcome.REJECTED: "instance_rejected",
-    Outcome.STOPPED: "instance_stopped",
-    Outcome.EVICTED: "instance_evicted",
-}
+_KINDS = {Outcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
 _INDEXED = {Outcome.REJECTED, Outcome.EVICTED}
 _LOOKED_AT = 10_000
 """Events that a page looks back at most where the log has no index of what is asked for."""
 _READ_AT_ONCE = 500
 _VICTIMS_TOLD = 100
 _NOTICES_TOLD = 20
-_OUTCOMES = {
-    InstanceStarted: Outcome.ACCEPTED,
-    InstanceRejected: Outcome.REJECTED,
-    InstanceStopped: Outcome.STOPPED,
-    InstanceEvicted: Outcome.EVICTED,
-}
+_OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
 
 class Explaining:
-    """See the module's docstring; LogUnavailable as the store does."""
+    """Explains by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does.
 
-    def __init__(self, log: EventLog, tables: Tables) -> None:
+    `now` is the server's clock.
+    """
+
+    def __init__(self, clouds: Clouds, log: EventLog, tables: Tables, now: Callable[[], datetime]) -> None:
+        self._clouds = clouds
         self._log = log
         self._tables = tables
+        self._reads = LogReads(clouds, log)
+        self._now = now
 
     # --- one instance ------------------------------------------------------------------------------------------------
 
-    async def explain(self, cloud_id: int, instance: Instance, now: datetime) -> Explanation:
-        """All that is known of why the instance is what it is; `now` is the server's clock."""
-        decision = instance.decision
+    async def explanation(self, cloud: str, instance_id: str) -> Explanation:
+        """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""
+        instance = await self._reads.instance(cloud, instance_id)
+        cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
         policy = await self._log.policy_at(cloud_id, instance.seq)
         last_seq = await self._log.last_seq(cloud_id)
         edges = await self._log.at(cloud_id, [1, last_seq])
         notices = await self._log.notices(cloud_id, decision.instance_id, _NOTICES_TOLD)
         grace = grace_in(notices)
         external = policy.clock is Clock.EXTERNAL
-        as_of_us = edges[last_seq].event.at_us if external else from_datetime(now)
+        as_of_us = edges[last_seq].event.at_us if external else from_datetime(self._now())
         found = Explanation(
             instance=instance,
             required=(await self._log.flavors(cloud_id, [decision.flavor]))[decision.flavor],
@@ -151,10 +152,26 @@ class Explaining:
     # --- many decisions ----------------------------------------------------------------------------------------------
 
     async def decisions(
+        self,
+        cloud: str,
+        before_seq: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
+        market: Market | None = None,
+    ) -> Page[Decided]:
+        """What was decided on instances before a seq (None: up to now), newest first, with reasons.
+
+        Where an outcome or a market is asked for, the page may end before it is full; its marker, the next
+        `before_seq`, then says how far it looked.
+        """
+        found, more = await self._newest(await self._clouds.id_of(cloud), before_seq, limit, outcome, market)
+        return Page(found, None if more is None else str(more))
+
+    async def _newest(
         self, cloud_id: int, before_seq: int | None, limit: int, outcome: Outcome | None, market: Market | None
     ) -> tuple[list[Decided], int | None]:
         """The newest decisions before a seq, newest first; and the seq to go on before, None where there is no more."""
-        kinds = tuple(KINDS.values()) if outcome is None else (KINDS[outcome],)
+        kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
         before = await self._log.last_seq(cloud_id) + 1 if before_seq is None else before_seq
         lowest = 0 if outcome in _INDEXED and market is None else max(0, before - _LOOKED_AT)
         found: list[Decided] = []

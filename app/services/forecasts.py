@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
+from app.domain.errors import LogNewer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -23,13 +24,14 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
+from app.domain.runs import Run
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.services.states import States
 from app.store.locks import Locks
 from app.store.log import EventLog
-from app.store.runs import Run, Runs
+from app.store.runs import Runs
 from app.store.tables import Tables
 from app.telemetry.context import working_on
 from app.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
@@ -85,7 +87,7 @@ class Forecasts:
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.cloud_lock(run.cloud_id) as held:
-            if not held or not await self._runs.start(run.id):
+            if not held or not await self._is_readable(run.cloud_id) or not await self._runs.start(run.id):
                 return False
             try:
                 with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
@@ -100,6 +102,14 @@ class Forecasts:
                 await self._runs.finish(run.id, epoch)
                 RECOMPUTATIONS.labels("succeeded").inc()
             return True
+
+    async def _is_readable(self, cloud_id: int) -> bool:
+        """False where a newer version's worker has to do the cloud's runs."""
+        try:
+            await self._states.current(cloud_id)
+        except LogNewer:
+            return False
+        return True
 
     async def _recompute(self, run: Run) -> int:
         """Compute and publish the run's table; the newest one's epoch where that is as new already."""
@@ -150,14 +160,30 @@ def warm_up() -> None:
     A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
     """
     events: list[Event] = [
-        CloudCreated(0, Policy()),
-        NodeAdded(0, "node", Resources(2)),
-        FlavorAdded(0, "small", Resources(1)),
-        FlavorAdded(0, "large", Resources(2)),
-        InstanceStarted(0, "spot", Market.SPOT, "small", "node", HOUR_US, None, Basis(2)),
-        InstanceEvicted(SECOND_US, "spot", EvictionReason.ON_DEMAND_START, 7),
-        InstanceStarted(SECOND_US, "on-demand", Market.ON_DEMAND, "large", "node", victims=("spot",)),
-        InstanceStopped(2 * SECOND_US, "on-demand"),
+        CloudCreated(at_us=0, policy=Policy()),
+        NodeAdded(at_us=0, node="node", capacity=Resources(2)),
+        FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
+        FlavorAdded(at_us=0, flavor="large", demand=Resources(2)),
+        InstanceStarted(
+            at_us=0,
+            instance_id="spot",
+            market=Market.SPOT,
+            flavor="small",
+            node="node",
+            lifetime_us=HOUR_US,
+            probability=None,
+            basis=Basis(2),
+        ),
+        InstanceEvicted(at_us=SECOND_US, instance_id="spot", reason=EvictionReason.ON_DEMAND_START, cause_seq=7),
+        InstanceStarted(
+            at_us=SECOND_US,
+            instance_id="on-demand",
+            market=Market.ON_DEMAND,
+            flavor="large",
+            node="node",
+            victims=("spot",),
+        ),
+        InstanceStopped(at_us=2 * SECOND_US, instance_id="on-demand"),
     ]
     forecaster = Forecaster(Policy(sample_count=100))
     forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))

@@ -16,16 +16,17 @@ from time import monotonic, perf_counter
 
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
+from app.domain.inputs import InputError
+from app.domain.runs import Run, RunStatus
 from app.domain.times import MAX_TIME_US, to_datetime
 from app.domain.values import Clock, Policy
 from app.services.deciding import PastDecider
-from app.services.inputs import InputError
 from app.services.past import Past, Span
 from app.services.refusals import CloudNotImported, ImportRefused, ImportRunning, OtherPast
-from app.store.clouds import Clouds
+from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog, SeqConflict
-from app.store.runs import Run, Runs, RunStatus
+from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 
 Progress = Callable[[int, int], None]
@@ -67,7 +68,7 @@ class Imports:
 
     def __init__(
         self,
-        clouds: Clouds,
+        clouds: ImportedClouds,
         log: EventLog,
         snapshots: Snapshots,
         runs: Runs,
@@ -88,7 +89,7 @@ class Imports:
         the log holds. 3. Append what is missing. 4. Let the cloud be seen, and ask for its first table.
         """
         began = perf_counter()
-        found = await self._clouds.find_import(wanted.cloud)
+        found = await self._clouds.find(wanted.cloud)
         shift_us = await self._shift_us(wanted, found)
         decider = PastDecider(wanted.past, wanted.span, wanted.policy, shift_us)
         batches = _Batches(decider)
@@ -121,18 +122,18 @@ class Imports:
 
     async def abandon(self, name: str) -> bool:
         """Remove what an unfinished import of this name has written; False where there is none."""
-        found = await self._clouds.find_import(name)
+        found = await self._clouds.find(name)
         if found is None or not found[1]:
             return False
         async with self._locks.import_lock(found[0]) as held:
             if not held:
                 raise ImportRunning(f"another process imports cloud {name!r} now")
-            await self._clouds.abandon_import(found[0], await self._log.last_seq(found[0]))
+            await self._clouds.abandon(found[0], await self._log.last_seq(found[0]))
         return True
 
     async def _finish(self, cloud_id: int, decider: PastDecider) -> Run:
         await self._snapshots.save(cloud_id, decider.cloud)
-        return await self._clouds.finish_import(cloud_id)
+        return await self._clouds.finish(cloud_id)
 
     async def _shift_us(self, wanted: Import, found: tuple[int, bool] | None) -> int:
         """What is added to recorded times; an import that goes on keeps what its first attempt has chosen."""
@@ -143,7 +144,7 @@ class Imports:
 
     async def _enter(self, name: str, first: list[Recorded]) -> int:
         try:
-            return await self._clouds.begin_import(name, first)
+            return await self._clouds.begin(name, first)
         except CloudExists as error:
             raise ImportRunning(f"another process began cloud {name!r} at this moment") from error
 

@@ -32,9 +32,9 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Basis, Budget, Market, Policy, Resources
-from app.services.inputs import InputError
 
 PROMISED_COLUMNS = (
     "seq",

@@ -30,10 +30,10 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Rejection, RiskLevel
-from app.services.inputs import InputError
 from app.services.logcsv import LogRow
-from app.services.workload import flavor_name
 
 
 def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
@@ -62,7 +62,10 @@ def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
         ((probability, _),) = promised.most_common(1)
         policy = replace(base, eviction_probability=probability)
     flavors = {_flavor(row): row.demand for row in rows if row.instance_id is not None}
-    return [CloudCreated(0, policy), *(FlavorAdded(0, name, demand) for name, demand in flavors.items())]
+    return [
+        CloudCreated(at_us=0, policy=policy),
+        *(FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors.items()),
+    ]
 
 
 def _flavor(row: LogRow) -> str:
@@ -84,14 +87,14 @@ def _started(row: LogRow, policy: Policy) -> InstanceStarted:
     own, basis = _own_probability(row, policy), _basis(row)
     node = row.node or ""
     return InstanceStarted(
-        row.at_us,
-        _name(row),
-        _market(row),
-        _flavor(row),
-        node,
-        row.lifetime_us,
-        own,
-        basis,
+        at_us=row.at_us,
+        instance_id=_name(row),
+        market=_market(row),
+        flavor=_flavor(row),
+        node=node,
+        lifetime_us=row.lifetime_us,
+        probability=own,
+        basis=basis,
         deadline_us=row.deadline_us,
         ready_us=row.ready_us,
     )
@@ -99,7 +102,16 @@ def _started(row: LogRow, policy: Policy) -> InstanceStarted:
 
 def _rejected(row: LogRow, policy: Policy) -> InstanceRejected:
     own, basis, reason = _own_probability(row, policy), _basis(row), Rejection(row.reason or "")
-    return InstanceRejected(row.at_us, _name(row), _market(row), _flavor(row), reason, row.lifetime_us, own, basis)
+    return InstanceRejected(
+        at_us=row.at_us,
+        instance_id=_name(row),
+        market=_market(row),
+        flavor=_flavor(row),
+        reason=reason,
+        lifetime_us=row.lifetime_us,
+        probability=own,
+        basis=basis,
+    )
 
 
 def _own_probability(row: LogRow, policy: Policy) -> float | None:
@@ -132,33 +144,41 @@ def _market(row: LogRow) -> Market:
 
 
 def _evicted(row: LogRow, _: Policy) -> InstanceEvicted:
-    return InstanceEvicted(row.at_us, _name(row), EvictionReason(row.reason or ""), row.cause_seq or 0)
+    return InstanceEvicted(
+        at_us=row.at_us, instance_id=_name(row), reason=EvictionReason(row.reason or ""), cause_seq=row.cause_seq or 0
+    )
 
 
 _READ: dict[str, Callable[[LogRow, Policy], Event]] = {
-    "cloud_created": lambda row, policy: CloudCreated(row.at_us, _policy(row, policy)),
-    "policy_changed": lambda row, policy: PolicyChanged(row.at_us, _policy(row, policy)),
-    "node_added": lambda row, _: NodeAdded(row.at_us, row.node or "", row.demand),
-    "node_drained": lambda row, _: NodeDrained(row.at_us, row.node or ""),
-    "node_opened": lambda row, _: NodeOpened(row.at_us, row.node or ""),
-    "node_removed": lambda row, _: NodeRemoved(row.at_us, row.node or ""),
-    "flavor_added": lambda row, _: FlavorAdded(row.at_us, row.flavor or "", row.demand),
+    "cloud_created": lambda row, policy: CloudCreated(at_us=row.at_us, policy=_policy(row, policy)),
+    "policy_changed": lambda row, policy: PolicyChanged(at_us=row.at_us, policy=_policy(row, policy)),
+    "node_added": lambda row, _: NodeAdded(at_us=row.at_us, node=row.node or "", capacity=row.demand),
+    "node_drained": lambda row, _: NodeDrained(at_us=row.at_us, node=row.node or ""),
+    "node_opened": lambda row, _: NodeOpened(at_us=row.at_us, node=row.node or ""),
+    "node_removed": lambda row, _: NodeRemoved(at_us=row.at_us, node=row.node or ""),
+    "flavor_added": lambda row, _: FlavorAdded(at_us=row.at_us, flavor=row.flavor or "", demand=row.demand),
     "instance_started": _started,
     "instance_rejected": _rejected,
-    "instance_stopped": lambda row, _: InstanceStopped(row.at_us, _name(row)),
+    "instance_stopped": lambda row, _: InstanceStopped(at_us=row.at_us, instance_id=_name(row)),
     "instance_evicted": _evicted,
     "eviction_scheduled": lambda row, _: EvictionScheduled(
-        row.at_us, _name(row), EvictionReason(row.reason or ""), row.cause_seq or 0, row.deadline_us or 0
+        at_us=row.at_us,
+        instance_id=_name(row),
+        reason=EvictionReason(row.reason or ""),
+        cause_seq=row.cause_seq or 0,
+        deadline_us=row.deadline_us or 0,
     ),
-    "eviction_confirmed": lambda row, _: EvictionConfirmed(row.at_us, _name(row)),
-    "eviction_overdue": lambda row, _: EvictionOverdue(row.at_us, _name(row), row.deadline_us or 0),
+    "eviction_confirmed": lambda row, _: EvictionConfirmed(at_us=row.at_us, instance_id=_name(row)),
+    "eviction_overdue": lambda row, _: EvictionOverdue(
+        at_us=row.at_us, instance_id=_name(row), deadline_us=row.deadline_us or 0
+    ),
     "eviction_risk": lambda row, _: EvictionRisk(
-        row.at_us,
-        _name(row),
-        RiskLevel(row.reason or ""),
-        row.risk or 0.0,
-        row.threshold or 0.0,
-        row.epoch or 0,
-        row.slots or 0,
+        at_us=row.at_us,
+        instance_id=_name(row),
+        level=RiskLevel(row.reason or ""),
+        probability=row.risk or 0.0,
+        threshold=row.threshold or 0.0,
+        epoch=row.epoch or 0,
+        slots=row.slots or 0,
     ),
 }

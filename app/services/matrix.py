@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 
 from app.domain.events import Recorded
+from app.domain.inputs import platform_text
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
 from app.services.evaluate import EventSink, Progress, evaluate
 from app.services.findings import Findings, Watch
-from app.services.inputs import platform_text
 from app.services.logcsv import LogWriter
 from app.services.side_by_side import run_side_by_side
 from app.services.tally import Outcome, Scenario

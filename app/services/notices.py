@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from app.admission.decide import decide_overdue
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Event, Recorded
 from app.domain.values import Clock, Policy
 from app.engine.cloud import Cloud
@@ -74,6 +74,8 @@ class Notices:
         """One cloud's trouble is not the others'."""
         try:
             return len(await notice(cloud_id))
+        except LogNewer:
+            return 0
         except (LogUnavailable, SeqConflict, InstanceTaken) as error:
             logger.warning("cloud %d: notices were left for later: %s", cloud_id, error)
             return 0

@@ -16,6 +16,7 @@ import numpy as np
 
 from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.errors import LogNewer
 from app.domain.values import Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
@@ -82,6 +83,8 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asked
+    except LogNewer:
+        return None  # the store has said so, and readiness does
     except TimeoutError:
         logger.warning("a cloud did not answer in time", extra={"cloud": cloud, "waited_s": ANSWER_S})
     except Exception:  # one cloud's trouble must not keep anybody from the others

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name, node_name
+from app.domain.past import PastInstance, Place
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
 from app.domain.values import EvictionPolicy, Resources
-from app.services.inputs import InputError
 from app.services.pastrules import LINES_NAMED, Findings, PastRule
-from app.services.workload import flavor_name, node_name
-from app.store.scratch import PastInstance, Place, Scratch
+from app.store.scratch import Scratch
 
 _LONGEST_NAME = 255
 _MOST_PIECES = 10_000

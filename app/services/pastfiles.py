@@ -14,14 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from app.domain.inputs import InputError
+from app.domain.past import PastInstance, Place
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
 from app.domain.values import Market, Resources
-from app.services.inputs import InputError
 from app.services.past import Past, Sizes, is_name
 from app.services.pastlog import LOG_COLUMNS, read_past_log
 from app.services.pastrules import PastRule
 from app.services.workload import CSV_HEADER
-from app.store.scratch import PastInstance, Place
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are read."""

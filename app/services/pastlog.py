@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
+from app.domain.past import PastChange, PastInstance, Place
 from app.domain.times import MAX_TIME_US
 from app.domain.values import EvictionPolicy, Market, Resources
 from app.engine.cluster import UNCOUNTED
-from app.services.inputs import InputError
 from app.services.logcsv import PROMISED_COLUMNS, LogRow, read_rows
 from app.services.past import Past, is_name
 from app.services.pastrules import PastRule
-from app.services.workload import flavor_name
-from app.store.scratch import PastChange, PastInstance, Place
 
 LOG_COLUMNS = PROMISED_COLUMNS
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.domain.runs import Run
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Guarantee, NodeStatus
 from app.services.deciding import PastDecider
 from app.services.importing import Import, Imported
 from app.services.pastrules import Effect
-from app.store.runs import Run
 
 
 def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from app.store.scratch import Place
+from app.domain.past import Place
 
 LINES_NAMED = 5
 

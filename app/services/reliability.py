@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.admission.reliability import Fate, Reliability, fate_of, measure_reliability
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
+from app.store.clouds import Clouds
 from app.store.log import EventLog
 
 LONGEST_STRETCH = 50_000
@@ -22,6 +24,20 @@ class Stretch:
     last_seq: int
     now_us: int
     reliability: Reliability
+
+
+class Reliabilities:
+    """Reads by cloud name how promises were kept; CloudNotFound for an unknown one. `now_us` is the server's clock."""
+
+    def __init__(self, clouds: Clouds, log: EventLog, now_us: Callable[[], int]) -> None:
+        self._clouds = clouds
+        self._log = log
+        self._now_us = now_us
+
+    async def read(self, cloud: str, after_seq: int | None, now_us: int | None) -> Stretch:
+        """How the promises given in a stretch of the log were kept by `now_us`, or by now; see `read_reliability`."""
+        at_us = self._now_us() if now_us is None else now_us
+        return await read_reliability(self._log, await self._clouds.id_of(cloud), after_seq, at_us)
 
 
 async def read_reliability(

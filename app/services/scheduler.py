@@ -57,7 +57,7 @@ class Scheduler:
         if policy.clock is Clock.SYSTEM and at_us is not None:
             raise TimeUnexpected("a cloud on the system clock begins now: leave the time out")
         begin_us = (at_us or 0) if policy.clock is Clock.EXTERNAL else self._parts.now_us()
-        await self._clouds.create(name, Recorded(1, CloudCreated(begin_us, policy)))
+        await self._clouds.create(name, Recorded(1, CloudCreated(at_us=begin_us, policy=policy)))
         return await self.state(name)
 
     async def change_policy(
@@ -74,7 +74,7 @@ class Scheduler:
             if policy.clock is not cloud.policy.clock:
                 raise PolicyInvalid("a cloud's clock cannot be changed")
             moves = jump and now_us > cloud.at_us
-            return [PolicyChanged(now_us, policy)] if moves or policy != cloud.policy else []
+            return [PolicyChanged(at_us=now_us, policy=policy)] if moves or policy != cloud.policy else []
 
         await self._one(name, Change(decide, at_us, jump), Changed)
         return await self.state(name)
@@ -85,7 +85,7 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
             if old is None or old.status is NodeStatus.REMOVED:
-                return [NodeAdded(now_us, node, capacity)]
+                return [NodeAdded(at_us=now_us, node=node, capacity=capacity)]
             if old.capacity != capacity:
                 raise NodeExists(f"node {node!r} exists with another capacity")
             return []
@@ -96,7 +96,7 @@ class Scheduler:
         """Let the node take no more placements; what runs on it goes on."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            return [NodeDrained(now_us, node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
+            return [NodeDrained(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
 
         await self._change(name, decide, at_us)
 
@@ -104,7 +104,7 @@ class Scheduler:
         """Let a drained node take placements again."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            return [NodeOpened(now_us, node)] if find_node(cloud, node).status is NodeStatus.DRAINED else []
+            return [NodeOpened(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.DRAINED else []
 
         await self._change(name, decide, at_us)
 
@@ -149,7 +149,7 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.flavors.get(flavor)
             if old is None:
-                return [FlavorAdded(now_us, flavor, demand)]
+                return [FlavorAdded(at_us=now_us, flavor=flavor, demand=demand)]
             if old.resources != demand:
                 raise FlavorExists(f"flavor {flavor!r} exists with another resource vector; flavors never change")
             return []
@@ -175,8 +175,8 @@ class Scheduler:
         return await sequencer.state()
 
     async def table(self, name: str) -> QuantileTable | None:
-        """The newest published quantile table."""
-        return self._tables.newest(await self.cloud_id(name))
+        """Return the newest published quantile table, whichever process has heard of it; None before the first."""
+        return await self._tables.load(await self.cloud_id(name))
 
     async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
         """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""

@@ -1,9 +1,10 @@
 """One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
-state, appended to the log in one transaction, and only then answered. Where another process was first, the log's tail
-is read and the batch decided again; for a while after such a conflict this process takes the cloud's lock before it
-decides, so that two busy processes take turns instead of racing.
+state, appended to the log in one transaction, and only then answered. A batch that appends nothing is answered only
+where its state is still the log's last one, so no answer is older than what any process has acknowledged before it was
+asked. Where another process was first, the log's tail is read and the batch decided again; for a while after such a
+conflict this process takes the cloud's lock before it decides, so that two busy processes take turns instead of racing.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogContended, LogUnavailable, Overloaded, TenureError
+from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.services.growth import Growth
 from app.services.states import catch_up, load_state
+from app.services.turns import Turns
 from app.store.log import EventLog, InstanceTaken, LogAccess, SeqConflict
 from app.store.snapshots import Snapshots
 from app.telemetry.metrics import APPEND_S, CloudMeter
@@ -66,6 +69,10 @@ class Parts:
     now_us: Callable[[], int]
     limits: Limits
     growth: Growth
+
+
+class _StateBehind(Exception):
+    """The state that was decided on, without writing anything, is not the newest one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -199,6 +206,9 @@ class Sequencer:
                 self._take_turns_until = monotonic() + _TAKE_TURNS_S
                 self._forget_undecided()
                 await self._catch_up()
+            except _StateBehind:
+                self._forget_undecided()
+                await self._catch_up()
             except InstanceTaken:
                 self._meter.lost("instance_taken")
                 self._look_up_starts = True
@@ -226,17 +236,31 @@ class Sequencer:
             yield turn
 
     async def _decide_and_append(self, steps: Sequence[Step], waited_us: int, log: LogAccess) -> Batch:
-        cloud, parts = self._cloud, self._parts
+        cloud = self._cloud
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await log.starts(self.cloud_id, ids) if ids else {}
         with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-            batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id), waited_us)
+            batch = await self._decide(steps, past, waited_us)
             TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
             with TRACES.span("append", events=len(batch.recorded)):
                 await log.append(self.cloud_id, batch.recorded)
             APPEND_S.observe(perf_counter() - began)
+        elif await log.last_seq(self.cloud_id) != cloud.seq:
+            # Nothing is written, so no key says whether the state was the newest one: these answers may be of the past.
+            raise _StateBehind
+        return batch
+
+    async def _decide(self, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
+        """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
+        batch, turns = Batch(dict(past)), Turns()
+        server_us, quotes = self._parts.now_us(), self._parts.tables.newest(self.cloud_id)
+        for step in steps:
+            if not decide_next(batch, self._cloud, step, server_us, quotes, waited_us):
+                break
+            if turns.is_due():
+                await turns.give()
         return batch
 
     def _due_us(self, step: Step) -> int | None:

@@ -7,8 +7,8 @@ from math import exp
 
 import numpy as np
 
+from app.domain.inputs import InputError
 from app.domain.times import DAY_US, SECOND_US
-from app.services.inputs import InputError
 from app.services.workload import TraceInstance
 
 _MOST_INSTANCES = 10_000_000

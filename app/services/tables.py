@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from time import monotonic
 
 from app.domain.errors import LogUnavailable
+from app.domain.runs import RunCause, TableSummary
 from app.forecast.table import QuantileTable
 from app.store.notices import Notice, Resync, TablePublished
-from app.store.runs import RunCause, Runs
+from app.store.runs import Runs
 from app.store.tables import StoredTable, Tables
 
 logger = logging.getLogger(__name__)
@@ -35,18 +36,22 @@ class TableCache:
         self._newest: dict[int, QuantileTable | None] = {}
         self._announced: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._given_up_us: dict[int, int] = {}
+        self._loading: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def newest(self, cloud_id: int) -> QuantileTable | None:
-        """The table to decide with; None before the first."""
+        """The table to decide with; None before the first. Another process may have published a newer one just now."""
         return self._newest.get(cloud_id)
 
-    async def load(self, cloud_id: int) -> None:
-        """Hold the cloud's newest published table."""
-        stored = await self._tables.newest(cloud_id)
-        held = self._newest.setdefault(cloud_id, None)
-        if stored is not None and (held is None or stored.epoch > held.epoch):
-            self._newest[cloud_id] = await asyncio.to_thread(decode_table, stored)
-            self._announced[cloud_id].set()
+    async def load(self, cloud_id: int) -> QuantileTable | None:
+        """Hold the cloud's newest published table, and return it. It is decoded only where another one is held."""
+        async with self._loading[cloud_id]:
+            held = self._newest.setdefault(cloud_id, None)
+            newest = await self._tables.page(cloud_id, 1)
+            if not newest or not _is_of(held, newest[0]):
+                stored = await self._tables.newest(cloud_id)
+                self._newest[cloud_id] = None if stored is None else await asyncio.to_thread(decode_table, stored)
+                self._announced[cloud_id].set()
+            return self._newest[cloud_id]
 
     async def wait_for(self, cloud_id: int, due_us: int) -> None:
         """Ask for the table of that due time and wait until it is published; give up on it after the time allowed."""
@@ -78,10 +83,12 @@ class TableCache:
         """Load, however often the database is out of reach: a table that is missed here would be missed for good."""
         while True:
             try:
-                return await self.load(cloud_id)
+                await self.load(cloud_id)
             except LogUnavailable as error:
                 logger.warning("the newest table could not be read", extra={"cloud_id": cloud_id, "error": str(error)})
-            await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(_POLL_S)
+            else:
+                return
 
     def _is_there(self, cloud_id: int, due_us: int) -> bool:
         held = self._newest.get(cloud_id)
@@ -94,3 +101,8 @@ class TableCache:
             await asyncio.wait_for(announced.wait(), _POLL_S)
         except TimeoutError:
             return
+
+
+def _is_of(held: QuantileTable | None, summary: TableSummary) -> bool:
+    """Tell whether the table is the published one. Its epoch alone does not say so in a database that was put back."""
+    return held is not None and (held.epoch, held.epoch_us, held.seq) == (summary.epoch, summary.epoch_us, summary.seq)

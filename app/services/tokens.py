@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from app.domain.errors import CloudNotFound, TokenNotFound
+from app.domain.errors import TokenNotFound
+from app.domain.paging import Page
 from app.domain.values import Role
-from app.services.reading import Page
-from app.store.clouds import Clouds
 from app.store.tokens import Token, Tokens, TokenStatus, make_secret
 
 __all__ = ["NewToken", "Token", "TokenKeeper", "TokenStatus"]
@@ -21,10 +21,17 @@ class NewToken:
     secret: str = field(repr=False)
 
 
+class CloudIds(Protocol):
+    """Clouds by name."""
+
+    async def id_of(self, name: str) -> int:
+        """The cloud's id; CloudNotFound if there is none of that name."""
+
+
 class TokenKeeper:
     """See the module's docstring."""
 
-    def __init__(self, tokens: Tokens, clouds: Clouds) -> None:
+    def __init__(self, tokens: Tokens, clouds: CloudIds) -> None:
         self._tokens = tokens
         self._clouds = clouds
 
@@ -33,11 +40,7 @@ class TokenKeeper:
 
         CloudNotFound for an unknown cloud, TokenExists where a live token has this name.
         """
-        cloud_id = None
-        if cloud is not None:
-            cloud_id = await self._clouds.find(cloud)
-            if cloud_id is None:
-                raise CloudNotFound(f"there is no cloud {cloud!r}")
+        cloud_id = None if cloud is None else await self._clouds.id_of(cloud)
         secret = make_secret()
         return NewToken(await self._tokens.create(name, role, cloud_id, expires_us, secret), secret)
 

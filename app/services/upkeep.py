@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from app.admission.recompute import Mark, mark, recompute_reason
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.runs import RunCause
 from app.domain.values import Clock, Guarantee, Policy
 from app.services.states import States
 from app.store.clouds import Clouds
-from app.store.runs import RunCause, Runs
+from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.telemetry.metrics import SNAPSHOTS
@@ -28,12 +30,17 @@ class Snapshotting:
         """How many were taken."""
         taken = 0
         for cloud_id in (await self._clouds.list()).values():
-            cloud = await self._states.current(cloud_id)
-            if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) >= self._every_events:
-                await self._snapshots.save(cloud_id, cloud)
-                SNAPSHOTS.inc()
-                taken += 1
+            with suppress(LogNewer):  # the store has said so
+                taken += await self._take_if_due(cloud_id)
         return taken
+
+    async def _take_if_due(self, cloud_id: int) -> bool:
+        cloud = await self._states.current(cloud_id)
+        if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) < self._every_events:
+            return False
+        await self._snapshots.save(cloud_id, cloud)
+        SNAPSHOTS.inc()
+        return True
 
 
 class Schedule:
@@ -66,6 +73,8 @@ class Schedule:
         for cloud_id in (await self._clouds.list()).values():
             try:
                 await request(cloud_id)
+            except LogNewer:  # the store has said so
+                continue
             except LogUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it was: it is raised below

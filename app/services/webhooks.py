@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.domain.errors import CloudNotFound, TooManyWebhooks, WebhookNotFound
+from app.domain.paging import Page
 from app.outbound.addresses import read_url
 from app.outbound.messages import make_secret, trial_message
 from app.outbound.posting import Poster, Receipt
-from app.services.reading import Page
 from app.store.clouds import Clouds
 from app.store.log import EventLog
 from app.store.webhooks import DeadLetter, Progress, Webhook, Webhooks

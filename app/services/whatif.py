@@ -30,15 +30,15 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name, node_name
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.evaluate import Run
 from app.services.findings import Watch
-from app.services.inputs import InputError
 from app.services.side_by_side import Progress, run_side_by_side
 from app.services.tally import Tally
-from app.services.workload import flavor_name, node_name
 
 NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
 Key = tuple[int, int, int, int]
@@ -166,9 +166,12 @@ def _opening(question: Question, created: CloudCreated) -> list[Event]:
     flavors = question.flavors() | {
         flavor_name(int(new)): Resources(int(new)) for new in changes.flavors.values() if new not in question.flavors()
     }
-    nodes = [NodeAdded(at_us, node_name(index), capacity) for index, capacity in enumerate(changes.nodes or ())]
-    added = [FlavorAdded(at_us, name, demand) for name, demand in flavors.items()]
-    return [CloudCreated(at_us, changes.of(created.policy)), *added, *nodes]
+    nodes = [
+        NodeAdded(at_us=at_us, node=node_name(index), capacity=capacity)
+        for index, capacity in enumerate(changes.nodes or ())
+    ]
+    added = [FlavorAdded(at_us=at_us, flavor=name, demand=demand) for name, demand in flavors.items()]
+    return [CloudCreated(at_us=at_us, policy=changes.of(created.policy)), *added, *nodes]
 
 
 def _renamed(question: Question) -> dict[str, str]:
@@ -225,13 +228,13 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
     node = cloud.nodes.get(event.node)
     if isinstance(event, NodeAdded):
         there = node is not None and node.status is not NodeStatus.REMOVED
-        return [NodeOpened(event.at_us, event.node)] if there else [event]
+        return [NodeOpened(at_us=event.at_us, node=event.node)] if there else [event]
     if not isinstance(event, NodeRemoved):
         return [event]
     try:
         return [*decide_node_removal(cloud, event.node, event.at_us)]
     except NodeNotEmpty:
-        return [NodeDrained(event.at_us, event.node)]
+        return [NodeDrained(at_us=event.at_us, node=event.node)]
 
 
 # --- counting --------------------------------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import MAX_TIME_US, parse_seconds, seconds_text
 from app.domain.values import Market, Resources
-from app.services.inputs import InputError
 
 CSV_HEADER = ["start_s", "lifetime_s", "cores"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
@@ -166,16 +167,6 @@ def write_trace(instances: Iterable[TraceInstance], file: TextIO) -> None:
 
 
 # --- operations ------------------------------------------------------------------------------------------------------
-
-
-def flavor_name(cores: int) -> str:
-    """The flavor of an instance with this many cores."""
-    return f"c{cores}"
-
-
-def node_name(index: int) -> str:
-    """The name of the node at this place in node order."""
-    return f"node-{index}"
 
 
 def flavors(workload: Workload) -> dict[str, Resources]:

@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 import migrations
 from app.domain.errors import LogUnavailable
 from app.store.lockids import MIGRATION_LOCK
+from app.store.newer import NewerLogs
 
 Parameters = Mapping[str, object]
 AnyRow = Row[*tuple[Any, ...]]
@@ -56,7 +57,8 @@ class ConstraintBroken(Exception):
 class Session:
     """Statements on one connection, in one transaction; see `Database.transaction`."""
 
-    def __init__(self, connection: AsyncConnection, timeout_s: float) -> None:
+    def __init__(self, connection: AsyncConnection, timeout_s: float, newer: NewerLogs) -> None:
+        self.newer = newer
         self._connection = connection
         self._timeout_s = timeout_s
 
@@ -82,6 +84,7 @@ class Database:
     def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
+        self.newer = NewerLogs()
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
@@ -106,7 +109,7 @@ class Database:
         async with self._connection(self._engine) as connection:
             transaction = await self._begin(connection)
             try:
-                yield Session(connection, self.timeout_s)
+                yield Session(connection, self.timeout_s, self.newer)
             except BaseException:
                 with suppress(LogUnavailable):
                     await self._finish(transaction.rollback())
@@ -120,7 +123,7 @@ class Database:
         It is opened for this, beside the pool: it may be held for long, and statements over the pool go on meanwhile.
         """
         async with self._connection(self._apart) as connection:
-            yield Session(connection, self.timeout_s)
+            yield Session(connection, self.timeout_s, self.newer)
 
     @asynccontextmanager
     async def _connection(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:

@@ -1,7 +1,4 @@
-"""Forecast runs: requests to recompute a cloud's quantile table, and what became of them.
-
-    pending -> running -> succeeded
-                       -> failed -> running (again, after a pause that doubles; five attempts in all)
+"""Forecast runs as the database keeps them; see domain/runs.py for their states.
 
 Who runs one holds the cloud's forecast lock. So a run that is found running by the lock's holder was left by a worker
 that died, and is taken up again.
@@ -9,56 +6,12 @@ that died, and is taken up again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
-
+from app.domain.runs import Run, RunCause, RunStatus
 from app.store.database import AnyRow, Database, Session
 from app.store.notices import RunRequested, announce
 
 _MAX_ATTEMPTS = 5
 _FIRST_RETRY_S = 30.0
-
-
-class RunCause(StrEnum):
-    """Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock.
-
-    Or what has happened since the last table: nodes came or went, more was evicted than promised, the SLA was passed.
-    """
-
-    REQUESTED = "requested"
-    SCHEDULED = "scheduled"
-    EXTERNAL_CLOCK = "external_clock"
-    CAPACITY_CHANGED = "capacity_changed"
-    EVICTION_BURST = "eviction_burst"
-    SLA_DRIFT = "sla_drift"
-
-
-class RunStatus(StrEnum):
-    """See the module's docstring."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """`due_us`: the end of the history to compute from, None for the present; `epoch`: the table that came of it."""
-
-    id: int
-    cloud_id: int
-    cause: RunCause
-    due_us: int | None
-    status: RunStatus
-    attempts: int
-    error: str | None
-    epoch: int | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    retry_at: datetime | None
 
 
 _COLUMNS = """

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
+
+from app.domain.past import PastChange, PastInstance, Place, Step
 
 _CACHE_KIB = 64 << 10
 _FETCH = 2_000
@@ -64,72 +65,6 @@ _STOP_US = (
 )
 _END = f"{_STOP_US} UNION ALL SELECT max(at_us) FROM change)"
 _BEGIN = "SELECT min(at_us) FROM (SELECT min(start_us) AS at_us FROM instance UNION ALL SELECT min(at_us) FROM change)"
-
-
-class PastInstance(NamedTuple):
-    """A recorded instance, as a row. `stop_us` None: it has no end; `lifetime_us` None: as long as it ran.
-
-    `in_order`: at equal times its start and end keep the places of their lines.
-    """
-
-    file: int
-    line: int
-    end_line: int
-    is_spot: bool
-    name: str
-    start_us: int
-    stop_us: int | None
-    lifetime_us: int | None
-    flavor: str
-    drawn_up: bool = False
-    in_order: bool = False
-
-
-class PastChange(NamedTuple):
-    """A recorded change of the platform or of the policy, as a row: an event's kind, and the name that it is about."""
-
-    file: int
-    line: int
-    at_us: int
-    kind: str
-    name: str
-    cores: int = 0
-    memory_mib: int = 0
-    disk_gib: int = 0
-
-
-class What(IntEnum):
-    """What a step is."""
-
-    START = 0
-    STOP = 1
-    CHANGE = 2
-
-
-class Step(NamedTuple):
-    """One step of the past, in the order in which it is decided; fields of the other kinds of steps are None."""
-
-    at_us: int
-    what: int
-    file: int
-    line: int
-    instance_id: str
-    is_spot: int
-    flavor: str
-    lifetime_us: int | None
-    drawn_up: int
-    kind: str
-    name: str
-    cores: int
-    memory_mib: int
-    disk_gib: int
-
-
-class Place(NamedTuple):
-    """A line of a file, by the file's number."""
-
-    file: int
-    line: int
 
 
 class Scratch:

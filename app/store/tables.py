@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
+from app.domain.runs import TableSummary
 from app.store.database import ConstraintBroken, Database
 from app.store.notices import TablePublished, announce
 
@@ -18,17 +18,6 @@ _WHOLE = "SELECT epoch, epoch_us, seq, computed_at, wall_s, data FROM quantile_t
 
 class EpochTaken(Exception):
     """Another worker has published a table of this epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSummary:
-    """A published table without its curves. `epoch_us`: the end of its history; `seq`: its log position."""
-
-    epoch: int
-    epoch_us: int
-    seq: int
-    computed_at: datetime
-    wall_s: float
 
 
 @dataclass(frozen=True, slots=True)

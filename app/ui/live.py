@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.api.errors import RateExceeded
-from app.api.services import watching
+from app.api.reached import reached
 from app.domain.errors import Unavailable
+from app.services.watching import Watching
 from app.ui.guard import NotSignedIn, still_signed_in
 
 _APART_S = 0.9
@@ -36,10 +37,10 @@ async def follow_cloud(request: Request) -> Response:
     cloud = request.path_params["cloud"]
 
     async def look() -> dict[str, Any]:
-        return asdict(await watching(request).pulse(cloud))
+        return asdict(await reached(request, Watching).pulse(cloud))
 
     async def wait(seen: dict[str, Any]) -> None:
-        await watching(request).wait(cloud, seen["seq"], _LOOK_S)
+        await reached(request, Watching).wait(cloud, seen["seq"], _LOOK_S)
 
     return _stream(request, look, wait, await look())
 
@@ -49,25 +50,25 @@ async def follow_all(request: Request) -> Response:
     caller = request.scope["state"]["caller"]
 
     async def look() -> dict[str, Any]:
-        return {name: asdict(pulse) for name, pulse in (await watching(request).pulses(caller.cloud)).items()}
+        return {name: asdict(pulse) for name, pulse in (await reached(request, Watching).pulses(caller.cloud)).items()}
 
     async def wait(_: dict[str, Any]) -> None:
-        await watching(request).rest(_APART_S)
+        await reached(request, Watching).rest(_APART_S)
 
     return _stream(request, look, wait, await look())
 
 
 def _stream(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> Response:
-    watching(request).check_room()
+    reached(request, Watching).check_room()
     return StreamingResponse(_changes(request, look, wait, seen), media_type="text/event-stream")
 
 
 async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> AsyncIterator[str]:
     """The state at first, then each new one, until the longest time is over, or the token is, or the process."""
-    with watching(request).place():
+    with reached(request, Watching).place():
         yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
         end, told = monotonic() + _LONGEST_S, monotonic()
-        while monotonic() < end and not watching(request).closing.is_set():
+        while monotonic() < end and not reached(request, Watching).closing.is_set():
             await wait(seen)
             try:
                 await still_signed_in(request)
@@ -80,7 +81,7 @@ async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any
             if found != seen:
                 seen, told = found, monotonic()
                 yield f"event: changed\ndata: {json.dumps(found)}\n\n"
-                await watching(request).rest(_APART_S)
+                await reached(request, Watching).rest(_APART_S)
             elif monotonic() - told > _HEARTBEAT_S:
                 told = monotonic()
                 yield ": heartbeat\n\n"

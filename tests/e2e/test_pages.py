@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import httpx2
@@ -95,26 +96,48 @@ NOTICED = "/v1/clouds/noticed"
 DEADLINE_US = 70 * SECOND_US
 
 
-async def give_notice(url: str) -> None:
-    """A cloud in which an eviction is overdue, and an instance at risk."""
+def noticed() -> list[Event]:
+    """The log of a cloud in which an eviction is overdue, and an instance at risk."""
     policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL, grace_us=60 * SECOND_US, risk_threshold=0.5)
-    evicted = ("s3", EvictionReason.ON_DEMAND_START, 11)
-    events: list[Event] = [
-        CloudCreated(0, policy),
-        NodeAdded(0, "n", Resources(4)),
-        FlavorAdded(0, "c1", Resources(1)),
-        *(InstanceStarted(0, f"s{number}", Market.SPOT, "c1", "n", HOUR_US, basis=Basis(4)) for number in range(4)),
-        EvictionRisk(5 * SECOND_US, "s0", RiskLevel.RAISED, 0.625, 0.5, 1, 4),
-        EvictionScheduled(10 * SECOND_US, *evicted, DEADLINE_US),
-        InstanceEvicted(10 * SECOND_US, *evicted),
+    evicted: dict[str, Any] = {"instance_id": "s3", "reason": EvictionReason.ON_DEMAND_START, "cause_seq": 11}
+    spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c1", "node": "n"}
+    return [
+        CloudCreated(at_us=0, policy=policy),
+        NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+        FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
+        *(
+            InstanceStarted(at_us=0, instance_id=f"s{number}", **spot, lifetime_us=HOUR_US, basis=Basis(4))
+            for number in range(4)
+        ),
+        EvictionRisk(
+            at_us=5 * SECOND_US,
+            instance_id="s0",
+            level=RiskLevel.RAISED,
+            probability=0.625,
+            threshold=0.5,
+            epoch=1,
+            slots=4,
+        ),
+        EvictionScheduled(at_us=10 * SECOND_US, **evicted, deadline_us=DEADLINE_US),
+        InstanceEvicted(at_us=10 * SECOND_US, **evicted),
         InstanceStarted(
-            10 * SECOND_US, "peak", Market.ON_DEMAND, "c1", "n", victims=("s3",), deadline_us=DEADLINE_US,
+            at_us=10 * SECOND_US,
+            instance_id="peak",
+            market=Market.ON_DEMAND,
+            flavor="c1",
+            node="n",
+            victims=("s3",),
+            deadline_us=DEADLINE_US,
             ready_us=DEADLINE_US,
         ),
-        EvictionOverdue(75 * SECOND_US, "s3", DEADLINE_US),
-    ]  # fmt: skip
+        EvictionOverdue(at_us=75 * SECOND_US, instance_id="s3", deadline_us=DEADLINE_US),
+    ]
+
+
+async def give_notice(url: str) -> None:
+    """Write the log of such a cloud."""
     database = Database(url)
-    recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+    recorded = [Recorded(seq, event) for seq, event in enumerate(noticed(), 1)]
     cloud_id = await Clouds(database).create("noticed", recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
     await database.close()

@@ -19,9 +19,8 @@ import httpx2
 import pytest
 from processes import HEADERS, TOKEN, Process, tenure
 
-from app.client.api import TenureClient
 from app.commands.fitting import Column, _fitting
-from app.domain.values import Market, Resources
+from tenure_client import Market, Resources, TenureClient
 
 COMMANDS = [
     ["status"], ["sla"], ["instances", "--limit", "7"], ["decisions", "--limit", "7"], ["events", "--limit", "7"],

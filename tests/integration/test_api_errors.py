@@ -255,7 +255,7 @@ MALFORMED = [
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b'{"id": ', headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"", headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"\xff\xfe{", headers=AS_JSON),
-    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
+    Bad(api_errors.BodyTooComplex, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
     Bad(api_errors.ContentTypeUnsupported, "POST", f"{CLOUD}/instances", content=b"{}"),
     Bad(
         api_errors.ContentTypeUnsupported,
@@ -417,6 +417,21 @@ def always_first(database_url: str) -> Iterator[None]:
         run_sql(database_url, "DROP TRIGGER taken ON event")
 
 
+def test_an_event_that_a_newer_version_wrote_is_an_error(world: Service, database_url: str) -> None:
+    newer = (
+        "INSERT INTO event (cloud_id, seq, kind, version, data) SELECT cloud_id, max(seq) + 1, 'node_labelled', 1, "
+        "jsonb_build_object('at_us', max(at_us)) FROM event WHERE cloud_id = "
+        "(SELECT id FROM cloud WHERE name = 'system') GROUP BY cloud_id"
+    )
+    with running_service(database_url) as other:
+        run_sql(database_url, newer)
+        try:
+            check(other.client.post(f"{CLOUD}/instances", json={**START, "id": "newer"}), errors.LogNewer)
+            assert other.client.get("/readiness").json()["code"] == "preemptible.log.newer"
+        finally:
+            run_sql(database_url, "DELETE FROM event WHERE kind = 'node_labelled'")
+
+
 def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> None:
     body = {"operations": [{"stop": {"id": "running"}}] * 11}
     before = world.last_seq("system")
@@ -512,7 +527,9 @@ def leaves(root: type[Exception]) -> set[type[Exception]]:
 def test_every_error_of_the_table_is_provoked_here() -> None:
     """By a bad request, or by name in a test of its own."""
     provoked = {bad.error for bad in BAD}
-    source = inspect.getsource(inspect.getmodule(check)) + Path(__file__).with_name("test_api_limits.py").read_text()
+    source = inspect.getsource(inspect.getmodule(check)) + "".join(
+        Path(__file__).with_name(name).read_text() for name in ("test_api_limits.py", "test_api_bounds.py")
+    )
     for error in set(PROBLEMS) - provoked:
         assert f"errors.{error.__name__})" in source
 
@@ -526,5 +543,7 @@ def test_every_error_of_the_table_is_documented() -> None:
         api_errors.RequestMalformed,
         api_errors.RequestTooSlow,
         api_errors.HeadTooLarge,
+        api_errors.TargetTooLong,
+        api_errors.FormInvalid,
         api_errors.ConnectionsExhausted,
     }

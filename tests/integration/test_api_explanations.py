@@ -45,15 +45,35 @@ POLICY = Policy(eviction_probability=0.05, clock=Clock.EXTERNAL)
 
 def spot(at_h: float, name: str, lifetime_h: float, *, probability: float | None = None, node: str = "n") -> Event:
     basis = Basis(3, 7, 0.05 if probability is None else probability, 5 * HOUR_US, 0.0123)
-    return InstanceStarted(hours(at_h), name, SPOT, "c1", node, hours(lifetime_h), probability, basis)
+    return InstanceStarted(
+        at_us=hours(at_h),
+        instance_id=name,
+        market=SPOT,
+        flavor="c1",
+        node=node,
+        lifetime_us=hours(lifetime_h),
+        probability=probability,
+        basis=basis,
+    )
 
 
 def refused(at_h: float, name: str, reason: Rejection, basis: Basis | None) -> Event:
-    return InstanceRejected(hours(at_h), name, SPOT, "c1", reason, hours(9), None, basis)
+    return InstanceRejected(
+        at_us=hours(at_h),
+        instance_id=name,
+        market=SPOT,
+        flavor="c1",
+        reason=reason,
+        lifetime_us=hours(9),
+        probability=None,
+        basis=basis,
+    )
 
 
 def evicted(at_h: float, name: str, cause_seq: int) -> Event:
-    return InstanceEvicted(hours(at_h), name, EvictionReason.ON_DEMAND_START, cause_seq)
+    return InstanceEvicted(
+        at_us=hours(at_h), instance_id=name, reason=EvictionReason.ON_DEMAND_START, cause_seq=cause_seq
+    )
 
 
 def hours(number: float) -> int:
@@ -61,11 +81,11 @@ def hours(number: float) -> int:
 
 
 LOG: list[Event] = [
-    CloudCreated(0, POLICY),
-    NodeAdded(0, "n", Resources(4)),
-    NodeAdded(0, "m", Resources(1, 2048)),
-    FlavorAdded(0, "c1", Resources(1)),
-    FlavorAdded(0, "c3", Resources(3, 0, 5)),
+    CloudCreated(at_us=0, policy=POLICY),
+    NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+    NodeAdded(at_us=0, node="m", capacity=Resources(1, 2048)),
+    FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
+    FlavorAdded(at_us=0, flavor="c3", demand=Resources(3, 0, 5)),
     refused(1, "early", Rejection.NO_HISTORY, Basis(4, probability=0.05)),
     refused(30, "tableless", Rejection.NO_HISTORY, Basis(4, probability=0.05)),
     refused(31, "unseen", Rejection.NO_HISTORY, Basis(4, 6, 0.05)),
@@ -73,24 +93,53 @@ LOG: list[Event] = [
     refused(33, "long", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 5 * HOUR_US, 0.11)),
     refused(33, "hopeless", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 0, 1.0)),
     refused(33, "crowded", Rejection.NO_CAPACITY, Basis(0, 7, 0.05, HOUR_US, 0.2)),
-    InstanceRejected(hours(33), "huge", OD, "c3", Rejection.NO_CAPACITY),
+    InstanceRejected(at_us=hours(33), instance_id="huge", market=OD, flavor="c3", reason=Rejection.NO_CAPACITY),
     spot(40, "over", 1),
     spot(41, "old", 4, probability=0.2),
     spot(42, "young", 4),
     spot(42, "done", 4),
-    InstanceStopped(hours(43), "done"),
+    InstanceStopped(at_us=hours(43), instance_id="done"),
     evicted(43.5, "over", 22),
     evicted(43.5, "young", 22),
     evicted(43.5, "old", 22),
-    InstanceStarted(hours(43.5), "peak", OD, "c3", "n", None, None, None, ("over", "young", "old")),
+    InstanceStarted(
+        at_us=hours(43.5),
+        instance_id="peak",
+        market=OD,
+        flavor="c3",
+        node="n",
+        lifetime_us=None,
+        probability=None,
+        basis=None,
+        victims=("over", "young", "old"),
+    ),
     spot(44, "left", 4),
     spot(44, "removed", 4, node="m"),
-    InstanceEvicted(hours(45), "removed", EvictionReason.NODE_REMOVED, 26),
-    NodeRemoved(hours(45), "m"),
-    PolicyChanged(hours(46), Policy(Guarantee.NONE, 0.05, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL)),
-    InstanceStarted(hours(46), "unpromised", SPOT, "c1", "n", HOUR_US, None, Basis(2)),
-    InstanceEvicted(hours(46.5), "unpromised", EvictionReason.ON_DEMAND_START, 30),
-    InstanceStarted(hours(46.5), "wide", OD, "c1", "m", None, None, None, ("unpromised",)),
+    InstanceEvicted(at_us=hours(45), instance_id="removed", reason=EvictionReason.NODE_REMOVED, cause_seq=26),
+    NodeRemoved(at_us=hours(45), node="m"),
+    PolicyChanged(at_us=hours(46), policy=Policy(Guarantee.NONE, 0.05, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL)),
+    InstanceStarted(
+        at_us=hours(46),
+        instance_id="unpromised",
+        market=SPOT,
+        flavor="c1",
+        node="n",
+        lifetime_us=HOUR_US,
+        probability=None,
+        basis=Basis(2),
+    ),
+    InstanceEvicted(at_us=hours(46.5), instance_id="unpromised", reason=EvictionReason.ON_DEMAND_START, cause_seq=30),
+    InstanceStarted(
+        at_us=hours(46.5),
+        instance_id="wide",
+        market=OD,
+        flavor="c1",
+        node="m",
+        lifetime_us=None,
+        probability=None,
+        basis=None,
+        victims=("unpromised",),
+    ),
 ]
 
 
@@ -253,9 +302,14 @@ def test_what_the_engine_decides_can_be_explained(service: Service) -> None:
 @pytest.mark.anyio
 async def test_a_long_log_costs_no_more(database_url: str) -> None:
     """No lookup reads more of a log that is longer: each goes by an index, or over a bounded range of seqs."""
-    ordinary = [event for number in range(12_000) for event in (
-        InstanceStarted(hours(50), f"o{number}", OD, "c1", "n"), InstanceStopped(hours(50), f"o{number}"),
-    )]  # fmt: skip
+    ordinary = [
+        event
+        for number in range(12_000)
+        for event in (
+            InstanceStarted(at_us=hours(50), instance_id=f"o{number}", market=OD, flavor="c1", node="n"),
+            InstanceStopped(at_us=hours(50), instance_id=f"o{number}"),
+        )
+    ]
     cloud_id = await write(database_url, "long", [*LOG, *ordinary])
     database = Database(database_url)
     await database.execute("ANALYZE event")

@@ -51,14 +51,29 @@ def test_the_promises_of_a_cloud(client: httpx2.Client) -> None:
 
 def log_of(count: int) -> list[Recorded]:
     """Spot instances of 10 us that follow each other; every third is evicted, the last one runs."""
-    events: list[Any] = [CloudCreated(0, Policy())]
+    events: list[Any] = [CloudCreated(at_us=0, policy=Policy())]
     for number in range(count):
         basis = Basis(1, number // 5, 0.1, 20, 0.01 * (number % 5))
-        events.append(InstanceStarted(10 * number, f"s{number}", Market.SPOT, "f", "n", 10, None, basis))
+        events.append(
+            InstanceStarted(
+                at_us=10 * number,
+                instance_id=f"s{number}",
+                market=Market.SPOT,
+                flavor="f",
+                node="n",
+                lifetime_us=10,
+                probability=None,
+                basis=basis,
+            )
+        )
         if number % 3 == 2:
-            events.append(InstanceEvicted(10 * number + 5, f"s{number}", EvictionReason.ON_DEMAND_START, 1))
+            events.append(
+                InstanceEvicted(
+                    at_us=10 * number + 5, instance_id=f"s{number}", reason=EvictionReason.ON_DEMAND_START, cause_seq=1
+                )
+            )
         elif number < count - 1:
-            events.append(InstanceStopped(10 * number + 10, f"s{number}"))
+            events.append(InstanceStopped(at_us=10 * number + 10, instance_id=f"s{number}"))
     return [Recorded(seq, event) for seq, event in enumerate(events, 1)]
 
 
@@ -89,12 +104,14 @@ async def test_a_stretch_bounds_what_is_read(database: Database) -> None:
 @pytest.mark.anyio
 async def test_starts_of_the_other_market_and_rejections_are_not_read(database: Database) -> None:
     log = EventLog(database)
-    cloud_id = await Clouds(database).create("markets", Recorded(1, CloudCreated(0, Policy())))
+    cloud_id = await Clouds(database).create("markets", Recorded(1, CloudCreated(at_us=0, policy=Policy())))
     await log.append(
         cloud_id,
         [
-            Recorded(2, InstanceStarted(0, "d", Market.ON_DEMAND, "f", "n")),
-            Recorded(3, InstanceStarted(0, "s", Market.SPOT, "f", "n", 5)),
+            Recorded(2, InstanceStarted(at_us=0, instance_id="d", market=Market.ON_DEMAND, flavor="f", node="n")),
+            Recorded(
+                3, InstanceStarted(at_us=0, instance_id="s", market=Market.SPOT, flavor="f", node="n", lifetime_us=5)
+            ),
         ],
     )
     assert [item.seq for item in await log.admitted_spot(cloud_id, 0, 9)] == [3]

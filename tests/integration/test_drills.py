@@ -13,8 +13,8 @@ from api_service import Service
 
 from app.admission.batch import Change, decide_batch
 from app.admission.decide import decide_drill
-from app.client.wire import recorded_of
 from app.domain.events import InstanceEvicted, Recorded
+from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.forecast.history import History
 from app.services.audit import Rule, audit
@@ -43,7 +43,7 @@ def start(client: httpx2.Client, name: str, market: str) -> None:
 
 
 def log_of(client: httpx2.Client) -> list[Recorded]:
-    return [recorded_of(event) for event in client.get(f"{CLOUD}/events?limit=1000").json()["events"]]
+    return [of_wire(event) for event in client.get(f"{CLOUD}/events?limit=1000").json()["events"]]
 
 
 def test_the_youngest_goes_or_the_one_that_is_named(client: httpx2.Client, cloud: str) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from app.domain.errors import CloudExists
 from app.domain.events import CloudCreated, NodeAdded, Recorded
+from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.services.importing import BATCH, Import, Imported, Imports, rehearse
-from app.services.inputs import InputError
 from app.services.past import Past, Wishes
 from app.services.pastfiles import read_past
 from app.services.refusals import REFUSALS, CloudNotImported, ImportRefused, ImportRunning, OtherPast
@@ -23,6 +23,7 @@ from app.services.synthesis import synthesize
 from app.services.workload import write_trace
 from app.store.clouds import Clouds
 from app.store.database import Database
+from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.observations import Observations
@@ -57,7 +58,7 @@ def imports(database: Database) -> Imports:
 
 def of(database: Database, now_us: int) -> Imports:
     log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-    return Imports(Clouds(database), log, snapshots, runs, Locks(database), lambda: now_us)
+    return Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), lambda: now_us)
 
 
 @contextmanager
@@ -76,7 +77,7 @@ async def run(imports: Imports, cloud: str, trace: Path, **how: object) -> Impor
 
 
 async def log_of(database: Database, cloud: str) -> list[Recorded]:
-    found = await Clouds(database).find_import(cloud)
+    found = await ImportedClouds(database).find(cloud)
     assert found is not None
     return await EventLog(database).tail(found[0], 0, 1_000_000)
 
@@ -159,7 +160,7 @@ async def test_live_events_may_follow(database: Database, imports: Imports, trac
     before = await log_of(database, "followed")
     found = await Clouds(database).find("followed")
     assert found is not None
-    live = Recorded(len(before) + 1, NodeAdded(NOW_US + 1, "new", Resources(1)))
+    live = Recorded(len(before) + 1, NodeAdded(at_us=NOW_US + 1, node="new", capacity=Resources(1)))
     await EventLog(database).append(found, [live])
     again = await run(of(database, NOW_US + HOUR_US), "followed", trace)
     assert again.written_count == 0
@@ -178,7 +179,7 @@ async def test_an_import_that_was_killed_goes_on(database: Database, trace: Path
     assert name not in await clouds.list()
     assert name not in [observation.cloud for observation in await Observations(database).all()]
     with pytest.raises(CloudExists):
-        await clouds.create(name, Recorded(1, CloudCreated(0, Policy())))
+        await clouds.create(name, Recorded(1, CloudCreated(at_us=0, policy=Policy())))
     resumed = await run(of(database, NOW_US + HOUR_US), name, trace)
     assert resumed.there_count == (appends + 1) * BATCH
     assert await log_of(database, name) == await log_of(database, f"undisturbed-{appends}")
@@ -190,7 +191,7 @@ async def test_killed_before_it_was_seen(database: Database, imports: Imports, t
         raise Killed
 
     dying = of(database, NOW_US)
-    dying._clouds.finish_import = dies  # type: ignore[method-assign]
+    dying._clouds.finish = dies  # type: ignore[method-assign]
     with pytest.raises(Killed):
         await run(dying, "unseen", trace)
     resumed = await run(imports, "unseen", trace)
@@ -211,19 +212,19 @@ async def test_an_unfinished_import_goes_on_with_the_same_past_only(
             await run(imports, "other", trace, **({"policy": Policy(clock=Clock.EXTERNAL)} | how))
     assert await log_of(database, "other") == before
     assert await imports.abandon("other")
-    assert await Clouds(database).find_import("other") is None
+    assert await ImportedClouds(database).find("other") is None
     assert not await imports.abandon("other")
     assert (await run(imports, "other", trace, nodes=(Resources(5),))).there_count == 0
     assert not await imports.abandon("other")
 
 
 async def test_abandoning_leaves_no_event(database: Database, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.store.clouds._REMOVED_AT_ONCE", 1_500)
+    monkeypatch.setattr("app.store.imports._REMOVED_AT_ONCE", 1_500)
     dying = of(database, NOW_US)
     kill_after(dying, 2)
     with pytest.raises(Killed):
         await run(dying, "left", trace)
-    found = await Clouds(database).find_import("left")
+    found = await ImportedClouds(database).find("left")
     assert found is not None
     assert await EventLog(database).last_seq(found[0]) == 3 * BATCH
     assert await of(database, NOW_US).abandon("left")
@@ -231,7 +232,7 @@ async def test_abandoning_leaves_no_event(database: Database, trace: Path, monke
 
 
 async def test_a_cloud_that_was_not_imported_gets_no_past(database: Database, imports: Imports, trace: Path) -> None:
-    cloud_id = await Clouds(database).create("made", Recorded(1, CloudCreated(NOW_US, Policy())))
+    cloud_id = await Clouds(database).create("made", Recorded(1, CloudCreated(at_us=NOW_US, policy=Policy())))
     with pytest.raises(CloudNotImported, match=r"import\.cloud_exists: cloud 'made' exists"):
         await run(imports, "made", trace)
     assert await EventLog(database).last_seq(cloud_id) == 1
@@ -243,7 +244,7 @@ async def test_one_process_imports_a_cloud_at_a_time(database: Database, imports
     kill_after(dying, 0)
     with pytest.raises(Killed):
         await run(dying, "busy", trace)
-    found = await Clouds(database).find_import("busy")
+    found = await ImportedClouds(database).find("busy")
     assert found is not None
     async with Locks(database).import_lock(found[0]) as held:
         assert held
@@ -279,7 +280,7 @@ async def test_when_the_past_was(database: Database, trace: Path) -> None:
 async def test_a_rehearsal_is_what_would_be_written(database: Database, imports: Imports, trace: Path) -> None:
     with wanted("rehearsed", trace) as asked:
         rehearsed = rehearse(asked, NOW_US)
-    assert await Clouds(database).find_import("rehearsed") is None
+    assert await ImportedClouds(database).find("rehearsed") is None
     imported = await run(imports, "rehearsed", trace)
     assert rehearsed.decider.cloud.digest() == imported.decider.cloud.digest()
     assert rehearsed.written_count == imported.written_count

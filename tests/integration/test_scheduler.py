@@ -15,6 +15,7 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import StartRequest, StopRequest
+from app.domain.runs import Run, RunCause, RunStatus
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
@@ -34,7 +35,7 @@ from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import listen
 from app.store.observations import Observations
-from app.store.runs import Run, RunCause, Runs, RunStatus
+from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.telemetry.clouds import CloudCollector

@@ -33,7 +33,7 @@ from app.store.schema import metadata
 
 pytestmark = pytest.mark.anyio
 
-FIRST = Recorded(1, CloudCreated(0, Policy()))
+FIRST = Recorded(1, CloudCreated(at_us=0, policy=Policy()))
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +157,10 @@ class TestLostServer:
         cloud_id = await Clouds(own_database).create("lost", FIRST)
         await asyncio.gather(*(log.last_seq(cloud_id) for _ in range(5)))
         own_server.stop()
-        await unavailable_within(10, log.append(cloud_id, [Recorded(2, InstanceStopped(0, "a"))]))
+        await unavailable_within(10, log.append(cloud_id, [Recorded(2, InstanceStopped(at_us=0, instance_id="a"))]))
         await unavailable_within(10, log.tail(cloud_id, 0, 10))
         own_server.start()
-        await log.append(cloud_id, [Recorded(2, InstanceStopped(0, "b"))])
+        await log.append(cloud_id, [Recorded(2, InstanceStopped(at_us=0, instance_id="b"))])
         assert [item.seq for item in await log.tail(cloud_id, 0, 10)] == [1, 2]
 
     async def test_a_restart_between_requests_is_not_noticed(
@@ -180,7 +180,7 @@ class TestLostServer:
         for pid in processes:
             os.kill(pid, signal.SIGSTOP)
         # 2 s for the statement, then the driver tries for at most 10 s to have it cancelled.
-        await unavailable_within(14, log.append(cloud_id, [Recorded(2, InstanceStopped(0, "a"))]))
+        await unavailable_within(14, log.append(cloud_id, [Recorded(2, InstanceStopped(at_us=0, instance_id="a"))]))
         for pid in processes:
             os.kill(pid, signal.SIGCONT)
         assert await log.last_seq(cloud_id) in {1, 2}

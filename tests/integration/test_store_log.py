@@ -27,6 +27,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.events.registry import KINDS, kind_of
 from app.domain.values import (
     Basis,
     Budget,
@@ -41,7 +42,7 @@ from app.domain.values import (
     RiskLevel,
 )
 from app.store.clouds import Clouds
-from app.store.codec import EVENT_KINDS, UnknownEvent, decode, encode, kind_of
+from app.store.codec import UnknownEvent, decode, encode
 from app.store.database import Database
 from app.store.log import EventLog, InstanceTaken, SeqConflict
 
@@ -50,31 +51,52 @@ pytestmark = pytest.mark.anyio
 _names = count(1)
 _POLICY = Policy(Guarantee.NONE, 0.1, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL, history_window_us=60)
 EVENTS: list[Event] = [
-    CloudCreated(0, _POLICY),
-    PolicyChanged(1, Policy()),
-    NodeAdded(2, "n1", Resources(32, 1024, 7)),
-    NodeDrained(3, "n1"),
-    NodeOpened(4, "n1"),
-    NodeRemoved(5, "n1"),
-    FlavorAdded(6, 'größe ☃ "quoted" \\ {a,b}', Resources(1, 2, 3)),
+    CloudCreated(at_us=0, policy=_POLICY),
+    PolicyChanged(at_us=1, policy=Policy()),
+    NodeAdded(at_us=2, node="n1", capacity=Resources(32, 1024, 7)),
+    NodeDrained(at_us=3, node="n1"),
+    NodeOpened(at_us=4, node="n1"),
+    NodeRemoved(at_us=5, node="n1"),
+    FlavorAdded(at_us=6, flavor='größe ☃ "quoted" \\ {a,b}', demand=Resources(1, 2, 3)),
     InstanceStarted(
-        7,
-        "s1",
-        Market.SPOT,
-        "f",
-        "n1",
-        10**15,
-        1e-7,
-        Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324, Budget(0.1 + 0.2, 2, 1 / 3, 1.0, 0.2), 0.9),
+        at_us=7,
+        instance_id="s1",
+        market=Market.SPOT,
+        flavor="f",
+        node="n1",
+        lifetime_us=10**15,
+        probability=1e-7,
+        basis=Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324, Budget(0.1 + 0.2, 2, 1 / 3, 1.0, 0.2), 0.9),
     ),
-    InstanceStarted(8, "d1", Market.ON_DEMAND, "f", "n1", None, None, None, ("s1", "s2")),
-    InstanceRejected(9, "s2", Market.SPOT, "f", Rejection.SLA_UNATTAINABLE, 5, 0.25, Basis(0)),
-    InstanceStopped(10, "d1"),
-    InstanceEvicted(11, "s1", EvictionReason.ON_DEMAND_START, 9),
-    EvictionScheduled(11, "s1", EvictionReason.DRILL, 9, 71),
-    EvictionConfirmed(12, "s1"),
-    EvictionOverdue(72, "s1", 71),
-    EvictionRisk(73, "s3", RiskLevel.RAISED, 0.1 + 0.2, 0.3, 4, 5),
+    InstanceStarted(
+        at_us=8,
+        instance_id="d1",
+        market=Market.ON_DEMAND,
+        flavor="f",
+        node="n1",
+        lifetime_us=None,
+        probability=None,
+        basis=None,
+        victims=("s1", "s2"),
+    ),
+    InstanceRejected(
+        at_us=9,
+        instance_id="s2",
+        market=Market.SPOT,
+        flavor="f",
+        reason=Rejection.SLA_UNATTAINABLE,
+        lifetime_us=5,
+        probability=0.25,
+        basis=Basis(0),
+    ),
+    InstanceStopped(at_us=10, instance_id="d1"),
+    InstanceEvicted(at_us=11, instance_id="s1", reason=EvictionReason.ON_DEMAND_START, cause_seq=9),
+    EvictionScheduled(at_us=11, instance_id="s1", reason=EvictionReason.DRILL, cause_seq=9, deadline_us=71),
+    EvictionConfirmed(at_us=12, instance_id="s1"),
+    EvictionOverdue(at_us=72, instance_id="s1", deadline_us=71),
+    EvictionRisk(
+        at_us=73, instance_id="s3", level=RiskLevel.RAISED, probability=0.1 + 0.2, threshold=0.3, epoch=4, slots=5
+    ),
 ]
 
 
@@ -83,7 +105,9 @@ def numbered(events: list[Event], first_seq: int = 1) -> list[Recorded]:
 
 
 def rejected(instance_id: str, at_us: int = 0) -> InstanceRejected:
-    return InstanceRejected(at_us, instance_id, Market.ON_DEMAND, "f", Rejection.NO_CAPACITY)
+    return InstanceRejected(
+        at_us=at_us, instance_id=instance_id, market=Market.ON_DEMAND, flavor="f", reason=Rejection.NO_CAPACITY
+    )
 
 
 @pytest.fixture
@@ -93,18 +117,18 @@ def log(database: Database) -> EventLog:
 
 @pytest.fixture
 async def cloud_id(database: Database) -> int:
-    return await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(0, _POLICY)))
+    return await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(at_us=0, policy=_POLICY)))
 
 
 def test_every_event_has_a_kind_and_survives_encoding() -> None:
-    assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
+    assert {type(event) for event in EVENTS} == {kind.form for kind in KINDS.values()}
     for event in EVENTS:
         assert decode(kind_of(event), 1, encode(event)) == event
 
 
 def test_kinds_and_fields_are_what_logs_already_hold() -> None:
-    assert decode("instance_stopped", 1, '{"at_us":5,"instance_id":"i"}') == InstanceStopped(5, "i")
-    assert decode("cloud_created", 1, '{"at_us":5,"policy":{}}') == CloudCreated(5, Policy())
+    assert decode("instance_stopped", 1, '{"at_us":5,"instance_id":"i"}') == InstanceStopped(at_us=5, instance_id="i")
+    assert decode("cloud_created", 1, '{"at_us":5,"policy":{}}') == CloudCreated(at_us=5, policy=Policy())
 
 
 @pytest.mark.parametrize(("kind", "version"), [("instance_paused", 1), ("instance_started", 99)])
@@ -128,7 +152,9 @@ async def test_a_taken_seq_is_a_conflict_and_nothing_is_kept(log: EventLog, clou
     assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == [1, 3]
 
 
-@pytest.mark.parametrize("again", [rejected("i"), InstanceStarted(0, "i", Market.ON_DEMAND, "f", "n")])
+@pytest.mark.parametrize(
+    "again", [rejected("i"), InstanceStarted(at_us=0, instance_id="i", market=Market.ON_DEMAND, flavor="f", node="n")]
+)
 async def test_an_instance_starts_once(log: EventLog, cloud_id: int, again: Event) -> None:
     await log.append(cloud_id, [Recorded(2, rejected("i"))])
     with pytest.raises(InstanceTaken):
@@ -137,9 +163,12 @@ async def test_an_instance_starts_once(log: EventLog, cloud_id: int, again: Even
 
 
 async def test_an_instance_ends_once(log: EventLog, cloud_id: int) -> None:
-    await log.append(cloud_id, [Recorded(2, InstanceStopped(0, "i"))])
+    await log.append(cloud_id, [Recorded(2, InstanceStopped(at_us=0, instance_id="i"))])
     with pytest.raises(InstanceTaken):
-        await log.append(cloud_id, [Recorded(3, InstanceEvicted(0, "i", EvictionReason.NODE_REMOVED, 4))])
+        await log.append(
+            cloud_id,
+            [Recorded(3, InstanceEvicted(at_us=0, instance_id="i", reason=EvictionReason.NODE_REMOVED, cause_seq=4))],
+        )
 
 
 async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> None:
@@ -150,7 +179,7 @@ async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> 
 
 
 async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int, database: Database) -> None:
-    other = await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(7, _POLICY)))
+    other = await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(at_us=7, policy=_POLICY)))
     await log.append(cloud_id, [Recorded(2, rejected("i"))])
     await log.append(other, [Recorded(2, rejected("i", 8))])
     assert await log.starts(other, ["i"]) == {"i": Recorded(2, rejected("i", 8))}
@@ -215,7 +244,7 @@ async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
 
 async def test_a_cloud_name_is_taken_once(database: Database) -> None:
     clouds = Clouds(database)
-    first = Recorded(1, CloudCreated(0, _POLICY))
+    first = Recorded(1, CloudCreated(at_us=0, policy=_POLICY))
     cloud_id = await clouds.create("only", first)
     with pytest.raises(CloudExists, match="only"):
         await clouds.create("only", first)

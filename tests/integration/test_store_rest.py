@@ -11,14 +11,15 @@ from itertools import count
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
+from app.domain.runs import RunCause, RunStatus, TableSummary
 from app.domain.values import Policy
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
 from app.store.locks import Locks
 from app.store.notices import Notice, Resync, RunRequested, TablePublished, listen
-from app.store.runs import RunCause, Runs, RunStatus
-from app.store.tables import EpochTaken, Tables, TableSummary
+from app.store.runs import Runs
+from app.store.tables import EpochTaken, Tables
 from app.store.tokens import Tokens, hash_token
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ _names = count(1)
 
 @pytest.fixture
 async def cloud_id(database: Database) -> int:
-    return await Clouds(database).create(f"rest-{next(_names)}", Recorded(1, CloudCreated(0, Policy())))
+    return await Clouds(database).create(f"rest-{next(_names)}", Recorded(1, CloudCreated(at_us=0, policy=Policy())))
 
 
 async def publish(database: Database, cloud_id: int, epoch: int) -> None:

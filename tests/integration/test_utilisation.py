@@ -40,8 +40,14 @@ def make_log(seed: int, steps: int) -> list[Recorded]:
     """A log of everything: bursts within a second, silences of days, a node that goes and comes back."""
     random, cloud = Random(seed), Cloud()
     policy = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
-    events = [CloudCreated(BEGIN_US, policy), FlavorAdded(BEGIN_US, "c1", Resources(1))]
-    events += [FlavorAdded(BEGIN_US, "c3", Resources(3)), *(NodeAdded(BEGIN_US, f"n{i}", Resources(4)) for i in "abc")]
+    events = [
+        CloudCreated(at_us=BEGIN_US, policy=policy),
+        FlavorAdded(at_us=BEGIN_US, flavor="c1", demand=Resources(1)),
+    ]
+    events += [
+        FlavorAdded(at_us=BEGIN_US, flavor="c3", demand=Resources(3)),
+        *(NodeAdded(at_us=BEGIN_US, node=f"n{i}", capacity=Resources(4)) for i in "abc"),
+    ]
     recorded = [cloud.apply(event) for event in events]
     at_us, running = BEGIN_US, []
     for number in range(steps):
@@ -51,8 +57,8 @@ def make_log(seed: int, steps: int) -> list[Recorded]:
             stops = decide_batch(cloud, [StopRequest(name, at_us) for name in gone], {}, 0, None).recorded
             recorded += [
                 *stops,
-                cloud.apply(NodeRemoved(at_us, "nc")),
-                cloud.apply(NodeAdded(at_us, "nc", Resources(2))),
+                cloud.apply(NodeRemoved(at_us=at_us, node="nc")),
+                cloud.apply(NodeAdded(at_us=at_us, node="nc", capacity=Resources(2))),
             ]
         market = random.choice([*Market])
         step = StartRequest(f"i{number}", market, random.choice(["c1", "c3"]), 10**9, at_us=at_us)

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
+from app.domain.runs import Run, RunCause
 from app.domain.times import SECOND_US
 from app.domain.values import Policy
 from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database
-from app.store.runs import Run, RunCause, Runs
+from app.store.runs import Runs
 from app.wiring import now_us
 from app.worker.main import run_worker
 
@@ -62,7 +63,7 @@ async def test_a_table_that_falls_due_in_a_bad_moment_is_asked_for_soon_after(
     due_us = now_us() + 6 * SECOND_US
     # The one whole multiple of this interval that lies near: the next is half a century away.
     policy = Policy(recompute_every_us=due_us, sample_count=10)
-    created = Recorded(1, CloudCreated(now_us(), policy))
+    created = Recorded(1, CloudCreated(at_us=now_us(), policy=policy))
     cloud_id = await Clouds(database).create(trouble.__name__, created)
     async with working(database_url):
         await until_us(due_us - SECOND_US)

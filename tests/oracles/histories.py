@@ -39,7 +39,7 @@ class RandomCloud:
 
     def open(self) -> None:
         self.now_us = self.random.choice([0, 1000])
-        self.apply([CloudCreated(self.now_us, self.policy)])
+        self.apply([CloudCreated(at_us=self.now_us, policy=self.policy)])
         for _ in range(self.random.randint(1, 4)):
             self.add_node()
         for _ in range(self.random.randint(1, 3)):
@@ -102,13 +102,15 @@ class RandomCloud:
     def add_node(self) -> None:
         self.nodes += 1
         memory = self.random.choice([0, 8, 16]) if self.memory else 0
-        self.apply([NodeAdded(self.now_us, f"n{self.nodes}", Resources(self.random.randint(2, 8), memory))])
+        self.apply(
+            [NodeAdded(at_us=self.now_us, node=f"n{self.nodes}", capacity=Resources(self.random.randint(2, 8), memory))]
+        )
 
     def add_flavor(self) -> None:
         self.flavors += 1
         memory = self.random.choice([0, 1, 4]) if self.memory else 0
         demand = Resources(self.random.randint(1, 5), memory)
-        self.apply([FlavorAdded(self.now_us, f"f{self.flavors}", demand)])
+        self.apply([FlavorAdded(at_us=self.now_us, flavor=f"f{self.flavors}", demand=demand)])
 
     def change_node(self) -> None:
         nodes = [node for node in self.cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
@@ -116,9 +118,9 @@ class RandomCloud:
             return
         node = self.random.choice(nodes)
         if node.status is NodeStatus.DRAINED and self.random.random() < 0.5:
-            self.apply([NodeOpened(self.now_us, node.name)])
+            self.apply([NodeOpened(at_us=self.now_us, node=node.name)])
         elif node.status is NodeStatus.OPEN and self.random.random() < 0.5:
-            self.apply([NodeDrained(self.now_us, node.name)])
+            self.apply([NodeDrained(at_us=self.now_us, node=node.name)])
         else:
             self.remove_node(node.name)
 
@@ -129,7 +131,7 @@ class RandomCloud:
         except NodeNotEmpty:
             return
         if self.random.random() < 0.5:
-            self.apply([NodeAdded(self.now_us, name, Resources(4))])
+            self.apply([NodeAdded(at_us=self.now_us, node=name, capacity=Resources(4))])
 
 
 def random_log(seed: int, steps: int, eviction_policy: EvictionPolicy, *, memory: bool = True) -> list[Recorded]:

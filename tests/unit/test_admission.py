@@ -37,10 +37,10 @@ class FixedQuotes:
 
 def make_cloud(**policy: object) -> Cloud:
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, replace(Policy(clock=Clock.EXTERNAL, clock_step_us=None), **policy)))
-    cloud.apply(NodeAdded(0, "node-0", Resources(4)))
-    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
-    cloud.apply(FlavorAdded(0, "c4", Resources(4)))
+    cloud.apply(CloudCreated(at_us=0, policy=replace(Policy(clock=Clock.EXTERNAL, clock_step_us=None), **policy)))
+    cloud.apply(NodeAdded(at_us=0, node="node-0", capacity=Resources(4)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c4", demand=Resources(4)))
     cloud.commit()
     return cloud
 
@@ -214,7 +214,7 @@ def test_one_request_moves_an_external_clock_by_the_policys_step_at_most():
 def test_a_jump_that_says_so_goes_as_far_as_it_likes():
     cloud = make_cloud(clock_step_us=DAY_US)
     (outcome,) = decide(
-        cloud, Change(lambda _, at_us: [NodeAdded(at_us, "n", Resources(1))], 90 * DAY_US, True)
+        cloud, Change(lambda _, at_us: [NodeAdded(at_us=at_us, node="n", capacity=Resources(1))], 90 * DAY_US, True)
     ).outcomes
     assert isinstance(outcome, Changed)
     assert cloud.at_us == 90 * DAY_US
@@ -231,7 +231,9 @@ def test_no_table_is_waited_for_where_the_time_is_refused():
 def test_changes_take_the_clouds_time_where_none_is_given():
     cloud = make_cloud()
     decide(cloud, on_demand("a", "c1"))
-    (outcome,) = decide(cloud, Change(lambda _, now_us: [NodeAdded(now_us, "n", Resources(2))])).outcomes
+    (outcome,) = decide(
+        cloud, Change(lambda _, now_us: [NodeAdded(at_us=now_us, node="n", capacity=Resources(2))])
+    ).outcomes
     assert isinstance(outcome, Changed)
     assert outcome.events[0].at_us == DAY_US
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,36 +15,36 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("app", "migrations", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    path for folder in ("app", "clients", "migrations", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )
 APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
+CLIENT = [path for path in SOURCES if path.is_relative_to(ROOT / "clients")]
 
 LONGEST_FUNCTION = 40
 MEDIAN_FUNCTION = 10
 SELF_EVIDENT_LINES = 6
 """A public function up to this long may do without a docstring: its name and types say it."""
 
-BELOW_SERVICES = {"store", "outbound", "client", "admission", "forecast", "engine", "domain"}
+BELOW_SERVICES = {"store", "outbound", "admission", "forecast", "engine", "domain"}
 MAY_IMPORT = {
     "domain": set(),
     "engine": {"domain"},
     "admission": {"engine", "domain"},
     "forecast": {"engine", "domain"},
     "store": {"engine", "domain"},
-    "client": {"domain"},
     "outbound": {"domain"},
     "telemetry": {"domain"},
     "settings": set(),
     "services": BELOW_SERVICES | {"telemetry"},
     "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
-    "api": BELOW_SERVICES - {"store", "outbound", "client"} | {"services", "telemetry"},
-    "ui": BELOW_SERVICES - {"store", "outbound", "client"} | {"services", "api", "telemetry"},
+    "api": BELOW_SERVICES - {"store", "outbound"} | {"services", "telemetry"},
+    "ui": BELOW_SERVICES - {"store", "outbound"} | {"services", "api", "telemetry"},
     "report": {"services", "admission", "domain"},
     "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
-    "main": {"api", "ui", "wiring", "settings", "engine"},
+    "main": {"api", "ui", "wiring", "services", "settings", "engine"},
     "commands": BELOW_SERVICES - {"admission", "forecast", "outbound"}
     | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
-    "cli": {"commands", "client", "services", "domain"},
+    "cli": {"commands", "services", "domain"},
 }
 """The rooms, and what each may name of the others. A room that is not here does not exist."""
 
@@ -64,7 +66,7 @@ KEPT_TO = {
     "limits": {"api"},
     "apscheduler": {"worker"},
     "distributed": {"wiring"},
-    "httpx2": {"client", "outbound"},
+    "httpx2": {"outbound"},
     "cloudevents": {"outbound"},
     "standardwebhooks": {"outbound"},
     "typer": {"cli", "commands"},
@@ -72,8 +74,8 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"client", "store", "telemetry"},
-    "tenacity": {"client"},
+    "msgspec": {"api", "store", "telemetry"},
+    "tenure_client": {"cli", "commands", "services"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
@@ -106,6 +108,21 @@ def test_libraries_are_kept_to_their_rooms() -> None:
         for path in APP
         for module in imports(path)
         if room(path) not in KEPT_TO.get(module.split(".")[0], {room(path)})
+    ]
+    assert wrong == []
+
+
+def test_the_client_knows_nothing_of_the_service() -> None:
+    """It is a distribution of its own; of libraries it needs the two that its pyproject.toml names."""
+    project = tomllib.loads((ROOT / "clients/tenure-client/pyproject.toml").read_text())["project"]
+    libraries = {re.split(r"[^a-z0-9]", requirement)[0] for requirement in project["dependencies"]}
+    assert libraries == {"httpx2", "msgspec"}
+    may_name = sys.stdlib_module_names | libraries | {"tenure_client"}
+    wrong = [
+        f"{place(path)} imports {module}"
+        for path in CLIENT
+        for module in imports(path)
+        if module.split(".")[0] not in may_name
     ]
     assert wrong == []
 
@@ -158,17 +175,17 @@ def test_functions_are_short() -> None:
 
 
 def test_the_median_function_is_small(record_property: pytest.RecordProperty) -> None:
-    median = statistics.median(length(function) for path in APP for function in functions(path))
+    median = statistics.median(length(function) for path in [*APP, *CLIENT] for function in functions(path))
     record_property("median_function_lines", median)
     assert median <= MEDIAN_FUNCTION
 
 
 def test_public_names_are_explained() -> None:
     """Modules always; classes unless they are plain records; functions unless they are short."""
-    wrong = [place(path) for path in APP if ast.get_docstring(tree(path)) is None]
+    wrong = [place(path) for path in [*APP, *CLIENT] if ast.get_docstring(tree(path)) is None]
     wrong += [
         f"{place(path)}:{node.lineno} {node.name}"
-        for path in APP
+        for path in [*APP, *CLIENT]
         for node in public_names(tree(path))
         if ast.get_docstring(node) is None and not is_self_evident(node)
     ]

@@ -15,21 +15,32 @@ from app.engine.cloud import Cloud
 def make_cloud(guarantee: Guarantee) -> Cloud:
     """Class 0.1: one evicted in time, one when it overran, one stopped, one runs, one overruns; class 0.5: one runs."""
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, Policy(guarantee=guarantee, eviction_probability=0.1)))
-    cloud.apply(NodeAdded(0, "n", Resources(8)))
-    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
+    cloud.apply(CloudCreated(at_us=0, policy=Policy(guarantee=guarantee, eviction_probability=0.1)))
+    cloud.apply(NodeAdded(at_us=0, node="n", capacity=Resources(8)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
     for name, lifetime_us in (("lost", 9), ("late", 1), ("kept", 9), ("runs", 10 * HOUR_US), ("over", 2)):
         start(cloud, name, lifetime_us, None)
     start(cloud, "other", 10 * HOUR_US, 0.5)
-    cloud.apply(InstanceEvicted(5, "lost", EvictionReason.ON_DEMAND_START, 1))
-    cloud.apply(InstanceEvicted(5, "late", EvictionReason.ON_DEMAND_START, 1))
-    cloud.apply(InstanceStopped(5, "kept"))
+    cloud.apply(InstanceEvicted(at_us=5, instance_id="lost", reason=EvictionReason.ON_DEMAND_START, cause_seq=1))
+    cloud.apply(InstanceEvicted(at_us=5, instance_id="late", reason=EvictionReason.ON_DEMAND_START, cause_seq=1))
+    cloud.apply(InstanceStopped(at_us=5, instance_id="kept"))
     return cloud
 
 
 def start(cloud: Cloud, name: str, lifetime_us: int, own: float | None) -> None:
     basis = Basis(8, 1, 0.1 if own is None else own, 1, 0.0)
-    cloud.apply(InstanceStarted(0, name, Market.SPOT, "c1", "n", lifetime_us, own, basis))
+    cloud.apply(
+        InstanceStarted(
+            at_us=0,
+            instance_id=name,
+            market=Market.SPOT,
+            flavor="c1",
+            node="n",
+            lifetime_us=lifetime_us,
+            probability=own,
+            basis=basis,
+        )
+    )
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.POOLED])

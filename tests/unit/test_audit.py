@@ -22,6 +22,7 @@ from app.domain.events import (
     InstanceStopped,
     NodeAdded,
 )
+from app.domain.names import node_name
 from app.domain.times import HOUR_US
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
@@ -30,7 +31,7 @@ from app.services.evaluate import evaluate
 from app.services.logcsv import LogRow, LogWriter, read_log
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
-from app.services.workload import combine, node_name
+from app.services.workload import combine
 from app.ui.usage import usage_of
 
 Rows = list[LogRow]
@@ -126,11 +127,23 @@ def test_a_drill_is_no_eviction_of_its_class() -> None:
     """Under the pooled guarantee the next decision's budget would not be what the log comes to."""
     policy = Policy(guarantee=Guarantee.POOLED)
     basis = Basis(4, 1, 0.5, 3 * HOUR_US, 0.0)
-    start = InstanceStarted(1, "i-1", Market.SPOT, "small", "n", HOUR_US, 0.5, basis)
+    start = InstanceStarted(
+        at_us=1,
+        instance_id="i-1",
+        market=Market.SPOT,
+        flavor="small",
+        node="n",
+        lifetime_us=HOUR_US,
+        probability=0.5,
+        basis=basis,
+    )
     events = [
-        CloudCreated(0, policy), NodeAdded(0, "n", Resources(4)), FlavorAdded(0, "small", Resources(1)), start,
-        InstanceEvicted(2, "i-1", EvictionReason.DRILL, 5),
-    ]  # fmt: skip
+        CloudCreated(at_us=0, policy=policy),
+        NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+        FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
+        start,
+        InstanceEvicted(at_us=2, instance_id="i-1", reason=EvictionReason.DRILL, cause_seq=5),
+    ]
     file, cloud = io.StringIO(), Cloud()
     writer = LogWriter(file)
     for event in events:

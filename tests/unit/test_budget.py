@@ -55,11 +55,11 @@ class Quotes:
 def make_cloud(node_count: int = 3) -> Cloud:
     cloud = Cloud()
     policy = Policy(guarantee=Guarantee.POOLED, clock=Clock.EXTERNAL, warm_up_us=0, table_max_age_us=10**18)
-    cloud.apply(CloudCreated(0, policy))
+    cloud.apply(CloudCreated(at_us=0, policy=policy))
     for index in range(node_count):
-        cloud.apply(NodeAdded(0, f"n{index}", Resources(8)))
+        cloud.apply(NodeAdded(at_us=0, node=f"n{index}", capacity=Resources(8)))
     for cores in (1, 2, 4):
-        cloud.apply(FlavorAdded(0, f"c{cores}", Resources(cores)))
+        cloud.apply(FlavorAdded(at_us=0, flavor=f"c{cores}", demand=Resources(cores)))
     cloud.commit()
     return cloud
 
@@ -67,7 +67,17 @@ def make_cloud(node_count: int = 3) -> Cloud:
 def spot(cloud: Cloud, name: str, at_us: int, lifetime_us: int, probability: float = 0.05, flavor: str = "c1") -> None:
     node = cloud.first_fit(flavor)
     assert node is not None
-    cloud.apply(InstanceStarted(at_us, name, SPOT, flavor, node, lifetime_us, probability))
+    cloud.apply(
+        InstanceStarted(
+            at_us=at_us,
+            instance_id=name,
+            market=SPOT,
+            flavor=flavor,
+            node=node,
+            lifetime_us=lifetime_us,
+            probability=probability,
+        )
+    )
 
 
 def plain_budget(cloud: Cloud, request: StartRequest, probability: float, at_us: int, peak: int) -> tuple[float, float]:
@@ -187,9 +197,13 @@ def start_request(rng: random.Random, name: str, at_us: int) -> StartRequest:
 def test_a_load_as_high_as_ever_seen_leaves_the_promise_kept() -> None:
     """Exposed instances are admitted only while all of them could be evicted at once."""
     cloud = make_cloud()
-    cloud.apply(InstanceStarted(0, "od", ON_DEMAND, "c4", "n0"))
+    cloud.apply(InstanceStarted(at_us=0, instance_id="od", market=ON_DEMAND, flavor="c4", node="n0"))
     for number in range(5):
-        cloud.apply(InstanceStarted(0, f"od{number}", ON_DEMAND, "c4", f"n{(number + 1) // 2}"))
+        cloud.apply(
+            InstanceStarted(
+                at_us=0, instance_id=f"od{number}", market=ON_DEMAND, flavor="c4", node=f"n{(number + 1) // 2}"
+            )
+        )
     for name in ("od", "od0", "od1", "od2", "od3", "od4"):
         for event in decide_stop(cloud, name, 1):
             cloud.apply(event)
@@ -212,13 +226,13 @@ def test_overruns_and_closed_nodes_are_charged_nothing() -> None:
     spot(cloud, "over", 0, HOUR_US)
     assert cloud.exposure("c1", 0.05, HOUR_US)[0] == 0
     spot(cloud, "runs", HOUR_US, HOUR_US)
-    cloud.apply(NodeDrained(HOUR_US + 1, "n0"))
+    cloud.apply(NodeDrained(at_us=HOUR_US + 1, node="n0"))
     assert cloud.exposure("c1", 0.05, 3 * HOUR_US // 2) == (0.0, 1 / 8)
 
 
 def test_no_open_node_has_no_room() -> None:
     cloud = make_cloud(1)
-    cloud.apply(NodeDrained(0, "n0"))
+    cloud.apply(NodeDrained(at_us=0, node="n0"))
     assert cloud.exposure("c1", 0.05, HOUR_US) == (0.0, np.inf)
     assert read(cloud, start_of(HOUR_US, 0.05), 0.0, HOUR_US).charge == 1.0
 

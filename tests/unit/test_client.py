@@ -12,11 +12,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.client import errors
-from app.client.api import AsyncTenureClient, TenureClient
-from app.client.errors import AnswerUnreadable, ServiceRefused, ServiceUnreachable
-from app.domain.requests import StartRequest, StopRequest
-from app.domain.values import Market
+from tenure_client import (
+    AnswerUnreadable,
+    AsyncTenureClient,
+    Market,
+    ServiceRefused,
+    ServiceUnreachable,
+    Start,
+    Stop,
+    TenureClient,
+    errors,
+)
 
 RUN = {
     "id": 1, "cause": "requested", "status": "pending", "due_at": None, "attempts": 0, "error": None, "epoch": None,
@@ -124,7 +130,7 @@ def perhaps_taken() -> list[Exception | httpx2.Response]:
 @pytest.mark.usefixtures("pauses")
 def test_what_may_be_sent_twice_is_sent_until_it_is_answered(kind: type[Waits]) -> None:
     service = Failing([*not_taken(), *perhaps_taken()], {"results": [{"status": 204}]})
-    answer = kind(service).ask("batch", "c", [StopRequest("i")])
+    answer = kind(service).ask("batch", "c", [Stop("i")])
     assert [result.status for result in answer.results] == [204]
     assert len(service.requests) == 14
     assert len({request.content for request in service.requests}) == 1
@@ -152,7 +158,7 @@ def test_a_batch_is_sent_again_whole_where_a_part_was_not_taken(kind: type[Waits
     entry = {"code": "preemptible.log.unavailable", "status": 503, "detail": "d", "request_id": "r", "title": "t"}
     partly = httpx2.Response(200, json={"results": [{"status": 204}, {"status": 503, "errors": [entry]}]})
     service = Failing([partly], {"results": [{"status": 204}, {"status": 204}]})
-    answer = kind(service).ask("batch", "c", [StopRequest("i"), StopRequest("j")])
+    answer = kind(service).ask("batch", "c", [Stop("i"), Stop("j")])
     assert [result.error for result in answer.results] == [None, None]
     assert len(service.requests) == 2
 
@@ -231,7 +237,7 @@ def test_every_wrong_field_is_told(kind: type[Waits]) -> None:
 def test_an_error_of_one_operation_in_a_batch_is_its_own(kind: type[Waits]) -> None:
     entry = {"code": "preemptible.instance.conflict", "detail": "another body", "status": 409, "request_id": "r"}
     service = Failing([], {"results": [{"status": 409, "errors": [entry]}, {"status": 204}]})
-    answer = kind(service).ask("batch", "c", [StartRequest("i", Market.SPOT, "f", 1), StopRequest("j")])
+    answer = kind(service).ask("batch", "c", [Start("i", Market.SPOT, "f", 1), Stop("j")])
     assert isinstance(answer.results[0].error, errors.Conflict)
     assert answer.results[1].error is None
 
@@ -259,7 +265,7 @@ def test_who_asks_and_in_which_version(kind: type[Waits]) -> None:
     headers = service.requests[0].headers
     assert headers["X-Auth-Token"] == "secret"
     assert headers["OpenStack-API-Version"] == "preemptible 1.0"
-    assert headers["User-Agent"].startswith("tenure/")
+    assert headers["User-Agent"].startswith("tenure-client/")
 
 
 def test_names_cannot_leave_their_place_in_the_path(kind: type[Waits]) -> None:

@@ -18,13 +18,13 @@ from app.api.operations import Operation
 from app.api.routes import OPERATIONS
 from app.api.wire.clouds import PolicyAnswer
 from app.api.wire.clouds import PolicyChange as PolicyChangeBody
-from app.client import calls
-from app.client.api import AsyncTenureClient, Operations, TenureClient
-from app.client.calls import Call, Listing, PolicyChange, Repeat
-from app.client.methods import ListMethod, Method
-from app.client.wire import policy_body
-from app.domain.requests import StopRequest
-from app.domain.values import Market, Policy, Resources, Role
+from app.domain import values as domain_values
+from app.domain.events.wire import value_to_wire
+from app.domain.values import Policy
+from tenure_client import Market, Resources, Role, Stop, calls, values
+from tenure_client.calls import Call, Listing, PolicyChange, Repeat
+from tenure_client.client import AsyncTenureClient, Operations, TenureClient
+from tenure_client.methods import ListMethod, Method
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
@@ -32,7 +32,8 @@ ARGUMENTS: dict[str, Any] = {
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,
     "flavor": "small", "instance": "i-1", "lifetime_s": 1.5, "limit": 10, "market": Market.SPOT, "name": "pages",
-    "jump": True, "node": "node-1", "operations": [StopRequest("i-1")], "outcome": "evicted", "policy": Policy(),
+    "jump": True, "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted",
+    "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
@@ -129,8 +130,13 @@ def test_what_is_not_repeated_is_told() -> None:
 
 def test_a_policy_has_all_its_fields_both_ways() -> None:
     fields = set(PolicyAnswer.__dataclass_fields__)
-    assert set(policy_body(Policy())) == fields
+    assert set(value_to_wire(Policy())) == fields
     assert set(PolicyChange.__annotations__) == fields == parameters(PolicyChangeBody)
+
+
+@pytest.mark.parametrize("name", ["Clock", "EvictionPolicy", "Guarantee", "Market", "Role"])
+def test_the_words_of_the_client_are_those_of_the_service(name: str) -> None:
+    assert [*getattr(values, name)] == [*getattr(domain_values, name)]
 
 
 def test_both_clients_have_the_same_methods() -> None:
@@ -145,7 +151,7 @@ def test_the_types_of_both_are_what_they_give(tmp_path: Any) -> None:
     """As a type checker sees them."""
     code = tmp_path / "types_of_clients.py"
     code.write_text(
-        "from app.client.api import AsyncTenureClient, TenureClient\n"
+        "from tenure_client import AsyncTenureClient, TenureClient\n"
         "def waits(client: TenureClient) -> None:\n"
         "    reveal_type(client.cloud('c'))\n"
         "    reveal_type(client.nodes('c'))\n"
@@ -158,10 +164,10 @@ def test_the_types_of_both_are_what_they_give(tmp_path: Any) -> None:
     out, _, _ = api.run(["--strict", "--cache-dir", ".mypy_cache", str(code)])
     revealed = [line.split('"')[1] for line in out.splitlines() if "Revealed type" in line]
     assert revealed == [
-        "app.client.answers.Cloud",
-        "typing.Iterator[app.client.answers.Node]",
-        "app.client.answers.Cloud",
-        "typing.AsyncIterator[app.client.answers.Node]",
-        "typing.AsyncIterator[app.client.answers.Event]",
+        "tenure_client.forms.Cloud",
+        "typing.Iterator[tenure_client.forms.Node]",
+        "tenure_client.forms.Cloud",
+        "typing.AsyncIterator[tenure_client.forms.Node]",
+        "typing.AsyncIterator[tenure_client.forms.Event]",
     ], out
     assert "5: error" in out

@@ -20,9 +20,9 @@ from app.api.wire.clouds import cloud_answer
 from app.api.wire.fields import Answer
 from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
 from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
-from app.client.api import TenureClient
-from app.client.wire import policy_body, policy_of, recorded_of
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
+from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
+from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
@@ -30,10 +30,10 @@ from app.engine.cloud import Cloud
 from app.services.drive import drive
 from app.services.evaluate import evaluate
 from app.services.export import export_log
-from app.services.inputs import InputError
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import combine
+from tenure_client import TenureClient
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 
@@ -102,15 +102,15 @@ class Peer:
         if self.created is not None:
             return problem(409, "preemptible.cloud.exists", "it exists")
         self.created = body["name"]
-        self.apply([CloudCreated(0, policy_of(body["policy"]))])
+        self.apply([CloudCreated(at_us=0, policy=value_of_wire(Policy, body["policy"]))])
         return answered(201, cloud_answer("c", self.cloud))
 
     def add(self, kind: str, body: dict[str, Any]) -> httpx2.Response:
         resources = Resources(body["cores"], body["memory_mib"], body["disk_gib"])
         if kind == "nodes" and body["name"] not in self.cloud.nodes:
-            self.apply([NodeAdded(0, body["name"], resources)])
+            self.apply([NodeAdded(at_us=0, node=body["name"], capacity=resources)])
         if kind == "flavors" and body["name"] not in self.cloud.flavors:
-            self.apply([FlavorAdded(0, body["name"], resources)])
+            self.apply([FlavorAdded(at_us=0, flavor=body["name"], demand=resources)])
         if kind == "nodes":
             return answered(201, node_answer(self.cloud, self.cloud.nodes[body["name"]]))
         return answered(201, flavor_answer(self.cloud, self.cloud.flavors[body["name"]]))
@@ -184,13 +184,13 @@ def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy) -> 
 def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.client.exchange.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("tenure_client.exchange.FIRST_PAUSE_S", 0.0)
     with client_of(Peer()) as client:
         expected = drive(client, "c", scenario(), batch).report()
     peer = Peer(faults=0.2)
     calm = Peer(cloud=peer.cloud, log=peer.log)
     with client_of(calm) as client:
-        client.create_cloud("c", NO_SLA)
+        client.create_cloud("c", value_to_wire(NO_SLA))
     peer.created = calm.created
     with client_of(peer) as client:
         first = drive(client, "c", scenario(), batch).report()
@@ -215,12 +215,12 @@ def test_a_cloud_of_another_kind_is_left_alone() -> None:
 
 def test_an_event_of_an_unknown_kind_is_told() -> None:
     with pytest.raises(ValueError, match="unknown kind 'instance_paused'"):
-        recorded_of({"seq": 1, "kind": "instance_paused", "at": "1970-01-01T00:00:00Z"})
+        of_wire({"seq": 1, "kind": "instance_paused", "at": "1970-01-01T00:00:00Z"})
 
 
 def test_an_export_pages_through_the_log() -> None:
     events = [
-        {"seq": 1, "at": "1970-01-01T00:00:00Z", "kind": "cloud_created", "policy": policy_body(NO_SLA)},
+        {"seq": 1, "at": "1970-01-01T00:00:00Z", "kind": "cloud_created", "policy": value_to_wire(NO_SLA)},
         {
             "seq": 2,
             "at": "1970-01-01T00:00:01.500000Z",

@@ -23,24 +23,52 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.services.inputs import InputError
 from app.services.logcsv import COLUMNS, LogWriter, read_log
 
 BASIS = Basis(7, 3, 0.05, 1_500_000, 0.0125)
 EVENTS: list[Event] = [
-    CloudCreated(0, Policy()),
-    NodeAdded(0, "n1", Resources(4, 1024)),
-    FlavorAdded(0, "small", Resources(1, 128)),
-    InstanceStarted(1_000_001, "s1", Market.SPOT, "small", "n1", 1_000_000, None, BASIS),
-    InstanceRejected(2_000_000, "s2", Market.SPOT, "small", Rejection.SLA_UNATTAINABLE, 2_000_000, 0.05, BASIS),
-    PolicyChanged(2_000_000, Policy(eviction_policy=EvictionPolicy.YJF_GLOBAL)),
-    InstanceEvicted(3_000_000, "s1", EvictionReason.ON_DEMAND_START, 8),
-    InstanceStarted(3_000_000, "o1", Market.ON_DEMAND, "small", "n1", None, None, None, ("s1",)),
-    InstanceStopped(3_500_000, "o1"),
-    NodeDrained(4_000_000, "n1"),
-    NodeOpened(4_000_000, "n1"),
-    NodeRemoved(4_000_000, "n1"),
+    CloudCreated(at_us=0, policy=Policy()),
+    NodeAdded(at_us=0, node="n1", capacity=Resources(4, 1024)),
+    FlavorAdded(at_us=0, flavor="small", demand=Resources(1, 128)),
+    InstanceStarted(
+        at_us=1_000_001,
+        instance_id="s1",
+        market=Market.SPOT,
+        flavor="small",
+        node="n1",
+        lifetime_us=1_000_000,
+        probability=None,
+        basis=BASIS,
+    ),
+    InstanceRejected(
+        at_us=2_000_000,
+        instance_id="s2",
+        market=Market.SPOT,
+        flavor="small",
+        reason=Rejection.SLA_UNATTAINABLE,
+        lifetime_us=2_000_000,
+        probability=0.05,
+        basis=BASIS,
+    ),
+    PolicyChanged(at_us=2_000_000, policy=Policy(eviction_policy=EvictionPolicy.YJF_GLOBAL)),
+    InstanceEvicted(at_us=3_000_000, instance_id="s1", reason=EvictionReason.ON_DEMAND_START, cause_seq=8),
+    InstanceStarted(
+        at_us=3_000_000,
+        instance_id="o1",
+        market=Market.ON_DEMAND,
+        flavor="small",
+        node="n1",
+        lifetime_us=None,
+        probability=None,
+        basis=None,
+        victims=("s1",),
+    ),
+    InstanceStopped(at_us=3_500_000, instance_id="o1"),
+    NodeDrained(at_us=4_000_000, node="n1"),
+    NodeOpened(at_us=4_000_000, node="n1"),
+    NodeRemoved(at_us=4_000_000, node="n1"),
 ]
 
 
@@ -106,7 +134,7 @@ def test_instances_only_is_numbered_without_gaps() -> None:
     events = [
         event for event in EVENTS if not isinstance(event, PolicyChanged | NodeDrained | NodeOpened | NodeRemoved)
     ]
-    events[5] = InstanceEvicted(3_000_000, "s1", EvictionReason.ON_DEMAND_START, 7)
+    events[5] = InstanceEvicted(at_us=3_000_000, instance_id="s1", reason=EvictionReason.ON_DEMAND_START, cause_seq=7)
     rows = cells(as_text(events, instances_only=True))
     assert [(row["seq"], row["kind"], row.get("cause_seq")) for row in rows] == [
         ("1", "instance_started", None),

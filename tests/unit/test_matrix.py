@@ -9,14 +9,15 @@ from itertools import pairwise
 from os import _exit
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from app.domain.events import FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
+from app.domain.inputs import parse_nodes, platform_text
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
 from app.services.findings import BudgetPoint, Step, Watch, average_load, reliability_report, thin_budget
-from app.services.inputs import parse_nodes, platform_text
 from app.services.matrix import Axes, Evaluation, name_of, run_matrix, scenarios
 from app.services.side_by_side import Progress, run_side_by_side
 from app.services.synthesis import synthesize
@@ -105,16 +106,17 @@ def test_the_findings_agree_with_the_counts() -> None:
 
 def test_a_watch_on_a_world_worked_out_by_hand() -> None:
     basis = Basis(2, epoch=1, probability=0.5, estimated_probability=0.2)
+    spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c2", "node": "n", "lifetime_us": 100, "basis": basis}
     watch = Watch()
     for seq, event in enumerate(
         [
-            NodeAdded(0, "n", Resources(8)),
-            FlavorAdded(0, "c2", Resources(2)),
-            InstanceStarted(0, "od", Market.ON_DEMAND, "c2", "n"),
-            InstanceStarted(10, "s1", Market.SPOT, "c2", "n", 100, None, basis),
-            InstanceStarted(20, "s2", Market.SPOT, "c2", "n", 100, None, basis),
-            InstanceEvicted(30, "s2", EvictionReason.ON_DEMAND_START, 9),
-            InstanceStopped(40, "od"),
+            NodeAdded(at_us=0, node="n", capacity=Resources(8)),
+            FlavorAdded(at_us=0, flavor="c2", demand=Resources(2)),
+            InstanceStarted(at_us=0, instance_id="od", market=Market.ON_DEMAND, flavor="c2", node="n"),
+            InstanceStarted(at_us=10, instance_id="s1", **spot),
+            InstanceStarted(at_us=20, instance_id="s2", **spot),
+            InstanceEvicted(at_us=30, instance_id="s2", reason=EvictionReason.ON_DEMAND_START, cause_seq=9),
+            InstanceStopped(at_us=40, instance_id="od"),
         ],
         1,
     ):

@@ -54,17 +54,25 @@ def test_few_classes_are_told_each_by_its_own_name() -> None:
 
 def test_evictions_that_nobody_confirmed_are_told_by_whether_their_time_is_over() -> None:
     cloud = Cloud()
-    cloud.apply(CloudCreated(0, Policy(grace_us=9)))
-    cloud.apply(NodeAdded(0, "node", Resources(4)))
-    cloud.apply(FlavorAdded(0, "c1", Resources(1)))
+    cloud.apply(CloudCreated(at_us=0, policy=Policy(grace_us=9)))
+    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(4)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
     for name in "abcd":
-        cloud.apply(InstanceStarted(0, name, Market.SPOT, "c1", "node", 100))
+        cloud.apply(
+            InstanceStarted(at_us=0, instance_id=name, market=Market.SPOT, flavor="c1", node="node", lifetime_us=100)
+        )
     for name, at_us in (("a", 1), ("b", 2), ("c", 3)):
-        cloud.apply(EvictionScheduled(at_us, name, EvictionReason.DRILL, 0, at_us + 9))
-        cloud.apply(InstanceEvicted(at_us, name, EvictionReason.DRILL, 0))
-    cloud.apply(EvictionRisk(4, "d", RiskLevel.RAISED, 0.5, 0.1, 1, 1))
-    cloud.apply(EvictionOverdue(10, "a", 10))
-    cloud.apply(EvictionConfirmed(10, "b"))
+        cloud.apply(
+            EvictionScheduled(
+                at_us=at_us, instance_id=name, reason=EvictionReason.DRILL, cause_seq=0, deadline_us=at_us + 9
+            )
+        )
+        cloud.apply(InstanceEvicted(at_us=at_us, instance_id=name, reason=EvictionReason.DRILL, cause_seq=0))
+    cloud.apply(
+        EvictionRisk(at_us=4, instance_id="d", level=RiskLevel.RAISED, probability=0.5, threshold=0.1, epoch=1, slots=1)
+    )
+    cloud.apply(EvictionOverdue(at_us=10, instance_id="a", deadline_us=10))
+    cloud.apply(EvictionConfirmed(at_us=10, instance_id="b"))
     told = {
         (sample.name, sample.labels.get("status")): sample.value
         for family in FAMILIES

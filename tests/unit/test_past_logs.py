@@ -21,19 +21,19 @@ from app.domain.events import (
     NodeRemoved,
     Recorded,
 )
+from app.domain.events.registry import KINDS
+from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.services.audit import audit
 from app.services.deciding import PastDecider
 from app.services.evaluate import evaluate
-from app.services.inputs import InputError
 from app.services.logcsv import LogWriter, read_log
 from app.services.past import Past, Wishes
 from app.services.pastfiles import read_past
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import load_workload, write_trace
-from app.store.codec import EVENT_KINDS
 from app.store.scratch import Scratch
 
 NODES = (Resources(4),) * 3
@@ -258,7 +258,7 @@ def test_the_log_of_a_cloud_that_gives_notice_is_a_past(traces: tuple[Path, Path
     )
 
 
-@pytest.mark.parametrize("kind", EVENT_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_event_is_known(tmp_path: Path, kind: str) -> None:
     try:
         of(tmp_path, log_of(*CLOUD, "instance_started,a,spot,2,1,n-1,,,two", f"{kind},a"))

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.domain.inputs import InputError
 from app.domain.values import Policy, Resources
 from app.services.audit import audit
 from app.services.deciding import PastDecider
-from app.services.inputs import InputError
 from app.services.logcsv import LogWriter, read_log
 from app.services.past import Past, Sizes, Wishes
 from app.services.pastfiles import read_past

@@ -21,10 +21,10 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.services.deciding import PastDecider
-from app.services.inputs import InputError
 from app.services.past import Past, Sizes, Wishes, parse_sizes
 from app.services.pastfiles import read_past
 from app.services.pastrules import RULES, PastRule
@@ -84,15 +84,22 @@ class TestEucalyptus:
     def test_a_past_becomes_a_log(self, tmp_path: Path) -> None:
         read = of(tmp_path, "START 5 a NODE1 2\nSTART 6 b NODE10 1\nSTART 7 c NODE1 1\nSTOP 9 a\nSTOP 9 b\nSTOP 12 c\n")
         assert read.events[:5] == [
-            CloudCreated(5 * SECOND_US, Policy(guarantee=Guarantee.NONE)),
-            NodeAdded(5 * SECOND_US, "NODE1", Resources(3)),
-            NodeAdded(5 * SECOND_US, "NODE10", Resources(1)),
-            FlavorAdded(5 * SECOND_US, "c1", Resources(1)),
-            FlavorAdded(5 * SECOND_US, "c2", Resources(2)),
+            CloudCreated(at_us=5 * SECOND_US, policy=Policy(guarantee=Guarantee.NONE)),
+            NodeAdded(at_us=5 * SECOND_US, node="NODE1", capacity=Resources(3)),
+            NodeAdded(at_us=5 * SECOND_US, node="NODE10", capacity=Resources(1)),
+            FlavorAdded(at_us=5 * SECOND_US, flavor="c1", demand=Resources(1)),
+            FlavorAdded(at_us=5 * SECOND_US, flavor="c2", demand=Resources(2)),
         ]
-        assert read.events[5] == InstanceStarted(5 * SECOND_US, "a", Market.ON_DEMAND, "c2", "NODE1", 4 * SECOND_US)
+        assert read.events[5] == InstanceStarted(
+            at_us=5 * SECOND_US,
+            instance_id="a",
+            market=Market.ON_DEMAND,
+            flavor="c2",
+            node="NODE1",
+            lifetime_us=4 * SECOND_US,
+        )
         assert read.told() == ["+a@5", "+b@6", "+c@7", "-a@9", "-b@9", "-c@12"]
-        assert read.events[-1] == PolicyChanged(12 * SECOND_US, Policy())
+        assert read.events[-1] == PolicyChanged(at_us=12 * SECOND_US, policy=Policy())
         assert [item.seq for item in read.recorded] == list(range(1, len(read.recorded) + 1))
 
     def test_a_platform_that_is_given_takes_the_recorded_ones_place(self, tmp_path: Path) -> None:
@@ -179,8 +186,8 @@ class TestSwf:
         read = of(tmp_path, self.HEADER + swf(1, 0, 5, 60, 3) + "\n; a comment\n" + swf(2, 10, 0, 5, 1))
         assert read.told() == ["+1@105", "+2@110", "-2@115", "-1@165"]
         assert [event for event in read.events if isinstance(event, NodeAdded)] == [
-            NodeAdded(105 * SECOND_US, "node-0", Resources(4)),
-            NodeAdded(105 * SECOND_US, "node-1", Resources(4)),
+            NodeAdded(at_us=105 * SECOND_US, node="node-0", capacity=Resources(4)),
+            NodeAdded(at_us=105 * SECOND_US, node="node-1", capacity=Resources(4)),
         ]
         assert read.past.flavors == {"c4": Resources(4), "c1": Resources(1)}
         assert read.rules() == {"rounded_up": (1, [5])}

@@ -48,10 +48,26 @@ def test_drift_is_told_once() -> None:
 
 def test_a_mark_is_read_off_the_cloud() -> None:
     cloud = Cloud()
-    spot = InstanceStarted(0, "a", Market.SPOT, "f", "n", 5, None, Basis(4, 1, 0.01))
-    for event in (CloudCreated(0, POLICY), NodeAdded(0, "n", Resources(4)), FlavorAdded(0, "f", Resources(1)), spot):
+    spot = InstanceStarted(
+        at_us=0,
+        instance_id="a",
+        market=Market.SPOT,
+        flavor="f",
+        node="n",
+        lifetime_us=5,
+        probability=None,
+        basis=Basis(4, 1, 0.01),
+    )
+    for event in (
+        CloudCreated(at_us=0, policy=POLICY),
+        NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+        FlavorAdded(at_us=0, flavor="f", demand=Resources(1)),
+        spot,
+    ):
         cloud.apply(event)
     assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1)}, frozenset({(0, NodeStatus.OPEN)}), 0.01)
-    cloud.apply(NodeDrained(1, "n"))
-    cloud.apply(InstanceEvicted(1, "a", EvictionReason.ON_DEMAND_START, cloud.seq + 2))
+    cloud.apply(NodeDrained(at_us=1, node="n"))
+    cloud.apply(
+        InstanceEvicted(at_us=1, instance_id="a", reason=EvictionReason.ON_DEMAND_START, cause_seq=cloud.seq + 2)
+    )
     assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1, 1)}, frozenset({(0, NodeStatus.DRAINED)}), 0.0)

@@ -12,12 +12,19 @@ from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import Basis, EvictionReason, Market
 
 START = InstanceStarted(
-    1000, "i", Market.SPOT, "c1", "n", 500, None, Basis(3, epoch=7, probability=0.05, estimated_probability=0.02)
+    at_us=1000,
+    instance_id="i",
+    market=Market.SPOT,
+    flavor="c1",
+    node="n",
+    lifetime_us=500,
+    probability=None,
+    basis=Basis(3, epoch=7, probability=0.05, estimated_probability=0.02),
 )
 
 
 def evicted(at_us: int) -> InstanceEvicted:
-    return InstanceEvicted(at_us, "i", EvictionReason.ON_DEMAND_START, 9)
+    return InstanceEvicted(at_us=at_us, instance_id="i", reason=EvictionReason.ON_DEMAND_START, cause_seq=9)
 
 
 @pytest.mark.parametrize(
@@ -25,8 +32,8 @@ def evicted(at_us: int) -> InstanceEvicted:
     [
         (evicted(1500), 9000, End.EVICTED),
         (evicted(1501), 9000, End.KEPT),
-        (InstanceStopped(1200, "i"), 9000, End.KEPT),
-        (InstanceStopped(1800, "i"), 9000, End.KEPT),
+        (InstanceStopped(at_us=1200, instance_id="i"), 9000, End.KEPT),
+        (InstanceStopped(at_us=1800, instance_id="i"), 9000, End.KEPT),
         (None, 1499, End.OPEN),
         (None, 1500, End.KEPT),
     ],
@@ -37,7 +44,7 @@ def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now
 
 
 def test_without_an_sla_nothing_is_promised() -> None:
-    start = InstanceStarted(0, "i", Market.SPOT, "c1", "n", 5)
+    start = InstanceStarted(at_us=0, instance_id="i", market=Market.SPOT, flavor="c1", node="n", lifetime_us=5)
     assert fate_of(start, evicted(2), 9) == Fate(None, None, None, End.EVICTED)
     (line,) = measure_reliability([fate_of(start, evicted(2), 9)]).classes
     assert (line.promised, line.happened, line.is_exceeded) == (None, 1.0, False)

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from app import __version__
+from app.domain.inputs import parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.report.page import Origin, render_page
-from app.services.inputs import parse_nodes
 from app.services.matrix import Axes, Evaluated, Evaluation, run_matrix, scenarios
 from app.services.synthesis import synthesize
 from app.services.workload import combine

@@ -23,12 +23,12 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.services.evaluate import evaluate
-from app.services.inputs import InputError, parse_nodes
 from app.services.logcsv import LogWriter, read_log
 from app.services.logevents import events_of
 from app.services.synthesis import synthesize
@@ -92,14 +92,14 @@ class Story:
 
     def __init__(self, policy: Policy = NO_SLA) -> None:
         self.cloud, self.recorded = Cloud(), Kept()
-        self.so(CloudCreated(0, policy))
+        self.so(CloudCreated(at_us=0, policy=policy))
 
     def so(self, *events: Event) -> None:
         self.recorded += [self.cloud.apply(event) for event in events]
 
     def furnish(self, *cores: int) -> None:
-        self.so(*(NodeAdded(0, f"n{number}", Resources(size)) for number, size in enumerate(cores)))
-        self.so(*(FlavorAdded(0, f"c{size}", Resources(size)) for size in (1, 2, 4)))
+        self.so(*(NodeAdded(at_us=0, node=f"n{number}", capacity=Resources(size)) for number, size in enumerate(cores)))
+        self.so(*(FlavorAdded(at_us=0, flavor=f"c{size}", demand=Resources(size)) for size in (1, 2, 4)))
 
     def start(self, at_s: int, name: str, market: Market, flavor: str, lifetime_s: int | None = None) -> Event:
         lifetime_us = None if lifetime_s is None else lifetime_s * SECOND_US
@@ -175,9 +175,9 @@ def test_nodes_and_policies_change_when_they_did() -> None:
     story.furnish(2, 2)
     story.spot(0, "s1", "c2", 100)
     story.spot(1, "s2", "c2", 100)
-    story.so(NodeDrained(2 * SECOND_US, "n1"))
+    story.so(NodeDrained(at_us=2 * SECOND_US, node="n1"))
     story.so(*decide_node_removal(story.cloud, "n1", 3 * SECOND_US))
-    story.so(PolicyChanged(4 * SECOND_US, replace(NO_SLA, guarantee=Guarantee.PER_INSTANCE)))
+    story.so(PolicyChanged(at_us=4 * SECOND_US, policy=replace(NO_SLA, guarantee=Guarantee.PER_INSTANCE)))
     story.stop(5, "s1")
     story.spot(6, "s3", "c2", 10)
     assert shares(count_log(story.recorded)) == (0, 2, 1, 1)
@@ -226,7 +226,7 @@ def test_a_log_written_as_csv_is_read_back(tmp_path: Path) -> None:
     recorded = evaluated()
     policy = replace(recorded[0].event.policy, eviction_probability=0.3)  # type: ignore[union-attr]
     at_us = recorded[-1].event.at_us
-    recorded.append(Recorded(len(recorded) + 1, PolicyChanged(at_us, policy)))
+    recorded.append(Recorded(len(recorded) + 1, PolicyChanged(at_us=at_us, policy=policy)))
     rows = list(read_log(written(recorded, tmp_path / "log.csv")))
     found = events_of(rows, recorded[0].event.policy)  # type: ignore[union-attr]
     assert [item.seq for item in found] == [item.seq for item in recorded]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
-from app.services.inputs import InputError, parse_duration, parse_nodes
 from app.services.synthesis import synthesize
 from app.services.workload import (
     TraceInstance,

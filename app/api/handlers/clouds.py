@@ -6,19 +6,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.auth import caller_of
-from app.api.operations import read_body, read_query
+from app.api.bodies import read_body, read_query
 from app.api.paging import page_after
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import scheduler
 from app.api.wire.clouds import CloudBody, CloudChange, CloudNameAnswer, CloudsAnswer, cloud_answer
 from app.api.wire.paging import Link, PageQuery, next_link
 from app.domain.values import Policy
+from app.services.scheduler import Scheduler
 
 
 async def create_cloud(request: Request) -> Response:
     """An empty cloud. Its spot starts are rejected until its warm-up is over and its first table is published."""
     body = await read_body(request, CloudBody)
-    cloud = await scheduler(request).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
+    cloud = await reached(request, Scheduler).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
     return respond(cloud_answer(body.name, cloud), 201, {"Location": f"/v1/clouds/{body.name}"})
 
 
@@ -26,7 +27,7 @@ async def list_clouds(request: Request) -> Response:
     """All clouds, by name; to a token of one cloud, that one."""
     query = read_query(request, PageQuery)
     own = caller_of(request).cloud
-    there = [name for name in await scheduler(request).names() if own in (None, name)]
+    there = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
     names, marker = page_after(there, query.marker, query.limit, str)
     clouds = [CloudNameAnswer(name=name, links=[Link(rel="self", href=f"/v1/clouds/{name}")]) for name in names]
     return respond(CloudsAnswer(clouds=clouds, links=next_link(request, marker)))
@@ -35,12 +36,12 @@ async def list_clouds(request: Request) -> Response:
 async def show_cloud(request: Request) -> Response:
     """A cloud's policy, the end of its log, and what was asked of it so far."""
     name = request.path_params["cloud"]
-    return respond(cloud_answer(name, await scheduler(request).state(name)))
+    return respond(cloud_answer(name, await reached(request, Scheduler).state(name)))
 
 
 async def change_cloud(request: Request) -> Response:
     """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
     name = request.path_params["cloud"]
     body = await read_body(request, CloudChange)
-    cloud = await scheduler(request).change_policy(name, body.policy.over, body.at_us, jump=body.jump)
+    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us, jump=body.jump)
     return respond(cloud_answer(name, cloud))

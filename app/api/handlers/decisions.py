@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading
 from app.api.wire.decisions import (
     DecisionsAnswer,
     DecisionsQuery,
@@ -15,6 +15,7 @@ from app.api.wire.decisions import (
     explanation_answer,
 )
 from app.api.wire.paging import next_link
+from app.services.explaining import Explaining
 
 
 async def explain_instance(request: Request) -> Response:
@@ -24,13 +25,13 @@ async def explain_instance(request: Request) -> Response:
     promise counts as broken.
     """
     path = request.path_params
-    return respond(explanation_answer(await reading(request).explanation(path["cloud"], path["instance"])))
+    return respond(explanation_answer(await reached(request, Explaining).explanation(path["cloud"], path["instance"])))
 
 
 async def list_decisions(request: Request) -> Response:
     """The newest decisions first: starts that were accepted or rejected, stops and evictions, each with its reason."""
     query = read_query(request, DecisionsQuery)
-    page = await reading(request).decisions(
+    page = await reached(request, Explaining).decisions(
         request.path_params["cloud"], query.before_seq, query.limit, query.outcome, query.market
     )
     answers = [decision_answer(decided) for decided in page.items]

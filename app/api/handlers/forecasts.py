@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading, scheduler
 from app.api.wire.forecasts import (
     QuotesQuery,
     RunsAnswer,
@@ -22,6 +22,8 @@ from app.api.wire.forecasts import (
 from app.api.wire.paging import NumberedPageQuery, next_link
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.engine.cloud import Cloud
+from app.services.scheduler import Scheduler
+from app.services.table_reads import TableReads
 
 
 async def read_quotes(request: Request) -> Response:
@@ -32,8 +34,8 @@ async def read_quotes(request: Request) -> Response:
     """
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
-    table = await scheduler(request).table(name)
-    cloud = await scheduler(request).state(name)
+    table = await reached(request, Scheduler).table(name)
+    cloud = await reached(request, Scheduler).state(name)
     if table is None:
         raise TableNotFound("no quantile table was published yet")
     probability = query.eviction_probability or cloud.policy.eviction_probability
@@ -55,7 +57,7 @@ async def list_tables(request: Request) -> Response:
     """Quantile tables, newest first."""
     query = read_query(request, NumberedPageQuery)
     name = request.path_params["cloud"]
-    page = await reading(request).tables(name, query.marker, query.limit)
+    page = await reached(request, TableReads).tables(name, query.marker, query.limit)
     tables = [table_summary(name, stored) for stored in page.items]
     return respond(TablesAnswer(tables=tables, links=next_link(request, page.marker)))
 
@@ -76,7 +78,7 @@ async def show_table(request: Request) -> Response:
 async def request_table(request: Request) -> Response:
     """Ask for a new table of the history so far. A worker computes it; the run tells how far it is."""
     name = request.path_params["cloud"]
-    run = await reading(request).request_run(name)
+    run = await reached(request, TableReads).request_run(name)
     answer = run_answer(name, run)
     return respond(answer, 202, {"Location": answer.links[0].href})
 
@@ -85,7 +87,7 @@ async def list_runs(request: Request) -> Response:
     """Computations of quantile tables, newest first: those asked for, under way, done and failed."""
     query = read_query(request, NumberedPageQuery)
     name = request.path_params["cloud"]
-    page = await reading(request).runs(name, query.marker, query.limit)
+    page = await reached(request, TableReads).runs(name, query.marker, query.limit)
     runs = [run_answer(name, run) for run in page.items]
     return respond(RunsAnswer(runs=runs, links=next_link(request, page.marker)))
 
@@ -93,13 +95,15 @@ async def list_runs(request: Request) -> Response:
 async def show_run(request: Request) -> Response:
     """How far a computation is, and why it failed if it did."""
     name, run_id = request.path_params["cloud"], request.path_params["run"]
-    return respond(run_answer(name, await reading(request).run(name, int(run_id) if _is_number(run_id) else 0)))
+    return respond(
+        run_answer(name, await reached(request, TableReads).run(name, int(run_id) if _is_number(run_id) else 0))
+    )
 
 
 async def _answer_table(request: Request, epoch: int | None) -> Response:
     query = read_query(request, TableQuery)
     name = request.path_params["cloud"]
-    stored, table = await reading(request).table(name, epoch)
+    stored, table = await reached(request, TableReads).table(name, epoch)
     if query.flavor is not None and query.flavor not in table.flavors:
         raise FlavorNotFound(f"the table has no flavor {query.flavor!r}")
     flavors = [*table.flavors] if query.flavor is None else [query.flavor]

@@ -5,21 +5,23 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
 from app.api.paging import page_after
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading, scheduler
 from app.api.wire.handovers import HandoversAnswer, handover_answer
 from app.api.wire.nodes import AtQuery
 from app.api.wire.paging import PageQuery, next_link
 from app.domain.errors import HandoverNotFound, InstanceNotFound
 from app.services.instances import InstanceStatus
+from app.services.log_reads import LogReads
+from app.services.scheduler import Scheduler
 
 
 async def list_handovers(request: Request) -> Response:
     """Evictions under the cloud's grace period that no controller has confirmed: those with time left, and overdue."""
     query = read_query(request, PageQuery)
-    cloud = await scheduler(request).state(request.path_params["cloud"])
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     known = cloud.known_handovers()
     page, marker = page_after(known, query.marker, query.limit, lambda handover: handover.instance_id)
     answers = [handover_answer(handover) for handover in page]
@@ -30,14 +32,14 @@ async def confirm_handover(request: Request) -> Response:
     """Say that an evicted instance is stopped, so that its room is free. The same again changes nothing."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     cloud, instance = request.path_params["cloud"], request.path_params["handover"]
-    if not await scheduler(request).confirm(cloud, instance, at_us):
+    if not await reached(request, Scheduler).confirm(cloud, instance, at_us):
         await _check_evicted(request, cloud, instance)
     return Response(status_code=204)
 
 
 async def _check_evicted(request: Request, cloud: str, instance: str) -> None:
     try:
-        found = await reading(request).instance(cloud, instance)
+        found = await reached(request, LogReads).instance(cloud, instance)
     except InstanceNotFound:
         found = None
     if found is None or found.status is not InstanceStatus.EVICTED:

@@ -6,13 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.batch import Changed, Outcome, Started
+from app.api.bodies import read_batch, read_body, read_query
 from app.api.errors import entries_of
-from app.api.operations import read_body, read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading, scheduler
 from app.api.wire.instances import (
     BatchAnswer,
-    BatchBody,
     DrillAnswer,
     DrillBody,
     FailedResult,
@@ -29,7 +28,9 @@ from app.api.wire.paging import next_link
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
 from app.domain.times import to_datetime
-from app.services.reading import InstanceStatus
+from app.services.instances import InstanceStatus
+from app.services.log_reads import LogReads
+from app.services.scheduler import Scheduler
 
 
 async def start_instance(request: Request) -> Response:
@@ -39,7 +40,7 @@ async def start_instance(request: Request) -> Response:
     """
     body = await read_body(request, StartBody)
     cloud = request.path_params["cloud"]
-    started = await scheduler(request).start(cloud, body.request())
+    started = await reached(request, Scheduler).start(cloud, body.request())
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
     return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
 
@@ -48,7 +49,7 @@ async def stop_instance(request: Request) -> Response:
     """Stop an instance; one that has ended stays as it is."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
-    await scheduler(request).stop(path["cloud"], StopRequest(path["instance"], at_us))
+    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us))
     return Response(status_code=204)
 
 
@@ -57,9 +58,8 @@ async def run_batch(request: Request) -> Response:
 
     If the body has a fault anywhere, nothing of it is decided.
     """
-    body = await read_body(request, BatchBody)
-    operations = [operation.request() for operation in body.operations]
-    outcomes = await scheduler(request).batch(request.path_params["cloud"], operations)
+    operations = [operation.request() for operation in await read_batch(request)]
+    outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
 
@@ -71,7 +71,7 @@ async def run_drill(request: Request) -> Response:
     not learn from it. Each request evicts another instance, unless it names one.
     """
     body = await read_body(request, DrillBody)
-    evicted = await scheduler(request).drill(request.path_params["cloud"], body.instance_id, body.at_us)
+    evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
     return respond(DrillAnswer(id=evicted.instance_id, seq=evicted.cause_seq, at=to_datetime(evicted.at_us)))
 
 
@@ -80,10 +80,10 @@ async def list_instances(request: Request) -> Response:
     query = read_query(request, InstancesQuery)
     name = request.path_params["cloud"]
     if query.status is InstanceStatus.RUNNING:
-        running = [*(await scheduler(request).state(name)).running.values()]
-        page = await reading(request).running(name, running, query.marker, query.limit, query.market)
+        running = [*(await reached(request, Scheduler).state(name)).running.values()]
+        page = await reached(request, LogReads).running(name, running, query.marker, query.limit, query.market)
     else:
-        page = await reading(request).instances(name, query.marker, query.limit, query.market, query.status)
+        page = await reached(request, LogReads).instances(name, query.marker, query.limit, query.market, query.status)
     answers = [instance_answer(record) for record in page.items]
     return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
 
@@ -91,7 +91,7 @@ async def list_instances(request: Request) -> Response:
 async def show_instance(request: Request) -> Response:
     """The decision on an instance's start, and how it ended."""
     path = request.path_params
-    return respond(instance_answer(await reading(request).instance(path["cloud"], path["instance"])))
+    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
 
 
 def _result(request_id: str, outcome: Outcome) -> StartedResult | StoppedResult | FailedResult:

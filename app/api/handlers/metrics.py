@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import observing
+from app.api.reached import reached
+from app.services.observing import Observing
 from app.telemetry.clouds import CloudCollector
 from app.telemetry.exposition import exposed
 from app.telemetry.metrics import PROCESS
@@ -18,7 +19,7 @@ async def read_process_metrics(request: Request) -> Response:
 
 async def read_cloud_metrics(request: Request) -> Response:
     """What is so of the clouds. Every process says the same: to be scraped of the service as a whole."""
-    seen = await observing(request).clouds()
+    seen = await reached(request, Observing).clouds()
     return _respond(exposed(CloudCollector(seen.clouds, seen.silent), _accepted(request)))
 
 

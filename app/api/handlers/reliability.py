@@ -5,13 +5,15 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import reading, scheduler
 from app.api.wire.paging import next_link
 from app.api.wire.reliability import ReliabilityQuery, reliability_answer
 from app.api.wire.sla import sla_answer
 from app.domain.values import Clock
+from app.services.reliability import Reliabilities
+from app.services.scheduler import Scheduler
 
 
 async def read_reliability(request: Request) -> Response:
@@ -22,9 +24,9 @@ async def read_reliability(request: Request) -> Response:
     """
     query = read_query(request, ReliabilityQuery)
     name = request.path_params["cloud"]
-    cloud = await scheduler(request).state(name)
+    cloud = await reached(request, Scheduler).state(name)
     now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else None
-    stretch = await reading(request).reliability(name, query.after_seq, now_us)
+    stretch = await reached(request, Reliabilities).read(name, query.after_seq, now_us)
     more = stretch.last_seq if stretch.last_seq < cloud.seq else None
     return respond(reliability_answer(stretch, next_link(request, more, "after_seq")))
 
@@ -35,5 +37,5 @@ async def read_sla(request: Request) -> Response:
     A class is all that was promised one eviction probability. Counted is the whole log; an instance that is evicted
     after its declared lifetime kept its promise.
     """
-    cloud, at_us, classes = await scheduler(request).attainment(request.path_params["cloud"])
+    cloud, at_us, classes = await reached(request, Scheduler).attainment(request.path_params["cloud"])
     return respond(sla_answer(cloud.policy.guarantee, at_us, cloud.seq, classes))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_body, read_query
+from app.api.bodies import read_body, read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import tokens
 from app.api.wire.paging import NumberedPageQuery, next_link
 from app.api.wire.tokens import TokenBody, TokensAnswer, new_token_answer, token_answer
 from app.domain.errors import TokenNotFound
+from app.services.tokens import TokenKeeper
 
 
 async def create_token(request: Request) -> Response:
     """A new token. It is shown in this answer and never again."""
     body = await read_body(request, TokenBody)
-    made = await tokens(request).create(body.name, body.role, body.cloud, body.expires_in_us)
+    made = await reached(request, TokenKeeper).create(body.name, body.role, body.cloud, body.expires_in_us)
     headers = {"Location": f"/v1/tokens/{made.token.id}", "Cache-Control": "no-store"}
     return respond(new_token_answer(made), 201, headers)
 
@@ -24,19 +25,19 @@ async def create_token(request: Request) -> Response:
 async def list_tokens(request: Request) -> Response:
     """Tokens, newest first, with their last use; those expired and revoked among them."""
     query = read_query(request, NumberedPageQuery)
-    page = await tokens(request).list(query.marker, query.limit)
+    page = await reached(request, TokenKeeper).list(query.marker, query.limit)
     answers = [token_answer(token) for token in page.items]
     return respond(TokensAnswer(tokens=answers, links=next_link(request, page.marker)))
 
 
 async def show_token(request: Request) -> Response:
     """What a token is for, and when it was used last."""
-    return respond(token_answer(await tokens(request).show(_id(request))))
+    return respond(token_answer(await reached(request, TokenKeeper).show(_id(request))))
 
 
 async def revoke_token(request: Request) -> Response:
     """Take a token no more; one that was revoked stays so. A process may remember it for a few seconds."""
-    await tokens(request).revoke(_id(request))
+    await reached(request, TokenKeeper).revoke(_id(request))
     return Response(status_code=204)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import history, scheduler
 from app.api.wire.utilisation import UtilisationQuery, utilisation_answer
 from app.domain.values import Clock
+from app.services.scheduler import Scheduler
+from app.services.utilisation import UtilisationHistory
 
 
 async def read_utilisation(request: Request) -> Response:
@@ -19,8 +21,8 @@ async def read_utilisation(request: Request) -> Response:
     """
     query = read_query(request, UtilisationQuery)
     name = request.path_params["cloud"]
-    cloud = await scheduler(request).state(name)
-    found = await history(request).read(
+    cloud = await reached(request, Scheduler).state(name)
+    found = await reached(request, UtilisationHistory).read(
         name,
         system_clock=cloud.policy.clock is Clock.SYSTEM,
         begin_us=query.begin_us,

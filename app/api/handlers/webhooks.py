@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_body, read_query
+from app.api.bodies import read_body, read_query
+from app.api.reached import reached
 from app.api.respond import respond
-from app.api.services import webhooks
 from app.api.wire.paging import NumberedPageQuery, next_link
 from app.api.wire.webhooks import (
     DeadLettersAnswer,
@@ -22,12 +22,15 @@ from app.api.wire.webhooks import (
     webhook_answer,
 )
 from app.domain.errors import WebhookNotFound
+from app.services.webhooks import WebhookKeeper
 
 
 async def create_webhook(request: Request) -> Response:
     """Have the log's events sent to a URL, as signed CloudEvents. The secret is in this answer and never again."""
     body = await read_body(request, WebhookBody)
-    made = await webhooks(request).create(request.path_params["cloud"], body.url, body.kinds, body.after_seq)
+    made = await reached(request, WebhookKeeper).create(
+        request.path_params["cloud"], body.url, body.kinds, body.after_seq
+    )
     answer = new_webhook_answer(made)
     return respond(answer, 201, {"Location": answer.links[0].href, "Cache-Control": "no-store"})
 
@@ -35,42 +38,42 @@ async def create_webhook(request: Request) -> Response:
 async def list_webhooks(request: Request) -> Response:
     """A cloud's webhooks, and how far each has got."""
     query = read_query(request, NumberedPageQuery)
-    page = await webhooks(request).list(request.path_params["cloud"], query.marker, query.limit)
+    page = await reached(request, WebhookKeeper).list(request.path_params["cloud"], query.marker, query.limit)
     answers = [webhook_answer(webhook) for webhook in page.items]
     return respond(WebhooksAnswer(webhooks=answers, links=next_link(request, page.marker)))
 
 
 async def show_webhook(request: Request) -> Response:
     """A webhook, how far it has got, and what went wrong last."""
-    return respond(webhook_answer(await webhooks(request).show(*_names(request))))
+    return respond(webhook_answer(await reached(request, WebhookKeeper).show(*_names(request))))
 
 
 async def delete_webhook(request: Request) -> Response:
     """Send nothing more to it, and forget it with its dead letters."""
-    await webhooks(request).delete(*_names(request))
+    await reached(request, WebhookKeeper).delete(*_names(request))
     return Response(status_code=204)
 
 
 async def pause_webhook(request: Request) -> Response:
     """Send nothing until it is resumed. Its place in the log is kept."""
-    return respond(webhook_answer(await webhooks(request).pause(*_names(request))))
+    return respond(webhook_answer(await reached(request, WebhookKeeper).pause(*_names(request))))
 
 
 async def resume_webhook(request: Request) -> Response:
     """Go on where it was paused, whoever paused it."""
-    return respond(webhook_answer(await webhooks(request).resume(*_names(request))))
+    return respond(webhook_answer(await reached(request, WebhookKeeper).resume(*_names(request))))
 
 
 async def test_webhook(request: Request) -> Response:
     """Send one message that is no event, of the type `tenure.webhook_test`, and tell how the receiver answered."""
-    receipt = await webhooks(request).test(*_names(request))
+    receipt = await reached(request, WebhookKeeper).test(*_names(request))
     return respond(TrialAnswer(taken=receipt.taken, status=receipt.status, error=receipt.error))
 
 
 async def list_dead_letters(request: Request) -> Response:
     """The events that the receiver did not take, however often they were tried."""
     query = read_query(request, DeadQuery)
-    page = await webhooks(request).dead(*_names(request), query.after_seq, query.limit)
+    page = await reached(request, WebhookKeeper).dead(*_names(request), query.after_seq, query.limit)
     answers = [dead_letter_answer(letter) for letter in page.items]
     return respond(DeadLettersAnswer(dead=answers, links=next_link(request, page.marker, "after_seq")))
 
@@ -78,7 +81,7 @@ async def list_dead_letters(request: Request) -> Response:
 async def replay_dead_letters(request: Request) -> Response:
     """Have dead letters tried once more, under the ids that they had. Those that are not taken stay dead."""
     body = await read_body(request, ReplayBody)
-    return respond(ReplayAnswer(asked=await webhooks(request).replay(*_names(request), body.seqs)), 202)
+    return respond(ReplayAnswer(asked=await reached(request, WebhookKeeper).replay(*_names(request), body.seqs)), 202)
 
 
 def _names(request: Request) -> tuple[str, int]:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from app.api.wire.fields import AT, WHOLE, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time, seconds
-from app.api.wire.fields import optional_seconds as optional
+from app.api.wire.fields import AT, WHOLE, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time
 from app.api.wire.paging import Link
+from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
@@ -156,23 +156,7 @@ class CloudsAnswer(Answer):
 
 def policy_answer(policy: Policy) -> PolicyAnswer:
     """The wire form of a policy."""
-    return PolicyAnswer(
-        guarantee=policy.guarantee,
-        eviction_probability=policy.eviction_probability,
-        eviction_policy=policy.eviction_policy,
-        clock=policy.clock,
-        warm_up_s=seconds(policy.warm_up_us),
-        recompute_every_s=seconds(policy.recompute_every_us),
-        table_max_age_s=seconds(policy.table_max_age_us),
-        history_window_s=optional(policy.history_window_us),
-        horizon_s=seconds(policy.horizon_us),
-        sample_count=policy.sample_count,
-        seed=policy.seed,
-        confidence=policy.confidence,
-        grace_s=seconds(policy.grace_us),
-        risk_threshold=policy.risk_threshold,
-        clock_step_s=optional(policy.clock_step_us),
-    )
+    return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:

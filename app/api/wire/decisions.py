@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.wire.events import NoticeAnswer, notice_answer
+from app.api.wire.events import NoticeAnswer
 from app.api.wire.fields import Answer, Query, optional_seconds, seconds
 from app.api.wire.instances import (
     AcceptableAnswer,
@@ -22,6 +22,7 @@ from app.api.wire.instances import (
 )
 from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
 from app.api.wire.paging import Limit, Link
+from app.domain.events.wire import to_wire
 from app.domain.times import to_datetime
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Market, Rejection
 from app.services.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
@@ -171,7 +172,7 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),
-        notices=[notice_answer(notice) for notice in found.notices],
+        notices=[to_wire(notice) for notice in found.notices],
     )
 
 

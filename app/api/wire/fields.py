@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -29,6 +29,9 @@ class Body(BaseModel):
     """A request's JSON body, or a part of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    most_bytes: ClassVar[int] = 1 << 14
+    most_values: ClassVar[int] = 256
+    """What a request's body may have of them; checked before it is read."""
 
 
 class Query(BaseModel):

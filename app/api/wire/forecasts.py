@@ -10,11 +10,11 @@ from pydantic import Field
 
 from app.api.wire.fields import Answer, Name, Query, SecondsInQuery, optional_seconds, seconds
 from app.api.wire.paging import Link
+from app.domain.runs import Run, RunCause, RunStatus, TableSummary
 from app.domain.times import to_datetime
 from app.domain.values import Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.services.reading import Run, RunCause, RunStatus, TableSummary
 
 
 class QuotesQuery(Query):

@@ -19,7 +19,7 @@ from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
 from app.services.explanations import Decided, acceptable_instead
-from app.services.reading import Instance, InstanceStatus
+from app.services.instances import Instance, InstanceStatus
 
 BATCH_MAX = 1000
 

@@ -39,5 +39,7 @@ class CloudReadinessAnswer(Answer):
 @dataclass(slots=True, kw_only=True)
 class ReadinessAnswer(Answer):
     ready: bool
+    code: Annotated[str | None, Field(description="The permanent code of what is wrong; null where it is ready.")]
     database: Annotated[str, Field(description="`OK`, or what is wrong with it.")]
+    log: Annotated[str, Field(description="`OK`, or why this process is too old for what the logs hold.")]
     clouds: Annotated[list[CloudReadinessAnswer], Field(description="Those that the token may read; none without one.")]

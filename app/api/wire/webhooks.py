@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from app.api.wire.events import EVENT_KINDS
 from app.api.wire.fields import WHOLE, Answer, Body, Query
 from app.api.wire.paging import Limit, Link
+from app.domain.events.registry import KINDS
 from app.services.webhooks import DeadLetter, NewWebhook, Progress, Webhook
 
 _SEQS_MAX = 1000
 
 
 def _known(kind: str) -> str:
-    if kind not in EVENT_KINDS:
-        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(EVENT_KINDS)})
+    if kind not in KINDS:
+        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(KINDS)})
     return kind
 
 
-Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*EVENT_KINDS]})]
+Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
 Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
 
 
@@ -51,6 +51,9 @@ class WebhookBody(Body):
 
 class ReplayBody(Body):
     """Which dead letters to try once more."""
+
+    most_bytes: ClassVar[int] = 1 << 15
+    most_values: ClassVar[int] = _SEQS_MAX + 10
 
     seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
         None, description="The events; left out: all that are dead."

@@ -7,10 +7,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import history, reading, scheduler
+from app.api.reached import reached
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
-from app.services.utilisation import Utilisation
+from app.services.explaining import Explaining
+from app.services.scheduler import Scheduler
+from app.services.utilisation import Utilisation, UtilisationHistory
 from app.ui.asking import choice, server_time
 from app.ui.notices import notices_of
 from app.ui.rendering import render
@@ -30,8 +32,8 @@ async def show(request: Request) -> Response:
     """The cloud's first page."""
     name = request.path_params["cloud"]
     over = choice(request, "over", tuple(RANGES)) or DEFAULT_RANGE
-    decisions = (await reading(request).decisions(name, None, _DECISIONS_SHOWN)).items
-    state = await scheduler(request).state(name)
+    decisions = (await reached(request, Explaining).decisions(name, None, _DECISIONS_SHOWN)).items
+    state = await reached(request, Scheduler).state(name)
     now = _now(state)
     names = [one.node.name for one in now["nodes"]]
     system_clock = state.policy.clock is Clock.SYSTEM
@@ -65,13 +67,14 @@ def _now(state: Cloud) -> dict[str, Any]:
 
 async def _over_time(request: Request, over: str, nodes: list[str], *, system_clock: bool) -> dict[str, Any]:
     name = request.path_params["cloud"]
-    newest = await history(request).read(name, system_clock=system_clock, points=1)
+    history = reached(request, UtilisationHistory)
+    newest = await history.read(name, system_clock=system_clock, points=1)
     length_us = RANGES[over]
     begin_us = 0 if length_us is None else max(0, newest.as_of_us - length_us)
-    whole = await history(request).read(name, system_clock=system_clock, begin_us=begin_us, points=_POINTS)
-    coarse = await history(request).read(name, system_clock=system_clock, begin_us=begin_us, points=_BARS)
-    rows = await history(request).read(name, system_clock=system_clock, begin_us=begin_us, points=_ROWS)
-    by_node = await history(request).read_nodes(
+    whole = await history.read(name, system_clock=system_clock, begin_us=begin_us, points=_POINTS)
+    coarse = await history.read(name, system_clock=system_clock, begin_us=begin_us, points=_BARS)
+    rows = await history.read(name, system_clock=system_clock, begin_us=begin_us, points=_ROWS)
+    by_node = await history.read_nodes(
         name, nodes[:_STRIPS_SHOWN], system_clock=system_clock, begin_us=begin_us, end_us=None, points=_STRIP_POINTS
     )
     return {

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import reading, scheduler
+from app.api.reached import reached
+from app.domain.errors import LogNewer
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.services.observing import in_time
+from app.services.scheduler import Scheduler
+from app.services.table_reads import TableReads
 from app.ui.asking import number, server_time
 from app.ui.notices import Notices, notices_of
 from app.ui.rendering import render
@@ -35,10 +38,18 @@ class Card:
     table_age_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A cloud that this process is too old for."""
+
+    name: str
+    trouble: str
+
+
 async def show(request: Request) -> Response:
     """A card for each cloud that the caller may see, by name."""
     own = request.scope["state"]["caller"].cloud
-    names = [name for name in await scheduler(request).names() if own in (None, name)]
+    names = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
     first = number(request, "from", len(names)) or 0
     shown = names[first : first + _ON_PAGE]
     found = await asyncio.gather(*(in_time(name, _card(request, name)) for name in shown))
@@ -51,9 +62,16 @@ async def show(request: Request) -> Response:
     )
 
 
-async def _card(request: Request, name: str) -> Card:
-    newest = (await reading(request).tables(name, None, 1)).items
-    cloud = await scheduler(request).state(name)
+async def _card(request: Request, name: str) -> Card | Unreadable:
+    try:
+        return await _readable_card(request, name)
+    except LogNewer as error:
+        return Unreadable(name, str(error))
+
+
+async def _readable_card(request: Request, name: str) -> Card:
+    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    cloud = await reached(request, Scheduler).state(name)
     return Card(
         name,
         usage_of(cloud),

@@ -8,11 +8,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import scheduler
+from app.api.reached import reached
 from app.domain.errors import FlavorNotFound
 from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
+from app.services.scheduler import Scheduler
 from app.ui.evidence import evidence_rows, lifetimes_by_slots, risk_by_lifetime, spread
 from app.ui.rendering import render
 
@@ -22,8 +23,8 @@ _PROBABILITIES = (0.01, 0.05, 0.1)
 async def show(request: Request) -> Response:
     """The curves of the flavor that is asked for, or of the first with evidence."""
     name = request.path_params["cloud"]
-    table = await scheduler(request).table(name)
-    cloud = await scheduler(request).state(name)
+    table = await reached(request, Scheduler).table(name)
+    cloud = await reached(request, Scheduler).state(name)
     flavor = _flavor(request, table)
     shown: dict[str, Any] = {"buckets": [], "bucket_count": 0, "charts": None, "slots_now": 0}
     if table is not None and flavor is not None:

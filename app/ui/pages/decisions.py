@@ -8,10 +8,12 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.api.services import reading
+from app.api.reached import reached
 from app.domain.errors import InstanceNotFound
 from app.domain.values import NAME_PATTERN, Market
+from app.services.explaining import Explaining
 from app.services.explanations import Outcome
+from app.services.log_reads import LogReads
 from app.ui.asking import choice, number
 from app.ui.rendering import render
 
@@ -32,7 +34,7 @@ async def show(request: Request) -> Response:
     outcome = choice(request, "outcome", tuple(Outcome))
     market = choice(request, "market", tuple(Market))
     before = number(request, "before")
-    page = await reading(request).decisions(
+    page = await reached(request, Explaining).decisions(
         name, before, _ON_PAGE, Outcome(outcome) if outcome else None, Market(market) if market else None
     )
     return render(
@@ -53,13 +55,13 @@ async def _check(request: Request, wanted: str) -> None:
     """InstanceNotFound where there is no such instance, or can be none."""
     if re.fullmatch(NAME_PATTERN, wanted) is None:
         raise InstanceNotFound(f"{wanted!r} is not an instance id")
-    await reading(request).instance(request.path_params["cloud"], wanted)
+    await reached(request, LogReads).instance(request.path_params["cloud"], wanted)
 
 
 async def explain(request: Request) -> Response:
     """Why the instance was accepted, rejected or evicted."""
     name = request.path_params["cloud"]
-    explanation = await reading(request).explanation(name, request.path_params["instance"])
+    explanation = await reached(request, Explaining).explanation(name, request.path_params["instance"])
     return render(
         request,
         "instance.html",

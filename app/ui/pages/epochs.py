@@ -9,11 +9,14 @@ from datetime import datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import reading, scheduler, watching
+from app.api.reached import reached
+from app.domain.runs import Run, RunStatus, TableSummary
 from app.domain.times import from_datetime, length_text, time_text
 from app.domain.values import Clock, Guarantee
 from app.engine.cloud import Cloud
-from app.services.reading import Run, RunStatus, TableSummary
+from app.services.scheduler import Scheduler
+from app.services.table_reads import TableReads
+from app.services.watching import Watching
 from app.ui.asking import number, server_time
 from app.ui.rendering import render
 
@@ -33,11 +36,11 @@ async def show(request: Request) -> Response:
     """Newest tables and runs first."""
     name = request.path_params["cloud"]
     before_epoch, before_run = number(request, "epoch", 2**31 - 1), number(request, "run")
-    tables = await reading(request).tables(name, before_epoch, _ON_PAGE)
-    runs = await reading(request).runs(name, before_run, _ON_PAGE)
-    newest = (await reading(request).tables(name, None, 1)).items
-    pulse = await watching(request).pulse(name)
-    cloud = await scheduler(request).state(name)
+    tables = await reached(request, TableReads).tables(name, before_epoch, _ON_PAGE)
+    runs = await reached(request, TableReads).runs(name, before_run, _ON_PAGE)
+    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    pulse = await reached(request, Watching).pulse(name)
+    cloud = await reached(request, Scheduler).state(name)
     now = server_time()
     return render(
         request,

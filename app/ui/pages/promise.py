@@ -6,8 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.reliability import CONFIDENCE, Calibration, Reliability
-from app.api.services import reading, scheduler
+from app.api.reached import reached
 from app.domain.values import Clock, Guarantee
+from app.services.reliability import Reliabilities
+from app.services.scheduler import Scheduler
 from app.ui.rendering import render
 
 _LOOKED_AT = 5_000
@@ -17,10 +19,10 @@ _LOOKED_AT = 5_000
 async def show(request: Request) -> Response:
     """Classes with their budgets, and estimates against what happened in the newest part of the log."""
     name = request.path_params["cloud"]
-    cloud, at_us, classes = await scheduler(request).attainment(name)
+    cloud, at_us, classes = await reached(request, Scheduler).attainment(name)
     policy, seq = cloud.policy, cloud.seq
     now_us = at_us if policy.clock is Clock.EXTERNAL else None
-    stretch = await reading(request).reliability(name, max(0, seq - _LOOKED_AT), now_us)
+    stretch = await reached(request, Reliabilities).read(name, max(0, seq - _LOOKED_AT), now_us)
     return render(
         request,
         "promise.html",

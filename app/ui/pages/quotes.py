@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.services import scheduler
+from app.api.reached import reached
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
+from app.services.scheduler import Scheduler
 from app.ui.asking import server_time
 from app.ui.evidence import Evidence, evidence_at
 from app.ui.rendering import render
@@ -55,8 +56,8 @@ class Line:
 async def show(request: Request) -> Response:
     """The form, and what the newest table answers."""
     name = request.path_params["cloud"]
-    table = await scheduler(request).table(name)
-    cloud = await scheduler(request).state(name)
+    table = await reached(request, Scheduler).table(name)
+    cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
     now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else from_datetime(server_time())

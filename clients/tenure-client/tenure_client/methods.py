@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from app.client.calls import Call, Listing
+from tenure_client.calls import Call, Listing
 
 P = ParamSpec("P")
 T = TypeVar("T")

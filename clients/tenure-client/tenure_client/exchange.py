@@ -7,6 +7,7 @@ stops and most others are so; what is not says `Repeat.ONCE` in `calls`.
 
 from __future__ import annotations
 
+import random
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar, cast
@@ -14,19 +15,18 @@ from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
-from tenacity import RetryCallState, retry_if_exception, stop_before_delay, wait_random_exponential
 
-from app import __version__
-from app.client.answers import Event, Problem, Problems, event_of, refused
-from app.client.calls import Call, Repeat
-from app.client.errors import AnswerUnreadable, ClientError, ServiceUnreachable
+from tenure_client.calls import Call, Repeat
+from tenure_client.errors import AnswerUnreadable, ClientError, ServiceUnreachable
+from tenure_client.forms import Event, Problem, Problems, event_of, refused
+from tenure_client.version import __version__
 
 T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
-_NOT_TAKEN = {"preemptible.log.contended", "preemptible.service.overloaded"}
+_NOT_TAKEN = {"preemptible.log.contended", "preemptible.log.newer", "preemptible.service.overloaded"}
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -44,20 +44,23 @@ class Again(Exception):
         self.after_s = after_s
 
 
-def retry_rules(retry_s: float) -> dict[str, Any]:
-    """How tenacity goes about it: full jitter in a growing window, but never before the service says."""
-    jitter = wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S)
+class Patience:
+    """The pauses between the attempts of one request, `retry_s` seconds in all."""
 
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        return max(jitter(state), error.after_s if isinstance(error, Again) else 0.0)
+    def __init__(self, retry_s: float) -> None:
+        self._ends_s = time.monotonic() + retry_s
+        self._window_s = FIRST_PAUSE_S
 
-    return {
-        "retry": retry_if_exception(lambda error: isinstance(error, Again)),
-        "stop": stop_before_delay(retry_s),
-        "wait": wait,
-        "reraise": True,
-    }
+    def pause_s(self, again: Again) -> float:
+        """Return how long to wait: at random in a growing window, but never less than the service says.
+
+        Raises the attempt's error where the time would be up before the next attempt.
+        """
+        pause_s = max(random.uniform(0, self._window_s), again.after_s)  # noqa: S311 - spreads callers, keeps no secret
+        if time.monotonic() + pause_s >= self._ends_s:
+            raise again.error from again
+        self._window_s = min(2 * self._window_s, LONGEST_PAUSE_S)
+        return pause_s
 
 
 def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
@@ -68,7 +71,7 @@ def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str,
         raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ServiceUnreachable(f"{url!r} is not a URL: write it as http://host:port")
-    headers = {"User-Agent": f"tenure/{__version__}", "OpenStack-API-Version": "preemptible 1.0"}
+    headers = {"User-Agent": f"tenure-client/{__version__}", "OpenStack-API-Version": "preemptible 1.0"}
     if token:
         headers["X-Auth-Token"] = token
     timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
-from tenacity import AsyncRetrying, Retrying
 
-from app.client import calls
-from app.client.answers import Event
-from app.client.calls import Call, Listing
-from app.client.exchange import (
+from tenure_client import calls
+from tenure_client.calls import Call, Listing
+from tenure_client.exchange import (
     Again,
+    Patience,
     broken,
     client_arguments,
     event_in,
     opened,
     read,
     request_arguments,
-    retry_rules,
 )
-from app.client.methods import ListMethod, Method
+from tenure_client.forms import Event
+from tenure_client.methods import ListMethod, Method
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class TenureClient(Operations):
         timeout_s: float = TIMEOUT_S,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self._retrying = Retrying(**retry_rules(retry_s))
+        self._retry_s = retry_s
         self._http = httpx2.Client(**client_arguments(url, token, timeout_s), transport=transport)
 
     def __enter__(self) -> Self:
@@ -129,11 +129,7 @@ class TenureClient(Operations):
 
     def send(self, call: Call[T]) -> T:
         """The answer to a call. ClientError where there is none."""
-        try:
-            answer: T = self._retrying(self._attempt, call)
-        except Again as last:
-            raise last.error from last
-        return answer
+        return self._retried(lambda: self._attempt(call))
 
     def every(self, listing: Listing[T]) -> Iterator[T]:
         """All items of a list, page by page, as they are wanted."""
@@ -152,7 +148,7 @@ class TenureClient(Operations):
         while True:
             pause_s = _PAUSE_S
             with ExitStack() as stack:
-                source = self._until_answered(call, stack)
+                source = self._retried(partial(self._open, call, stack))
                 with suppress(httpx2.TransportError):
                     for frame in source:
                         pause_s = pause_s if frame.retry is None else frame.retry / 1000
@@ -169,11 +165,14 @@ class TenureClient(Operations):
             raise broken(call, error, self._http.base_url) from error
         return read(call, response)
 
-    def _until_answered(self, call: Call[str], stack: ExitStack) -> httpx2.EventSource:
-        try:
-            return self._retrying(self._open, call, stack)
-        except Again as last:
-            raise last.error from last
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        patience = Patience(self._retry_s)
+        while True:
+            try:
+                return attempt()
+            except Again as again:
+                pause_s = patience.pause_s(again)
+            time.sleep(pause_s)
 
     def _open(self, call: Call[str], stack: ExitStack) -> httpx2.EventSource:
         try:
@@ -197,7 +196,7 @@ class AsyncTenureClient(Operations):
         timeout_s: float = TIMEOUT_S,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self._retrying = AsyncRetrying(**retry_rules(retry_s))
+        self._retry_s = retry_s
         self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s), transport=transport)
 
     async def __aenter__(self) -> Self:
@@ -214,10 +213,7 @@ class AsyncTenureClient(Operations):
 
     async def asend(self, call: Call[T]) -> T:
         """The answer to a call. ClientError where there is none."""
-        try:
-            return await self._retrying(self._attempt, call)
-        except Again as last:
-            raise last.error from last
+        return await self._retried(lambda: self._attempt(call))
 
     async def aevery(self, listing: Listing[T]) -> AsyncIterator[T]:
         """All items of a list, page by page, as they are wanted."""
@@ -234,7 +230,7 @@ class AsyncTenureClient(Operations):
         while True:
             pause_s = _PAUSE_S
             async with AsyncExitStack() as stack:
-                source = await self._until_answered(call, stack)
+                source = await self._retried(partial(self._open, call, stack))
                 with suppress(httpx2.TransportError):
                     async for frame in source:
                         pause_s = pause_s if frame.retry is None else frame.retry / 1000
@@ -251,11 +247,14 @@ class AsyncTenureClient(Operations):
             raise broken(call, error, self._http.base_url) from error
         return read(call, response)
 
-    async def _until_answered(self, call: Call[str], stack: AsyncExitStack) -> httpx2.EventSource:
-        try:
-            return await self._retrying(self._open, call, stack)
-        except Again as last:
-            raise last.error from last
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        patience = Patience(self._retry_s)
+        while True:
+            try:
+                return await attempt()
+            except Again as again:
+                pause_s = patience.pause_s(again)
+            await asyncio.sleep(pause_s)
 
     async def _open(self, call: Call[str], stack: AsyncExitStack) -> httpx2.EventSource:
         try:

@@ -12,19 +12,9 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from app.client.errors import ServiceRefused, refusal
-from app.client.wire import Json, policy_of, recorded_of
-from app.domain.events import Recorded
-from app.domain.values import (
-    EvictionPolicy,
-    Guarantee,
-    Market,
-    NodeStatus,
-    Policy,
-    Resources,
-    Role,
-)
+from tenure_client.errors import ServiceRefused, refusal
 
+Json = dict[str, Any]
 Seconds = int | float
 
 
@@ -65,6 +55,26 @@ class Problems(Answer):
 # --- clouds ----------------------------------------------------------------------------------------------------------
 
 
+class Policy(Answer):
+    """An SLA policy."""
+
+    guarantee: str
+    eviction_probability: float
+    eviction_policy: str
+    clock: str
+    warm_up_s: Seconds
+    recompute_every_s: Seconds
+    table_max_age_s: Seconds
+    history_window_s: Seconds | None
+    horizon_s: Seconds
+    sample_count: int
+    seed: int
+    confidence: float
+    grace_s: Seconds
+    risk_threshold: float | None
+    clock_step_s: Seconds | None = None
+
+
 class Counts(Answer):
     on_demand_requested: int
     on_demand_admitted: int
@@ -83,12 +93,7 @@ class Cloud(Answer):
     created_at: datetime
     at: datetime
     counts: Counts
-    policy_fields: Json = field(name="policy")
-
-    @property
-    def policy(self) -> Policy:
-        """The SLA policy in force."""
-        return policy_of(self.policy_fields)
+    policy: Policy
 
 
 class CloudName(Answer):
@@ -103,24 +108,19 @@ class CloudsPage(Page):
 # --- nodes and flavors -----------------------------------------------------------------------------------------------
 
 
-class ResourcesHeld(Answer):
-    """A resource vector; 0 of what is not counted, or not asked for."""
+class Resources(Answer):
+    """A resource vector. A node's 0 means that the node does not count this resource; a flavor's 0 asks for none."""
 
     cores: int
-    memory_mib: int
-    disk_gib: int
-
-    @property
-    def resources(self) -> Resources:
-        """The same as a resource vector."""
-        return Resources(self.cores, self.memory_mib, self.disk_gib)
+    memory_mib: int = 0
+    disk_gib: int = 0
 
 
 class Node(Answer):
     name: str
-    status: NodeStatus
-    capacity: ResourcesHeld
-    free: ResourcesHeld
+    status: str
+    capacity: Resources
+    free: Resources
 
 
 class NodesPage(Page):
@@ -149,6 +149,24 @@ class FlavorsPage(Page):
 
 
 # --- instances -------------------------------------------------------------------------------------------------------
+
+
+class Start(Struct, omit_defaults=True):
+    """A start, as it is sent. A spot start declares its lifetime; `eviction_probability` is its own SLA."""
+
+    id: str
+    market: str
+    flavor: str
+    lifetime_s: Seconds | None = None
+    eviction_probability: float | None = None
+    at: datetime | None = None
+
+
+class Stop(Struct, omit_defaults=True):
+    """A stop in a batch, as it is sent."""
+
+    id: str
+    at: datetime | None = None
 
 
 class Budget(Answer):
@@ -185,7 +203,7 @@ class Decision(Answer):
     id: str
     seq: int
     status: str
-    market: Market
+    market: str
     flavor: str
     at: datetime
     lifetime_s: Seconds | None
@@ -324,7 +342,7 @@ class Instance(Answer):
     id: str
     seq: int
     status: str
-    market: Market
+    market: str
     flavor: str
     at: datetime
     lifetime_s: Seconds | None
@@ -353,7 +371,7 @@ class Promise(Answer):
 class VictimDetail(Answer):
     id: str
     flavor: str
-    resources: ResourcesHeld
+    resources: Resources
     node: str
     started_at: datetime
     ran_s: Seconds
@@ -369,10 +387,10 @@ class Eviction(Answer):
     cause_seq: int
     cause_id: str | None
     flavor: str | None
-    required: ResourcesHeld | None
+    required: Resources | None
     node: str | None
-    freed: ResourcesHeld | None
-    eviction_policy: EvictionPolicy
+    freed: Resources | None
+    eviction_policy: str
     rank: int | None
     victim_count: int
     victims: list[VictimDetail]
@@ -384,8 +402,8 @@ class Explanation(Answer):
     instance: Instance
     sentences: list[str]
     as_of: datetime
-    required: ResourcesHeld
-    guarantee: Guarantee
+    required: Resources
+    guarantee: str
     epoch_at: datetime | None
     promise: Promise
     acceptable: Acceptable | None
@@ -405,7 +423,7 @@ class Decided(Answer):
     at: datetime
     outcome: str
     id: str
-    market: Market
+    market: str
     flavor: str
     node: str | None
     reason: str | None
@@ -556,7 +574,7 @@ class SlaClass(Answer):
 class Sla(Answer):
     """How each class, all that were promised one eviction probability, stands."""
 
-    guarantee: Guarantee
+    guarantee: str
     as_of: datetime
     seq: int
     confidence: float
@@ -602,10 +620,6 @@ class Event(Answer):
     kind: str
     fields: Mapping[str, Any]
 
-    def recorded(self) -> Recorded:
-        """The same as a value of the domain. ValueError where its kind is unknown here."""
-        return recorded_of(dict(self.fields))
-
 
 class EventsPage(Page):
     events: list[Json]
@@ -623,7 +637,7 @@ def event_of(answer: Json) -> Event:
 class Token(Answer):
     id: str
     name: str
-    role: Role
+    role: str
     cloud: str | None
     status: str
     created_at: datetime
@@ -666,6 +680,8 @@ class Readiness(Answer):
     ready: bool
     database: str
     clouds: list[CloudReadiness]
+    code: str | None = None
+    log: str = "OK"
 
 
 def json_of(answer: Answer) -> Json:

@@ -1,0 +1,14 @@
+"""The services that a process was composed with, reached by handlers and pages through the request."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from starlette.requests import Request
+
+T = TypeVar("T")
+
+
+def reached(request: Request, kind: type[T]) -> T:
+    """Return the process's service of this class; composition puts all of them at `app.state.services`."""
+    return cast("T", request.app.state.services[kind])

@@ -1,0 +1,71 @@
+"""What happened, in the past tense. The log is a sequence of these, numbered 1, 2, 3, ... within a cloud.
+
+One file for each family of kinds. What else is known of a kind (its name in the log, its version, whether it is urgent)
+stands above its class; `registry` has it of all kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.events.clouds import CloudCreated, CloudEvent, PolicyChanged
+from app.domain.events.instances import (
+    InstanceEvent,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    StartDecision,
+)
+from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
+from app.domain.events.notices import EvictionConfirmed, EvictionOverdue, EvictionRisk, EvictionScheduled, Notice
+from app.domain.requests import StartRequest
+
+__all__ = [
+    "CloudCreated",
+    "Event",
+    "EvictionConfirmed",
+    "EvictionOverdue",
+    "EvictionRisk",
+    "EvictionScheduled",
+    "FlavorAdded",
+    "InstanceEvicted",
+    "InstanceRejected",
+    "InstanceStarted",
+    "InstanceStopped",
+    "NodeAdded",
+    "NodeDrained",
+    "NodeOpened",
+    "NodeRemoved",
+    "Notice",
+    "PolicyChanged",
+    "Recorded",
+    "StartDecision",
+    "answers_request",
+]
+
+Event = CloudEvent | NodeEvent | InstanceEvent | Notice
+"""Any event; the order is that in which the kinds are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event at its position in its cloud's log."""
+
+    seq: int
+    event: Event
+
+
+def answers_request(decision: StartDecision, request: StartRequest, *, external: bool) -> bool:
+    """Whether this decision was taken on this very request: same id and same body.
+
+    The time is part of the body only where the request brings it (an external clock).
+    """
+    return (
+        decision.instance_id == request.instance_id
+        and decision.market == request.market
+        and decision.flavor == request.flavor
+        and decision.lifetime_us == request.lifetime_us
+        and decision.probability == request.eviction_probability
+        and (not external or decision.at_us == request.at_us)
+    )

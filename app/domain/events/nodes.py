@@ -1,0 +1,52 @@
+"""Events of what a cloud has to give: nodes, and the flavors in which it gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.events.kinds import event
+from app.domain.values import Resources
+
+
+@event("node_added", subject="node")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAdded:
+    at_us: int
+    node: str
+    capacity: Resources
+
+
+@event("node_drained", subject="node")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDrained:
+    at_us: int
+    node: str
+
+
+@event("node_opened", subject="node")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOpened:
+    """A drained node takes placements again."""
+
+    at_us: int
+    node: str
+
+
+@event("node_removed", subject="node")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRemoved:
+    at_us: int
+    node: str
+
+
+@event("flavor_added", subject="flavor")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorAdded:
+    """Flavors never change and never go: the log's history stays readable."""
+
+    at_us: int
+    flavor: str
+    demand: Resources
+
+
+NodeEvent = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | FlavorAdded

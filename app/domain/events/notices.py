@@ -1,0 +1,59 @@
+"""Notices: events that tell of an instance, and change nothing that is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.domain.events.kinds import Group, event
+from app.domain.values import EvictionReason, RiskLevel
+
+
+@event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionScheduled:
+    """Under a grace period: the instance whose eviction follows may go on running until its deadline."""
+
+    at_us: int
+    instance_id: str
+    reason: EvictionReason
+    cause_seq: int = field(metadata={"description": "The event that it makes room for, which follows."})
+    deadline_us: int = field(metadata={"description": "Until when it may go on running."})
+
+
+@event("eviction_confirmed", subject="instance_id", group=Group.NOTICE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionConfirmed:
+    """The controller has stopped an instance that was evicted."""
+
+    at_us: int
+    instance_id: str
+
+
+@event("eviction_overdue", subject="instance_id", group=Group.NOTICE, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionOverdue:
+    """The deadline has passed, and no controller has confirmed that the instance was stopped."""
+
+    at_us: int
+    instance_id: str
+    deadline_us: int = field(metadata={"description": "When it should have been stopped."})
+
+
+@event("eviction_risk", subject="instance_id", group=Group.NOTICE, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionRisk:
+    """A running spot instance's risk of being evicted in its remaining lifetime has passed the threshold, or is back.
+
+    `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them.
+    """
+
+    at_us: int
+    instance_id: str
+    level: RiskLevel
+    probability: float = field(metadata={"description": "Within the rest of its declared lifetime."})
+    threshold: float
+    epoch: int
+    slots: int = field(metadata={"description": "As the instance sees them."})
+
+
+Notice = EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk

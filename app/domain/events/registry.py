@@ -1,0 +1,33 @@
+"""All kinds of events, and the lists that follow from what is known of each."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from app.domain.events import Event
+from app.domain.events.kinds import REGISTERED, Group, Kind
+
+KINDS: dict[str, Kind] = {REGISTERED[form].name: REGISTERED[form] for form in get_args(Event)}
+"""By their names in the log and in the API."""
+URGENT = frozenset(kind.name for kind in KINDS.values() if kind.urgent)
+
+
+def kind_of(event: Event) -> str:
+    """Return the event's name in the log and in the API."""
+    return REGISTERED[type(event)].name
+
+
+def version_of(event: Event) -> int:
+    """Return the version in which the event's fields are written."""
+    return REGISTERED[type(event)].version
+
+
+def names_of(group: Group) -> tuple[str, ...]:
+    """Return the names of the kinds of a group."""
+    return tuple(kind.name for kind in KINDS.values() if kind.group is group)
+
+
+STARTS = names_of(Group.START)
+ENDS = names_of(Group.END)
+NOTICES = names_of(Group.NOTICE)
+POLICIES = names_of(Group.POLICY)

@@ -1,0 +1,51 @@
+"""A typed client of Tenure's HTTP interface. One import gives both clients, their values and their errors."""
+
+from __future__ import annotations
+
+from tenure_client import forms
+from tenure_client.calls import PolicyChange
+from tenure_client.client import AsyncTenureClient, TenureClient
+from tenure_client.errors import (
+    AnswerUnreadable,
+    ClientError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    RequestInvalid,
+    ServiceFailed,
+    ServiceRefused,
+    ServiceUnreachable,
+    TooManyRequests,
+    Unauthenticated,
+)
+from tenure_client.forms import Resources, Start, Stop, json_of
+from tenure_client.values import Clock, EvictionPolicy, Guarantee, Market, Role
+from tenure_client.version import __version__
+
+__all__ = [
+    "AnswerUnreadable",
+    "AsyncTenureClient",
+    "ClientError",
+    "Clock",
+    "Conflict",
+    "EvictionPolicy",
+    "Forbidden",
+    "Guarantee",
+    "Market",
+    "NotFound",
+    "PolicyChange",
+    "RequestInvalid",
+    "Resources",
+    "Role",
+    "ServiceFailed",
+    "ServiceRefused",
+    "ServiceUnreachable",
+    "Start",
+    "Stop",
+    "TenureClient",
+    "TooManyRequests",
+    "Unauthenticated",
+    "__version__",
+    "forms",
+    "json_of",
+]

@@ -1,0 +1,72 @@
+"""The client as a stranger gets it: installed alone into an empty environment, it is small, quick and works."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from api_service import TOKEN, Service
+
+ROOT = Path(__file__).parents[2]
+DISTRIBUTION = ROOT / "clients/tenure-client"
+UV = Path(sys.executable).parent / "uv"
+MOST_BYTES = 15_000_000
+LONGEST_IMPORT_S = 0.3
+_NO_REGISTRY = re.compile(
+    r"fail(ed|ure) to (fetch|download)|error sending request|dns error|not found in the registry|no solution", re.I
+)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with nothing but the client and what it needs."""
+    place = tmp_path_factory.mktemp("alone") / "venv"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, place], check=True)
+    arguments = ["--quiet", "--python", place / "bin/python", DISTRIBUTION]
+    done = subprocess.run([UV, "pip", "install", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode and _NO_REGISTRY.search(done.stderr):
+        pytest.skip(f"no package registry is reached: {done.stderr.strip()[:300]}")
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def python(environment: Path, *arguments: str, **variables: str) -> str:
+    """Run the environment's interpreter in its own folder, and return what it prints."""
+    command = [str(environment / "bin/python"), *arguments]
+    done = subprocess.run(
+        command, cwd=environment, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_small(environment: Path, record_property: pytest.RecordProperty) -> None:
+    size = sum(path.stat().st_size for path in environment.rglob("*") if path.is_file() and not path.is_symlink())
+    record_property("installed_bytes", size)
+    assert size < MOST_BYTES
+
+
+def test_nothing_of_the_service_comes_with_it(environment: Path) -> None:
+    installed = {path.name.partition("-")[0] for path in environment.rglob("*.dist-info")}
+    assert {"tenure_client", "httpx2", "msgspec"} <= installed
+    assert not installed & {"tenure", "pydantic", "numpy", "numba", "sqlalchemy", "fastapi", "tenacity"}
+
+
+def test_it_is_imported_quickly(environment: Path, record_property: pytest.RecordProperty) -> None:
+    """The quickest of five, so that other programs' work is not counted; the first one compiles."""
+    code = "import time; began = time.perf_counter(); import tenure_client; print(time.perf_counter() - began)"
+    took_s = min(float(python(environment, "-c", code)) for _ in range(6))
+    record_property("import_s", took_s)
+    assert took_s < LONGEST_IMPORT_S
+
+
+def test_the_example_of_its_readme_works(environment: Path, service: Service) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (DISTRIBUTION / "README.md").read_text(), re.DOTALL)
+    told = python(environment, "-c", example, TENURE_URL=service.url, TENURE_TOKEN=TOKEN).splitlines()
+    assert told[0] == "web-1 runs on node-1"
+    assert any(line.startswith("Rejected: the cloud was still warming up") for line in told)
+    assert told[-1] == "preemptible.cloud.exists"

@@ -1,0 +1,273 @@
+"""Permanent names: how each event and each answer is written is pinned by files in tests/golden.
+
+A difference here is a change of the log, of the API or of the CSV that its readers see. Where it is meant, write the
+files anew with `TENURE_WRITE_GOLDEN=1 python -m pytest tests/unit/test_golden.py`, and read the difference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import pkgutil
+import types
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import app.api.wire
+from app.api.respond import respond
+from app.api.wire.events import event_frame, event_json
+from app.api.wire.fields import Answer
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.events.registry import KINDS, kind_of, version_of
+from app.domain.events.wire import of_wire
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.values import (
+    Basis,
+    Budget,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+    RiskLevel,
+)
+from app.services.logcsv import LogWriter, read_rows
+from app.services.logevents import events_of
+from app.store.codec import decode, encode
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+WRITES = bool(os.environ.get("TENURE_WRITE_GOLDEN"))
+OD, SPOT = Market.ON_DEMAND, Market.SPOT
+FINE_US = 1_500_001
+"""Not a whole number of seconds."""
+POLICY = Policy(
+    guarantee=Guarantee.POOLED,
+    eviction_probability=0.05,
+    eviction_policy=EvictionPolicy.YJF_GLOBAL,
+    clock=Clock.EXTERNAL,
+    warm_up_us=HOUR_US,
+    recompute_every_us=2 * HOUR_US,
+    table_max_age_us=FINE_US,
+    history_window_us=7 * DAY_US,
+    horizon_us=3 * DAY_US,
+    sample_count=1000,
+    seed=7,
+    confidence=0.9,
+    grace_us=60 * SECOND_US,
+    risk_threshold=0.25,
+)
+BUDGET = Budget(earned=3.5, evicted=1, committed=0.25, charge=0.5, risk=0.125, affordable_us=2 * HOUR_US)
+BASIS = Basis(
+    slots=7,
+    epoch=3,
+    probability=0.05,
+    quoted_lifetime_us=FINE_US,
+    estimated_probability=0.0125,
+    budget=BUDGET,
+    probability_bound=0.0625,
+)
+
+
+def at(hours: int) -> int:
+    return hours * HOUR_US + hours
+
+
+def started(hours: int, instance_id: str, **more: Any) -> InstanceStarted:
+    given = {"market": SPOT, "flavor": "c1", "node": "n"} | more
+    return InstanceStarted(at_us=at(hours), instance_id=instance_id, **given)
+
+
+def ending(hours: int, instance_id: str) -> dict[str, Any]:
+    return {"at_us": at(hours), "instance_id": instance_id}
+
+
+WHY: dict[str, Any] = {"reason": EvictionReason.ON_DEMAND_START, "cause_seq": 18}
+LOG: list[Event] = [
+    CloudCreated(at_us=at(0), policy=Policy()),
+    PolicyChanged(at_us=at(1), policy=POLICY),
+    NodeAdded(at_us=at(1), node="n", capacity=Resources(64, 4096, 100)),
+    NodeAdded(at_us=at(1), node="m", capacity=Resources(1)),
+    FlavorAdded(at_us=at(1), flavor="c1", demand=Resources(1, 512, 10)),
+    NodeDrained(at_us=at(2), node="m"),
+    NodeOpened(at_us=at(3), node="m"),
+    NodeRemoved(at_us=at(4), node="m"),
+    started(5, "least", market=OD),
+    started(5, "full", lifetime_us=FINE_US, probability=0.05, basis=BASIS),
+    started(5, "s", lifetime_us=HOUR_US, basis=Basis(slots=4)),
+    InstanceRejected(**ending(6, "no"), market=OD, flavor="c1", reason=Rejection.NO_CAPACITY),
+    InstanceRejected(
+        **ending(6, "dear"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        probability=0.05,
+        basis=BASIS,
+    ),
+    EvictionRisk(**ending(7, "s"), level=RiskLevel.RAISED, probability=0.5, threshold=0.25, epoch=3, slots=4),
+    EvictionRisk(**ending(7, "s"), level=RiskLevel.CLEARED, probability=0.125, threshold=0.25, epoch=3, slots=9),
+    EvictionScheduled(**ending(8, "s"), **WHY, deadline_us=at(8) + 60 * SECOND_US),
+    InstanceEvicted(**ending(8, "s"), **WHY),
+    started(8, "peak", market=OD, victims=("s",), deadline_us=at(8) + 60 * SECOND_US, ready_us=at(8) + 60 * SECOND_US),
+    EvictionOverdue(**ending(9, "s"), deadline_us=at(8) + 60 * SECOND_US),
+    EvictionConfirmed(**ending(10, "s")),
+    InstanceEvicted(**ending(11, "full"), reason=EvictionReason.DRILL, cause_seq=21),
+    InstanceStopped(**ending(12, "least")),
+]
+"""Each kind of event, with all of its fields and with as few as it can have, in an order that a log could have."""
+RECORDED = [Recorded(seq, event) for seq, event in enumerate(LOG, 1)]
+
+
+def csv_lines() -> list[str]:
+    file = io.StringIO()
+    writer = LogWriter(file)
+    for recorded in RECORDED:
+        writer.write(recorded)
+    return file.getvalue().splitlines()
+
+
+def parsed(forms: dict[str, Any]) -> dict[str, Any]:
+    """The forms with their JSON read: the order of an object's fields is nobody's."""
+    return {
+        seq: {**form, "stored": json.loads(form["stored"]), "wire": json.loads(form["wire"])}
+        for seq, form in forms.items()
+        if seq != "csv_columns"
+    }
+
+
+def golden(name: str, found: Any) -> Any:
+    """What the file holds; written anew from `found` where that is asked for."""
+    path = GOLDEN / f"{name}.json"
+    if WRITES:
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_every_kind_of_event_is_pinned() -> None:
+    assert {kind_of(event) for event in LOG} == set(KINDS)
+
+
+def test_events_are_written_as_ever() -> None:
+    """In the log, on the wire and as lines of CSV."""
+    head, *lines = csv_lines()
+    found = {"csv_columns": head} | {
+        str(one.seq): {
+            "kind": kind_of(one.event),
+            "stored": encode(one.event),
+            "wire": event_json(one).decode(),
+            "csv": line,
+        }
+        for one, line in zip(RECORDED, lines, strict=True)
+    }
+    pinned = golden("events", found)
+    assert found["csv_columns"] == pinned["csv_columns"]
+    assert parsed(found) == parsed(pinned)
+
+
+def test_events_are_read_as_ever() -> None:
+    """What the files hold is read as the events that were written."""
+    pinned = json.loads((GOLDEN / "events.json").read_text(encoding="utf-8"))
+    for one in RECORDED:
+        forms = pinned[str(one.seq)]
+        assert decode(forms["kind"], version_of(one.event), forms["stored"]) == one.event
+        assert of_wire(json.loads(forms["wire"])) == one
+    lines = [pinned["csv_columns"], *(pinned[str(one.seq)]["csv"] for one in RECORDED)]
+    rows = [row for _, row in read_rows(lines, "golden")]
+    read = [repr(one) for one in events_of(rows, Policy())]
+    assert read == golden("events_of_csv", read)
+
+
+def test_a_frame_of_the_stream() -> None:
+    recorded = RECORDED[-1]
+    assert event_frame(recorded) == (
+        f"event: instance_stopped\ndata: {event_json(recorded).decode()}\nid: {recorded.seq}\n\n".encode()
+    )
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def answers() -> Iterator[type[Answer]]:
+    """All forms of answers, by name."""
+    for module in pkgutil.iter_modules(app.api.wire.__path__):
+        importlib.import_module(f"app.api.wire.{module.name}")
+    found, rest = set(), [Answer]
+    while rest:
+        subclasses = rest.pop().__subclasses__()
+        rest += subclasses
+        found |= set(subclasses)
+    return iter(sorted(found, key=lambda form: form.__name__))
+
+
+def sample(kind: Any, *, full: bool) -> Any:
+    """A value of a type: with all that may be absent, or without."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return sample(arguments[0], full=full)
+    if origin is Literal:
+        return arguments[0]
+    if origin in (Union, types.UnionType):
+        if type(None) in arguments and not full:
+            return None
+        return sample(
+            float if float in arguments else next(one for one in arguments if one is not types.NoneType), full=full
+        )
+    if origin is list:
+        return [sample(arguments[0], full=full)] if full else []
+    if origin is dict:
+        return {sample(arguments[0], full=full): sample(arguments[1], full=full)} if full else {}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return next(iter(kind))
+    if isinstance(kind, type) and issubclass(kind, Answer):
+        hints = get_type_hints(kind, include_extras=True)
+        return kind(**{name: sample(hint, full=full) for name, hint in hints.items()})
+    return PLAIN[kind]
+
+
+PLAIN = {
+    bool: True,
+    int: 3,
+    float: 0.25,
+    str: "text",
+    datetime: datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
+}
+
+
+def test_answers_are_written_as_ever() -> None:
+    found = {
+        form.__name__: [
+            bytes(respond(sample(form, full=True)).body).decode(),
+            bytes(respond(sample(form, full=False)).body).decode(),
+        ]
+        for form in answers()
+    }
+    pinned = golden("answers", found)
+    assert {form: [*map(json.loads, texts)] for form, texts in found.items()} == {
+        form: [*map(json.loads, texts)] for form, texts in pinned.items()
+    }
