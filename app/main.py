@@ -32,8 +32,10 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(warm_up)
-        async with open_services(settings) as services:
+        secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
+        async with open_services(settings) as services, services[TokenKeeper].admin(secret) as token:
             app.state.services, app.state.tokens = services, services[TokenKeeper]
+            app.state.admin_token = token
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)

@@ -54,6 +54,10 @@ class ConstraintBroken(Exception):
         self.name = name
 
 
+class NoDatabase(LogUnavailable):
+    """There is no database of this service where one was looked for, or not of this version."""
+
+
 class Session:
     """Statements on one connection, in one transaction; see `Database.transaction`."""
 
@@ -162,7 +166,7 @@ def parse_url(text: str) -> URL:
 
 def upgrade(url: str) -> None:
     """Bring the schema to the newest version. Processes that start at once take turns."""
-    engine = sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
+    engine = _migrator(url)
     try:
         with _translated(), engine.begin() as connection:
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATION_LOCK)
@@ -170,6 +174,32 @@ def upgrade(url: str) -> None:
                 _run_migrations(connection)
     finally:
         engine.dispose()
+
+
+def require_newest(url: str) -> None:
+    """Leave the schema as it is; NoDatabase where it is not the newest one."""
+    engine, where = _migrator(url), shown_url(url)
+    try:
+        with _translated(), engine.connect() as connection:
+            found = _revision(connection)
+    finally:
+        engine.dispose()
+    if found is None:
+        raise NoDatabase(f"{where} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
+    if found != migrations.newest():
+        raise NoDatabase(
+            f"{where} is of another version (schema {found}, this command has {migrations.newest()}): "
+            "use the command of that version, or tenure db upgrade where this one is newer"
+        )
+
+
+def shown_url(text: str) -> str:
+    """The URL without anything that is nobody's business."""
+    return make_url(text).set(query={}).render_as_string(hide_password=True)
+
+
+def _migrator(url: str) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
 
 
 def _revision(connection: Connection) -> str | None:
