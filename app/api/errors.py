@@ -22,9 +22,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from app.api.respond import respond
-from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
-from app.api.wire.paging import Link
 from app.domain import errors
+from tenure_client.forms.answer import Link
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -262,7 +262,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:
-        return VersionErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+        return ErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
     return ErrorAnswer(**common)
 
 
