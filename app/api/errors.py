@@ -177,6 +177,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
@@ -188,6 +189,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),

@@ -58,7 +58,7 @@ from tenure_client.forms.webhooks import (
 
 _CLOUD = "/v1/clouds/{cloud}"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
-_TIME = (errors.TimeUnexpected, errors.TimeBackwards)
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
 
@@ -122,7 +122,7 @@ OPERATIONS = (
         "Start and stop many instances",
         answer=BatchAnswer,
         body=instance_wire.BatchBody,
-        errors=_WRITE,
+        errors=(*_WRITE, errors.EpochsCrossed),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Operation(

@@ -115,9 +115,11 @@ def cloud(cloud: str) -> Call[CloudAnswer]:
     return Call("GET", _cloud(cloud), CloudAnswer)
 
 
-def change_policy(cloud: str, policy: PolicyChange, *, at: datetime | None = None) -> Call[CloudAnswer]:
-    """Change some fields of the SLA policy from now on."""
-    return Call("PATCH", _cloud(cloud), CloudAnswer, body=_given({"policy": policy, "at": at}))
+def change_policy(
+    cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
+) -> Call[CloudAnswer]:
+    """Change some fields of the SLA policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
+    return Call("PATCH", _cloud(cloud), CloudAnswer, body=_given({"policy": policy, "at": at, "jump": jump}))
 
 
 # --- nodes and flavors -----------------------------------------------------------------------------------------------
