@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -147,7 +148,14 @@ class BoundedConnection(HttpToolsProtocol):
     def _parse_piece(self, piece: memoryview) -> None:
         self._is_whole = False
         self._head_bytes += len(piece)
-        super().data_received(piece)  # type: ignore[arg-type]
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(piece)
+        except HttpParserUpgrade:
+            pass  # to what is asked for, this service does not; the request is answered as any other
+        except HttpParserError:  # in the form of every error, and without uvicorn's line of log for each
+            self._refuse(self._fault or RequestMalformed("this is not HTTP/1.1 as this service reads it"))
+            return
         if not self._is_whole and self._head_bytes > _HEAD_MAX:
             self._refuse(HeadTooLarge("the request line and its headers are larger than this service takes"))
 
@@ -197,10 +205,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._was_stalled = False
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words go to its log
-        """Answer what is no HTTP, or too much of it, in the form of every error."""
-        self._refuse(self._fault or RequestMalformed("this is not HTTP/1.1 as this service reads it"))
-
     def shutdown(self) -> None:
         """The service stops."""
         super().shutdown()
@@ -226,7 +230,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._look_in(self._bounds.timeout_s)
 
     def _break_off(self, fault: RequestError) -> None:
-        """Parse no further; the parser has `send_400_response` called."""
+        """Parse no further."""
         self._fault = fault
         raise fault
 
