@@ -10,6 +10,8 @@ from time import monotonic
 _NETWORK_BITS = 64
 """Of an IPv6 address: whoever has one has the whole network of this length."""
 _KNOWN_S = 3600.0
+_NOTED_S = 60.0
+"""So long what is known need not be noted again."""
 _MOST_KNOWN = 10_000
 _FEW = 4
 """So many connections of an address that is not known may be among those that are kept."""
@@ -35,12 +37,18 @@ class Addresses:
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._known: dict[str, float] = {}
+        self._noted: dict[str | None, float] = {}
 
     def know(self, host: str | None) -> None:
         """Remember for an hour that a valid token came from there."""
-        if len(self._known) >= _MOST_KNOWN:
+        now = monotonic()
+        if host in self._noted and self._noted[host] > now:
+            return
+        if len(self._noted) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[place_of(host)] = monotonic() + _KNOWN_S
+            self._noted.clear()
+        self._known[place_of(host)] = now + _KNOWN_S
+        self._noted[host] = now + _NOTED_S
 
     def open(self, host: str | None) -> None:
         """Count one more connection."""

@@ -37,6 +37,7 @@ _HEAD_MAX = 1 << 16
 _SHORTEST_REQUEST = 16
 """Bytes; so many are parsed for each request that may still wait, and there cannot be more requests in them."""
 _BODY_PIECE = 1 << 16
+_STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
 """What was answered has this long to be taken when the service stops."""
 
@@ -70,6 +71,38 @@ class _Flow(FlowControl):
         super().resume_reading()
 
 
+class _Joined:
+    """What a connection's answers are written to: a head waits for the first of its body, and goes out with it.
+
+    A write is a call of the kernel and may wake the reader: one for a small answer instead of two.
+    """
+
+    def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Write it, soon where it is a head."""
+        if data.startswith(_STATUS):
+            self._head += data
+            self._loop.call_soon(self._flush)
+        else:
+            head, self._head = self._head, b""
+            self._transport.write(head + data if head else data)
+
+    def close(self) -> None:
+        """Close the connection when all is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+
 class BoundedConnection(HttpToolsProtocol):
     """One connection. uvicorn makes it; the bounds come by `functools.partial`.
 
@@ -101,6 +134,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Take the connection, if there is room for one more."""
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport, self._parse_soon)
+        self._joined = _Joined(transport, self.loop)
         self._look_in(self._bounds.timeout_s)
         bounds, host = self._bounds, (self.client or (None,))[0]
         bounds.addresses.open(host)
@@ -187,6 +221,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there, and says where to."""
         super().on_headers_complete()
+        self.cycle.transport = self._joined  # type: ignore[assignment]
         self._has_head, self._head_bytes = True, 0
 
     def on_body(self, body: bytes) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import re
 from functools import lru_cache
+from random import Random
 from time import perf_counter
-from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,10 +23,12 @@ from app.api.errors import (
     SERVICE_TYPE,
     BodyTooLarge,
     PathUnknown,
+    RequestInvalid,
     VersionMalformed,
     VersionUnsupported,
     answer,
 )
+from app.api.operations import OperationRoute
 from app.telemetry.context import REQUEST, shown
 from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
@@ -42,6 +44,7 @@ _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
 _METER = RequestMeter()
+_RANDOM = Random()  # noqa: S311 - seeded by the system
 _QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
 """Asked by machines every few seconds: no news while they succeed."""
 
@@ -53,6 +56,8 @@ class Envelope:
         self._app = app
         self._max_body_bytes = max_body_bytes
 
+        self._roads: dict[tuple[str, int], list[OperationRoute]] | None = None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
@@ -63,19 +68,40 @@ class Envelope:
         with TRACES.request(exchange.scope):
             try:
                 exchange.check()
-                await self._app(exchange.scope, exchange.receive, exchange.send)
+                await self._go(exchange.scope, exchange.receive, exchange.send)
             except ClientDisconnect:
                 logger.debug("the caller went away")
             except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
                 await exchange.fail(error)
         exchange.log()
 
+    async def _go(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the operation that is asked for the short way: of what FastAPI puts in between, it uses nothing."""
+        path = scope["path"]
+        for route in self._routes(scope).get((scope["method"], path.count("/")), ()):
+            found = route.path_regex.match(path)
+            if found is not None:
+                scope.update(route=route, endpoint=route.endpoint, path_params=found.groupdict())
+                await route.handle(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _routes(self, scope: Scope) -> dict[tuple[str, int], list[OperationRoute]]:
+        """The operations by method and number of slashes: a name in a path has none."""
+        if self._roads is None:
+            self._roads = {}
+            for route in scope["app"].routes:
+                if isinstance(route, OperationRoute):
+                    for method in route.methods or ():
+                        self._roads.setdefault((method, route.path.count("/")), []).append(route)
+        return self._roads
+
 
 class Exchange:
     """One request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int) -> None:
-        self.request_id = f"req-{uuid4()}"
+        self.request_id = _new_id()
         self.given_id: str | None = None
         self.status = 0
         self._began = perf_counter()
@@ -124,7 +150,7 @@ class Exchange:
 
     async def fail(self, error: Exception) -> None:
         """Answer with an error that no handler has answered."""
-        if type(error) not in PROBLEMS:
+        if type(error) not in PROBLEMS and not isinstance(error, RequestInvalid):
             logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
             TRACES.failed(error)
         if self.status:
@@ -154,6 +180,12 @@ class Exchange:
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge("the body is larger than this service takes")
+
+
+def _new_id() -> str:
+    """A UUID without a call of the kernel for each: it must be new, not secret."""
+    text = f"{_RANDOM.getrandbits(128):032x}"
+    return f"req-{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
 @lru_cache(maxsize=256)
