@@ -130,7 +130,7 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         found += [api_errors.Forbidden] if any(operation.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not operation.is_for_scoped else []
     if "{cloud}" in operation.path:
-        found.append(errors.CloudNotFound)
+        found += [errors.CloudNotFound, errors.LogBroken]
     if operation.query is not None or operation.body is not None:
         found.append(api_errors.FieldInvalid)
     if operation.body is not None:

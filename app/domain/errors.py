@@ -7,7 +7,7 @@
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
     |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, Overloaded, TooManyStreams
+    +-- Unavailable: LogUnavailable, LogContended, LogBroken, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -144,11 +144,15 @@ class Unavailable(TenureError):
 
 
 class LogUnavailable(Unavailable):
-    """The event log could not be read or written; nothing was decided that will be kept."""
+    """The event log could not be read or written. A write may have been kept all the same: sent again, it tells."""
 
 
 class LogContended(Unavailable):
     """Other writers were first too many times in a row."""
+
+
+class LogBroken(Unavailable):
+    """Events are missing within the cloud's log: an operator must put a backup back, or cut the log off."""
 
 
 class Overloaded(Unavailable):

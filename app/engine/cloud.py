@@ -138,6 +138,8 @@ class Cloud:
     def __init__(self) -> None:
         self.seq = 0
         self.at_us = 0
+        self.last: Event | None = None
+        """The event at `seq`; None after a snapshot, which keeps its time alone."""
         self.created_us = 0
         self.policy = Policy()
         self.counts = Counts()
@@ -249,10 +251,11 @@ class Cloud:
         """Fold the next event into the state and number it."""
         if event.at_us < self.at_us:
             raise AssertionError(f"time runs backwards: {event} after {self.at_us}")
-        before = self.seq, self.at_us, self.counts, self.on_demand_peak
+        before = self.seq, self.at_us, self.last, self.counts, self.on_demand_peak
         self._undo.append(lambda: self._reset(*before))
         self.seq += 1
         self.at_us = event.at_us
+        self.last = event
         self._folds[type(event)](self, event)
         return Recorded(self.seq, event)
 
@@ -406,8 +409,8 @@ class Cloud:
         assert instance_id is not None
         return instance_id
 
-    def _reset(self, seq: int, at_us: int, counts: Counts, peak: Resources) -> None:
-        self.seq, self.at_us, self.counts, self.on_demand_peak = seq, at_us, counts, peak
+    def _reset(self, seq: int, at_us: int, last: Event | None, counts: Counts, peak: Resources) -> None:
+        self.seq, self.at_us, self.last, self.counts, self.on_demand_peak = seq, at_us, last, counts, peak
 
     def _capacity(self) -> Resources:
         """What the open nodes have in all; UNCOUNTED and more of what one of them does not count."""

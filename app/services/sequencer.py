@@ -1,10 +1,7 @@
 """One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
-state, appended to the log in one transaction, and only then answered. A batch that appends nothing is answered only
-where its state is still the log's last one, so no answer is older than what any process has acknowledged before it was
-asked. Where another process was first, the log's tail is read and the batch decided again; for a while after such a
-conflict this process takes the cloud's lock before it decides, so that two busy processes take turns instead of racing.
+state, appended to the log in one transaction, and only then answered (services/appending.py).
 """
 
 from __future__ import annotations
@@ -12,28 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
-from time import monotonic, perf_counter
 from typing import Any, Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
-from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
+from app.domain.errors import LogUnavailable, Overloaded, TenureError
+from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.services.growth import Growth
-from app.services.states import catch_up, load_state
-from app.store.log import EventLog, InstanceTaken, LogAccess, SeqConflict
-from app.store.snapshots import Snapshots
-from app.telemetry.metrics import APPEND_S, CloudMeter
+from app.services.appending import Appender, Logs
+from app.store.log import LogAccess
+from app.telemetry.metrics import CloudMeter
 from app.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
-
-_TRIES = 20
-_TAKE_TURNS_S = 5.0
 
 
 class Tables(Protocol):
@@ -56,21 +47,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all sequencers of a process share.
+    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
 
-    `now_us` is the server's clock, in microseconds; `growth` is told of every commit.
-    """
-
-    log: EventLog
-    snapshots: Snapshots
+    logs: Logs
     tables: Tables
     now_us: Callable[[], int]
     limits: Limits
-    growth: Growth
-
-
-class _StateBehind(Exception):
-    """The state that was decided on, without writing anything, is not the newest one."""
 
 
 @dataclass(slots=True)
@@ -84,21 +66,16 @@ class _Submission:
 class Sequencer:
     """Decides one cloud's requests; see the module's docstring."""
 
-    def __init__(self, cloud_id: int, name: str, parts: Parts) -> None:
-        self.cloud_id = cloud_id
+    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: Parts) -> None:
         self._name = name
         self._parts = parts
-        self._cloud = Cloud()
-        self._in_sync = False
-        self._look_up_starts = False
-        self._take_turns_until = 0.0
         self._waiting: deque[_Submission] = deque()
         self._waiting_count = 0
         self._meter = CloudMeter(name, lambda: self._waiting_count)
+        self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
-        self._deciding = asyncio.Lock()
         # In a context of its own: what it does is not the work of the request that happened to open the cloud.
-        self._task = asyncio.create_task(self._run(), name=f"sequencer-{cloud_id}", context=Context())
+        self._task = asyncio.create_task(self._run(), name=f"sequencer-{name}", context=Context())
 
     async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
         """The outcomes of these steps, decided in order; returns when all are durable."""
@@ -112,10 +89,7 @@ class Sequencer:
 
     async def state(self) -> Cloud:
         """The state as of the log's end. To be read at once: it may change when the caller awaits anything."""
-        async with self._deciding:
-            self._in_sync = False
-            await self._catch_up()
-            return self._cloud
+        return await self._appender.current()
 
     async def close(self) -> None:
         """Stop deciding; what waits is answered with an error."""
@@ -131,16 +105,14 @@ class Sequencer:
             while self._waiting:
                 batch = self._take_batch()
                 try:
-                    async with self._deciding:
-                        with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
-                            await self._settle(batch)
+                    with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
+                        await self._settle(batch)
                 except asyncio.CancelledError:
                     _fail(batch, LogUnavailable("the service is stopping"))
                     raise
                 except Exception as error:  # the loop must outlive any fault; whoever waits gets it
                     if not isinstance(error, TenureError):
                         logger.exception("a batch failed", extra={"cloud": self._name})
-                    self._forget_undecided()
                     _fail(batch, error)
 
     def _take_batch(self) -> list[_Submission]:
@@ -156,8 +128,7 @@ class Sequencer:
         """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table."""
         pending = [(submission, step) for submission in batch for step in submission.steps]
         while pending:
-            await self._catch_up()
-            await self._wait_for_table(pending[0][1])
+            await self._wait_for_table(await self._appender.known(), pending[0][1])
             outcomes = await self._decide_durably([step for _, step in pending])
             for (submission, _), outcome in zip(pending, outcomes, strict=False):
                 _answer(submission, outcome)
@@ -165,81 +136,37 @@ class Sequencer:
 
     async def _decide_durably(self, steps: Sequence[Step]) -> list[Outcome]:
         """Outcomes of the first steps (all but those that need a newer table), committed."""
-        for _ in range(_TRIES):
-            try:
-                async with self._turn() as log:
-                    batch = await self._decide_and_append(steps, log)
-            except SeqConflict:
-                self._meter.lost("conflict")
-                self._take_turns_until = monotonic() + _TAKE_TURNS_S
-                self._forget_undecided()
-                await self._catch_up()
-            except _StateBehind:
-                self._forget_undecided()
-                await self._catch_up()
-            except InstanceTaken:
-                self._meter.lost("instance_taken")
-                self._look_up_starts = True
-                self._forget_undecided()
-                await self._catch_up()
-            except LogUnavailable:
-                self._meter.lost("unavailable")
-                raise
-            else:
-                self._cloud.commit()
-                self._parts.growth.tell(self.cloud_id, self._cloud.seq)
-                self._meter.committed(batch.recorded)
-                self._look_up_starts = False
-                return batch.outcomes
-        raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
+        batch = Batch()
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[LogAccess]:
-        """What to read and to append to: the log itself, or for a while after a conflict a turn at it."""
-        if monotonic() >= self._take_turns_until:
-            yield self._parts.log
-            return
-        async with self._parts.log.locked(self.cloud_id) as turn:
-            await catch_up(self._cloud, self.cloud_id, turn)
-            yield turn
+        async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
+            nonlocal batch
+            batch = await self._decide(cloud, log, steps)
+            return batch.recorded
 
-    async def _decide_and_append(self, steps: Sequence[Step], log: LogAccess) -> Batch:
-        cloud, parts = self._cloud, self._parts
-        ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
-        past = await log.starts(self.cloud_id, ids) if ids else {}
+        await self._appender.append_decided(decide)
+        self._meter.committed(batch.recorded)
+        return batch.outcomes
+
+    async def _decide(self, cloud: Cloud, log: LogAccess, steps: Sequence[Step]) -> Batch:
+        appender, parts = self._appender, self._parts
+        ids = ids_to_look_up(cloud, steps, every_start=appender.looks_up_starts)
+        past = await log.starts(appender.cloud_id, ids) if ids else {}
         with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-            batch = decide_batch(cloud, steps, past, parts.now_us(), parts.tables.newest(self.cloud_id))
+            batch = decide_batch(cloud, steps, past, parts.now_us(), self._quotes(cloud))
             TRACES.add(events=len(batch.recorded))
-        if batch.recorded:
-            began = perf_counter()
-            with TRACES.span("append", events=len(batch.recorded)):
-                await log.append(self.cloud_id, batch.recorded)
-            APPEND_S.observe(perf_counter() - began)
-        elif await log.last_seq(self.cloud_id) != cloud.seq:
-            # Nothing is written, so no key says whether the state was the newest one: these answers may be of the past.
-            raise _StateBehind
         return batch
 
-    async def _wait_for_table(self, step: Step) -> None:
-        due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
+    def _quotes(self, cloud: Cloud) -> Quotes | None:
+        """Return the table to decide with. One of events that the state does not know is of a log that was put back."""
+        newest = self._parts.tables.newest(self._appender.cloud_id)
+        return None if newest is None or newest.seq > cloud.seq else newest
+
+    async def _wait_for_table(self, cloud: Cloud, step: Step) -> None:
+        cloud_id = self._appender.cloud_id
+        due_us = due_table_us(cloud, step, self._parts.tables.newest(cloud_id))
         if due_us is not None:
             with TRACES.span("wait for table"):
-                await self._parts.tables.wait_for(self.cloud_id, due_us)
-
-    async def _catch_up(self) -> None:
-        """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""
-        if self._in_sync:
-            return
-        if self._cloud.seq == 0:
-            self._cloud = await load_state(self.cloud_id, self._parts.log, self._parts.snapshots)
-        else:
-            await catch_up(self._cloud, self.cloud_id, self._parts.log)
-        self._in_sync = True
-
-    def _forget_undecided(self) -> None:
-        """Leave no trace of a batch that was not committed; if its outcome is unknown, the log will tell."""
-        self._cloud.rollback()
-        self._in_sync = False
+                await self._parts.tables.wait_for(cloud_id, due_us)
 
 
 def _answer(submission: _Submission, outcome: Outcome) -> None:

@@ -81,6 +81,10 @@ class Snapshots:
             return None
         return cloud
 
+    async def forget(self, cloud_id: int) -> None:
+        """Remove the cloud's snapshot: it is of another log than the one that is there."""
+        await self._database.execute("DELETE FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id})
+
     async def newest_seq(self, cloud_id: int) -> int | None:
         """The log position of the newest snapshot that this version can read, or None."""
         rows = await self._database.execute(
@@ -132,7 +136,7 @@ def _rebuilt(snapshot: _Snapshot) -> Cloud:
     cloud.seq, cloud.at_us, cloud.counts = snapshot.seq, snapshot.at_us, snapshot.counts
     cloud.classes, cloud.on_demand_peak = dict(snapshot.classes), snapshot.on_demand_peak
     cloud.handovers = {handover.instance_id: handover for handover in snapshot.handovers}
-    cloud.at_risk = set(snapshot.at_risk)
+    cloud.at_risk, cloud.last = set(snapshot.at_risk), None
     cloud.commit()
     return cloud
 

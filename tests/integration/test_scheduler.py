@@ -19,12 +19,13 @@ from app.domain.runs import Run, RunCause, RunStatus
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
+from app.services.appending import Logs, States
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
 from app.services.notices import Notices
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
-from app.services.states import States, load_state
+from app.services.states import load_state
 from app.services.tables import TableCache
 from app.services.upkeep import Schedule, Snapshotting
 from app.store.clouds import Clouds
@@ -51,7 +52,8 @@ class Process:
         self.log = EventLog(database)
         self.snapshots = Snapshots(database)
         self.tables = TableCache(Tables(database), Runs(database), wait_s)
-        parts = Parts(self.log, self.snapshots, self.tables, now_us, Limits(1000, 100), Growth(database, self.log))
+        self.logs = Logs(self.log, self.snapshots, Growth(database, self.log))
+        parts = Parts(self.logs, self.tables, now_us, Limits(1000, 100))
         self.scheduler = Scheduler(Clouds(database), parts, self.tables)
 
     async def folded(self, name: str) -> Cloud:
@@ -168,8 +170,9 @@ async def test_a_notice_takes_one_connection(process: Process, narrow: Database)
     await process.scheduler.start(name, spot("a", at_us=10))
     await process.scheduler.start(name, on_demand("b", "c4", at_us=11))
     await process.scheduler.add_node(name, "later", Resources(4), 3 * SECOND_US)
-    log, states = EventLog(narrow), States(EventLog(narrow), Snapshots(narrow))
-    notices = Notices(Clouds(narrow), log, states, Tables(narrow), Growth(narrow, log), lambda: 5)
+    log = EventLog(narrow)
+    states = States(Logs(log, Snapshots(narrow), Growth(narrow, log)))
+    notices = Notices(Clouds(narrow), states, Tables(narrow), lambda: 5)
     assert await notices.report_overdue() == 1
     assert await notices.report_overdue() == 0
     assert "a" in (await process.scheduler.state(name)).handovers
@@ -239,7 +242,7 @@ async def test_a_snapshot_and_the_tail_after_it_give_the_state_of_the_whole_log(
     name = await make_cloud(process)
     cloud_id = await process.scheduler.cloud_id(name)
     await process.scheduler.start(name, spot("a"))
-    states = States(process.log, process.snapshots)
+    states = States(process.logs)
     snapshotting = Snapshotting(Clouds(database), states, process.snapshots, every_events=1)
     assert await snapshotting.take_due() >= 1
     await process.scheduler.start(name, on_demand("b", "c4"))
@@ -250,7 +253,7 @@ async def test_a_snapshot_and_the_tail_after_it_give_the_state_of_the_whole_log(
 
 def schedule_of(process: Process, now_us: Callable[[], int]) -> Schedule:
     database = process.database
-    states = States(process.log, process.snapshots)
+    states = States(process.logs)
     return Schedule(Clouds(database), states, Tables(database), Runs(database), now_us)
 
 
@@ -258,7 +261,7 @@ def schedule_of(process: Process, now_us: Callable[[], int]) -> Schedule:
 async def worker(process: Process, now_us: Callable[[], int]) -> AsyncIterator[Schedule]:
     """A worker's services, doing at once whatever is asked for."""
     database = process.database
-    states, runs, tables = States(process.log, process.snapshots), Runs(database), Tables(database)
+    states, runs, tables = States(process.logs), Runs(database), Tables(database)
     with ThreadPoolExecutor(2) as executor:
         forecasts = Forecasts(process.log, states, tables, runs, Locks(database), executor, now_us)
 
@@ -329,7 +332,7 @@ async def test_what_is_under_way_is_not_asked_for_again(process: Process):
         runs = Runs(process.database)
         await schedule_of(api, lambda: now[0]).request_due()
         (run,) = await runs.page(cloud_id, 10)
-        for end in (runs.start(run.id), runs.fail(run.id, "it broke")):
+        for end in (runs.start(run.id), runs.fail(run.id, 1, "it broke")):
             await end
             await schedule_of(api, lambda: now[0]).request_due()
             assert len(await runs.page(cloud_id, 10)) == 1
