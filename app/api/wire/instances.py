@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.api.wire.errors import ErrorAnswer
-from app.api.wire.fields import AT, Answer, Body, Name, Probability, Seconds, Time, optional_seconds
+from app.api.wire.fields import AT, Answer, Body, Name, Probability, Query, Seconds, Time, optional_seconds
 from app.api.wire.nodes import VictimAnswer
 from app.api.wire.paging import Link, PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
@@ -197,6 +197,12 @@ class InstanceAnswer(Answer):
     ended_at: datetime | None
     cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
     ready_at: Annotated[datetime | None, Field(description="From when its room was free; null: it was rejected.")]
+
+
+class DrillQuery(Query):
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
 
 
 class InstancesQuery(PageQuery):
