@@ -22,9 +22,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from app.api.respond import respond
-from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
-from app.api.wire.paging import Link
 from app.domain import errors
+from tenure_client.forms.answer import Link
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +179,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
@@ -190,6 +191,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
@@ -260,7 +262,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:
-        return VersionErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+        return ErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
     return ErrorAnswer(**common)
 
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from app.api.auth import TokenAuthenticator
 from app.api.errors import install_handlers
 from app.api.middleware import Envelope
-from app.api.openapi import DESCRIPTION, error_responses, extra, install_docs
+from app.api.openapi import DESCRIPTION, extra, install_docs, responses
 from app.api.operations import Operation, OperationRoute
 from app.api.rates import Rates
 from app.api.routes import METRICS, OPERATIONS, WORKERS
@@ -66,9 +66,9 @@ def _add(app: FastAPI, operation: Operation) -> None:
         summary=operation.summary,
         description=operation.handler.__doc__,
         status_code=operation.status,
-        response_model=operation.answer,
+        response_model=None,
         response_class=_form_of(operation),
-        responses=error_responses(operation),
+        responses=responses(operation),
         openapi_extra=extra(operation),
     )
 

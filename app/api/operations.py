@@ -18,8 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.auth import authorise
 from app.api.bodies import read_query
-from app.api.wire.fields import Answer, Body, Query
+from app.api.wire.fields import Body, Query
 from app.domain.values import Role
+from tenure_client.forms.answer import Answer
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 

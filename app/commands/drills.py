@@ -11,7 +11,9 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDERR, STDOUT, print_json
 from app.domain.inputs import InputError
-from tenure_client import forms, json_of
+from tenure_client import json_of
+from tenure_client.forms.answer import Answer
+from tenure_client.forms.instances import InstanceAnswer
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +50,7 @@ def drill(
     _tell(words, evicted, as_json=as_json)
 
 
-def _ask(cloud: str, victim: forms.Instance) -> None:
+def _ask(cloud: str, victim: InstanceAnswer) -> None:
     """Go on after a yes only."""
     if not sys.stdin.isatty():
         raise InputError(
@@ -60,11 +62,11 @@ def _ask(cloud: str, victim: forms.Instance) -> None:
         raise typer.Exit(1)
 
 
-def _words(victim: forms.Instance) -> str:
+def _words(victim: InstanceAnswer) -> str:
     return f"{victim.id} (flavor {victim.flavor}, on {victim.node}, started {victim.at:%Y-%m-%dT%H:%M:%SZ})"
 
 
-def _tell(words: str, answer: forms.Answer, *, as_json: bool) -> None:
+def _tell(words: str, answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(answer))
     else:

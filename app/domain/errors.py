@@ -5,9 +5,9 @@
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
-    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, Overloaded, TooManyStreams
+    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
+    |            PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, EpochsCrossed, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -115,6 +115,10 @@ class TimeBackwards(Invalid):
     """The request's time lies before the last event of the cloud's log."""
 
 
+class TimeAhead(Invalid):
+    """The request's time lies further ahead of the cloud's log than one request may move an external clock."""
+
+
 class LifetimeMissing(Invalid):
     """A spot start must declare its lifetime."""
 
@@ -149,6 +153,10 @@ class LogUnavailable(Unavailable):
 
 class LogContended(Unavailable):
     """Other writers were first too many times in a row."""
+
+
+class EpochsCrossed(Unavailable):
+    """The batch needs the tables of more than one epoch; from this operation on it was not decided. Send it again."""
 
 
 class LogNewer(Unavailable):

@@ -60,17 +60,23 @@ class Scheduler:
         await self._clouds.create(name, Recorded(1, CloudCreated(at_us=begin_us, policy=policy)))
         return await self.state(name)
 
-    async def change_policy(self, name: str, change: Callable[[Policy], Policy], at_us: int | None) -> Cloud:
-        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning."""
+    async def change_policy(
+        self, name: str, change: Callable[[Policy], Policy], at_us: int | None, *, jump: bool = False
+    ) -> Cloud:
+        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning.
+
+        With `jump`, `at_us` may be as far ahead of an external clock as the caller likes; the log keeps that time.
+        """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             policy = change(cloud.policy)
             check_policy(policy)
             if policy.clock is not cloud.policy.clock:
                 raise PolicyInvalid("a cloud's clock cannot be changed")
-            return [] if policy == cloud.policy else [PolicyChanged(at_us=now_us, policy=policy)]
+            moves = jump and now_us > cloud.at_us
+            return [PolicyChanged(at_us=now_us, policy=policy)] if moves or policy != cloud.policy else []
 
-        await self._change(name, decide, at_us)
+        await self._one(name, Change(decide, at_us, jump), Changed)
         return await self.state(name)
 
     async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> bool:

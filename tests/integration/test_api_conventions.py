@@ -14,8 +14,9 @@ from servers import run_sql
 from app.api import auth
 from app.api.auth import GRANTS, Role
 from app.api.routes import OPERATIONS
-from app.api.wire.clouds import PolicyAnswer, PolicyBody
+from app.api.wire.clouds import PolicyBody
 from app.domain.values import Policy
+from tenure_client.forms.clouds import PolicyAnswer
 
 REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 VERSION = "OpenStack-API-Version"
@@ -181,4 +182,4 @@ def test_the_wires_policy_is_the_domains() -> None:
     fields = set(Policy.__dataclass_fields__)
     assert set(PolicyBody.model_fields) == fields
     assert PolicyBody().over(Policy()) == Policy()
-    assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__dataclass_fields__)
+    assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__struct_fields__)

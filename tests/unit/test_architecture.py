@@ -75,7 +75,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"forecast"},
     "msgspec": {"api", "store", "telemetry"},
-    "tenure_client": {"cli", "commands", "services"},
+    "tenure_client": {"api", "cli", "commands", "services"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},

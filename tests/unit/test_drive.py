@@ -17,9 +17,8 @@ import pytest
 from app.admission.decide import decide_start, decide_stop
 from app.api.respond import respond
 from app.api.wire.clouds import cloud_answer
-from app.api.wire.fields import Answer
-from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
-from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
+from app.api.wire.instances import start_answer
+from app.api.wire.nodes import flavor_answer, node_answer
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
 from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
@@ -34,6 +33,9 @@ from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import combine
 from tenure_client import TenureClient
+from tenure_client.forms.answer import Answer
+from tenure_client.forms.instances import BatchAnswer, BatchResult, StartAnswer
+from tenure_client.forms.nodes import NodesAnswer
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 
@@ -119,11 +121,11 @@ class Peer:
         nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
         return answered(200, NodesAnswer(nodes=nodes, links=[]))
 
-    def result(self, step: dict[str, Any]) -> StartedResult | StoppedResult:
+    def result(self, step: dict[str, Any]) -> BatchResult:
         if "start" in step:
-            return StartedResult(body=self.start(step["start"]))
+            return BatchResult(status=201, body=self.start(step["start"]))
         self.stop(step["stop"]["id"], step["stop"]["at"])
-        return StoppedResult()
+        return BatchResult(status=204)
 
     def start(self, body: dict[str, Any]) -> StartAnswer:
         if body["id"] not in self.answers:

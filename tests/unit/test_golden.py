@@ -18,10 +18,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import app.api.wire
+from msgspec import UNSET, Meta, UnsetType
+
 from app.api.respond import respond
 from app.api.wire.events import event_frame, event_json
-from app.api.wire.fields import Answer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -60,6 +60,8 @@ from app.domain.values import (
 from app.services.logcsv import LogWriter, read_rows
 from app.services.logevents import events_of
 from app.store.codec import decode, encode
+from tenure_client import forms
+from tenure_client.forms.answer import Answer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WRITES = bool(os.environ.get("TENURE_WRITE_GOLDEN"))
@@ -215,8 +217,8 @@ def test_a_frame_of_the_stream() -> None:
 
 def answers() -> Iterator[type[Answer]]:
     """All forms of answers, by name."""
-    for module in pkgutil.iter_modules(app.api.wire.__path__):
-        importlib.import_module(f"app.api.wire.{module.name}")
+    for module in pkgutil.iter_modules(forms.__path__):
+        importlib.import_module(f"tenure_client.forms.{module.name}")
     found, rest = set(), [Answer]
     while rest:
         subclasses = rest.pop().__subclasses__()
@@ -229,14 +231,18 @@ def sample(kind: Any, *, full: bool) -> Any:
     """A value of a type: with all that may be absent, or without."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return sample(arguments[0], full=full)
+        more = next((meta.extra_json_schema or {} for meta in arguments[1:] if isinstance(meta, Meta)), {})
+        return more["enum"][0] if "enum" in more else sample(arguments[0], full=full)
     if origin is Literal:
         return arguments[0]
     if origin in (Union, types.UnionType):
         if type(None) in arguments and not full:
             return None
+        if UnsetType in arguments and not full:
+            return UNSET
         return sample(
-            float if float in arguments else next(one for one in arguments if one is not types.NoneType), full=full
+            float if float in arguments else next(one for one in arguments if one not in (types.NoneType, UnsetType)),
+            full=full,
         )
     if origin is list:
         return [sample(arguments[0], full=full)] if full else []
@@ -246,7 +252,8 @@ def sample(kind: Any, *, full: bool) -> Any:
         return next(iter(kind))
     if isinstance(kind, type) and issubclass(kind, Answer):
         hints = get_type_hints(kind, include_extras=True)
-        return kind(**{name: sample(hint, full=full) for name, hint in hints.items()})
+        given = {name: sample(hint, full=full) for name, hint in hints.items() if name in kind.__struct_fields__}
+        return kind(**{name: value for name, value in given.items() if value is not UNSET})
     return PLAIN[kind]
 
 
@@ -255,6 +262,7 @@ PLAIN = {
     int: 3,
     float: 0.25,
     str: "text",
+    Any: None,
     datetime: datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
 }
 

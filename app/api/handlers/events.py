@@ -11,13 +11,14 @@ from app.api.errors import FieldInvalid
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.streams import EventStream
-from app.api.wire.events import EventsAnswer, EventsQuery, StreamQuery
+from app.api.wire.events import EventsQuery, StreamQuery
 from app.api.wire.paging import next_link
 from app.domain.events.wire import to_wire
 from app.domain.values import Role
 from app.services.feed import Feed
 from app.services.log_reads import LogReads
 from app.services.scheduler import Scheduler
+from tenure_client.forms.events import EventsAnswer
 
 _SEQ_DIGITS = 18
 

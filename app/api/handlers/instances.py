@@ -11,16 +11,10 @@ from app.api.errors import entries_of
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.instances import (
-    BatchAnswer,
-    DrillAnswer,
     DrillBody,
     DrillQuery,
-    FailedResult,
-    InstancesAnswer,
     InstancesQuery,
     StartBody,
-    StartedResult,
-    StoppedResult,
     instance_answer,
     start_answer,
 )
@@ -32,6 +26,7 @@ from app.domain.times import to_datetime
 from app.services.instances import InstanceStatus
 from app.services.log_reads import LogReads
 from app.services.scheduler import Scheduler
+from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
 
 async def start_instance(request: Request) -> Response:
@@ -105,11 +100,11 @@ async def show_instance(request: Request) -> Response:
     return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
 
 
-def _result(request_id: str, outcome: Outcome) -> StartedResult | StoppedResult | FailedResult:
+def _result(request_id: str, outcome: Outcome) -> BatchResult:
     if isinstance(outcome, TenureError):
         entries = entries_of(request_id, outcome)
-        return FailedResult(status=entries[0].status, errors=entries)
+        return BatchResult(status=entries[0].status, errors=entries)
     if isinstance(outcome, Started):
-        return StartedResult(body=start_answer(outcome.decision, outcome.seq))
+        return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
-    return StoppedResult()
+    return BatchResult(status=204)

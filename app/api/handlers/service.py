@@ -9,11 +9,11 @@ from app.api.auth import may, recognise
 from app.api.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.paging import Link
-from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
 from app.services.health import Health
+from tenure_client.forms.answer import Link
+from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 
 _VERSIONS = VersionsAnswer(
     versions=[
