@@ -41,7 +41,7 @@ from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.database import Database, require_newest, upgrade
 from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
@@ -91,12 +91,15 @@ def _now() -> datetime:
 
 
 @contextmanager
-def database_url(settings: Settings) -> Iterator[str]:
-    """The configured database, or the service's own, started if need be and stopped by the last process to leave."""
+def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
+    """The configured database, or the service's own, started if need be and stopped by the last process to leave.
+
+    Without `create`, NoDatabase where the service has no database of its own yet.
+    """
     if settings.database_url is not None:
         yield settings.database_url
     else:
-        with embedded_url(settings.data_dir) as url:
+        with embedded_url(settings.data_dir, create=create) as url:
             yield url
 
 
@@ -107,10 +110,10 @@ def upgrade_schema(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """The database at its newest schema."""
-    with database_url(settings) as url:
-        await asyncio.to_thread(upgrade, url)
+async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
+    """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
+    with database_url(settings, create=create) as url:
+        await asyncio.to_thread(upgrade if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
             yield database
@@ -128,12 +131,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         feed = Feed(log, growth, event_frame, stream_limits(settings))
         scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = Health(database, clouds, tables, _now)
+        health = Health(database, clouds, log, tables, _now)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
         explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))
-            tokens = TokenKeeper(Tokens(database), clouds)
+            tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with growth.kept_up(), poster(settings) as post:
                 webhooks = webhook_keeper(settings, database, post)
                 watching = Watching(clouds, Pulses(database), growth)
@@ -218,8 +221,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     listen(database),
                     deliveries(settings, database, growth, post),
                     Notices(clouds, states, tables, now_us),
-                    Health(database, clouds, tables, _now),
-                    TokenKeeper(Tokens(database), clouds),
+                    Health(database, clouds, log, tables, _now),
+                    TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )
 
@@ -227,20 +230,13 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
-    async with open_database(settings) as database:
+    async with open_database(settings, create=False) as database:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
         yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
-
-
-async def prepare(settings: Settings) -> str | None:
-    """Make the database ready for a first request; the admin token where one had to be made up, to be shown once."""
-    async with open_database(settings) as database:
-        secret = settings.admin_token
-        return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
 
 
 @asynccontextmanager
 async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
     """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
-    async with open_database(settings) as database:
-        yield TokenKeeper(Tokens(database), Clouds(database))
+    async with open_database(settings, create=False) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database), Locks(database))

@@ -37,10 +37,10 @@ from app.engine.cloud import Cloud
 from app.services.rollup import Rollup
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database
+from app.store.database import Database, upgrade
 from app.store.log import EventLog
 from app.store.utilisation import UtilisationRows
-from app.wiring import database_url, prepare
+from app.wiring import database_url
 from benchmarks.restart import steps, take_snapshot
 
 TOKEN = "tnr_benchmark-of-pages"
@@ -187,7 +187,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="tenure-pages-") as name:
             settings = Settings(data_dir=Path(name))
             with database_url(settings) as url:
-                asyncio.run(prepare(settings.model_copy(update={"database_url": url})))
+                upgrade(url)
                 measure(url, events)
 
 

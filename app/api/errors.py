@@ -1,4 +1,4 @@
-"""The one table from every error to its HTTP status and permanent code, and the handlers that answer with it.
+"""The one table from every error to its HTTP status and permanent code, and the answers made of it.
 
 Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
 `RequestError` below. A test keeps the table complete.
@@ -7,23 +7,22 @@ Domain errors say what is wrong in the words of the domain; errors of the HTTP l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-from fastapi import FastAPI
 from pydantic import ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from app.api.respond import respond
-from app.api.wire.errors import ErrorAnswer, ErrorsAnswer, VersionErrorAnswer
-from app.api.wire.paging import Link
+from app.api.safety import SAFE_HEADERS
 from app.domain import errors
+from tenure_client.forms.answer import Link
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ MIN_VERSION = MAX_VERSION = "1.0"
 OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
 """Versions of other services, which may stand in the same header, after commas."""
 RETRY_AFTER_S = 1
-_LISTED = 20
+MOST_FAULTS = 20
 """A body can be wrong in a thousand places; this many are told."""
 
 
@@ -70,6 +69,22 @@ class RequestTooSlow(RequestError):
 
 class HeadTooLarge(RequestError):
     """The request line and the headers are larger than this service takes."""
+
+
+class TargetTooLong(RequestError):
+    """The path and the query are longer than this service takes."""
+
+
+class QueryTooLarge(RequestError):
+    """There are more query parameters than any resource has."""
+
+
+class BodyTooComplex(RequestError):
+    """The body has more values than any that this service takes, or nests them deeper."""
+
+
+class FormInvalid(RequestError):
+    """The form that a page sent is not the one that the page has."""
 
 
 class ConnectionsExhausted(RequestError):
@@ -123,9 +138,9 @@ class Unforeseen(RequestError):
 class RequestInvalid(Exception):
     """What is wrong with the fields of a body or a query, one by one."""
 
-    def __init__(self, error: ValidationError) -> None:
-        super().__init__(str(error.error_count()))
-        self.faults = list(_field_errors(error))
+    def __init__(self, faults: Iterable[RequestError]) -> None:
+        self.faults = list(islice(faults, MOST_FAULTS))
+        super().__init__(str(len(self.faults)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +177,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
@@ -174,6 +190,8 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
+    errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
+    errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
@@ -183,6 +201,10 @@ PROBLEMS: dict[type[Exception], Problem] = {
     RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is no HTTP"),
     RequestTooSlow: Problem(408, "preemptible.request.too_slow", "The request did not come in time"),
     HeadTooLarge: Problem(431, "preemptible.head.too_large", "The headers are too large"),
+    TargetTooLong: Problem(414, "preemptible.target.too_long", "The path and the query are too long"),
+    QueryTooLarge: Problem(400, "preemptible.query.too_large", "Too many query parameters"),
+    BodyTooComplex: Problem(400, "preemptible.body.too_complex", "The body has too many values"),
+    FormInvalid: Problem(400, "preemptible.form.invalid", "The form is not one of this service's"),
     ConnectionsExhausted: Problem(503, "preemptible.connections.exhausted", "Too many connections"),
     PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
     MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
@@ -239,19 +261,23 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:
-        return VersionErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+        return ErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
     return ErrorAnswer(**common)
 
 
-def _field_errors(error: ValidationError) -> Iterable[RequestError]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    for item in found[:_LISTED]:
-        place = ".".join(str(part) for part in item["loc"])
+def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
+    """What a form found wrong; `within` says where in the body the form stands."""
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
         yield kind(f"{place}: {item['msg']}" if place else item["msg"])
 
 
 def _headers(error: Exception) -> dict[str, str]:
+    return SAFE_HEADERS | _own_headers(error)
+
+
+def _own_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, errors.Unavailable | ConnectionsExhausted):
         return {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(error, RateExceeded):
@@ -259,37 +285,3 @@ def _headers(error: Exception) -> dict[str, str]:
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
     return {}
-
-
-async def _answer_known(request: Request, error: Exception) -> Response:
-    return answer(request.scope, error)
-
-
-async def _answer_routing(request: Request, error: Exception) -> Response:
-    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
-    assert isinstance(error, HTTPException)
-    if error.status_code != 405:
-        return answer(request.scope, PathUnknown(f"there is nothing at {request.url.path}"))
-    allow = {"Allow": ", ".join(_methods_at(request))}
-    if request.method == "OPTIONS":
-        return Response(status_code=204, headers=allow)
-    refusal = answer(request.scope, MethodUnknown(f"{request.method} is not among {allow['Allow']}"))
-    refusal.headers.update(allow)
-    return refusal
-
-
-def _methods_at(request: Request) -> list[str]:
-    """All methods of the path, over all routes that have it."""
-    methods = {"OPTIONS"}
-    for route in request.app.routes:
-        pattern = getattr(route, "path_regex", None)
-        if pattern is not None and pattern.match(request.scope["path"]):
-            methods |= getattr(route, "methods", None) or set()
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
-
-
-def install_handlers(app: FastAPI) -> None:
-    """Have every error answered by the table above; what is not in it is the middleware's to answer and to log."""
-    for error in (*PROBLEMS, RequestInvalid):
-        app.add_exception_handler(error, _answer_known)
-    app.add_exception_handler(HTTPException, _answer_routing)

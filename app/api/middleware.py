@@ -14,6 +14,7 @@ from uuid import uuid4
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.bodies import check_query
 from app.api.errors import (
     MAX_VERSION,
     MIN_VERSION,
@@ -90,6 +91,8 @@ class Exchange:
         """Read what concerns every request of its path and headers; raises what is wrong with them."""
         if "\0" in self.scope["path"]:
             raise PathUnknown("no name has a NUL in it")
+        if self.scope["query_string"]:
+            check_query(self.scope["query_string"])
         for name, value in self.scope["headers"]:
             if name == b"content-length":
                 if int(value) > self._room:

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi.routing import APIRoute
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.auth import authorise
-from app.api.errors import ContentTypeUnsupported, FieldInvalid, RequestInvalid
-from app.api.wire.fields import Answer, Body, Query
+from app.api.bodies import read_query
+from app.api.wire.fields import Body, Query
 from app.domain.values import Role
+from tenure_client.forms.answer import Answer
 
-B = TypeVar("B", bound=Body)
-Q = TypeVar("Q", bound=Query)
+PROBES = {"check_health", "check_readiness"}
+"""Asked by machines, whose address others may share."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -86,6 +86,8 @@ class Operation:
         async def handle(request: Request) -> Response:
             if role is not None:
                 await authorise(request, role, for_scoped=for_scoped)
+            elif handler.__name__ in PROBES:
+                request.app.state.rates.count_probe(request.scope)
             else:
                 request.app.state.rates.count_address(request.scope)
             if not takes_query and request.scope["query_string"]:
@@ -106,27 +108,3 @@ class OperationRoute(APIRoute):
         scope["state"]["operation"] = self.name
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
-
-
-async def read_body(request: Request, form: type[B]) -> B:
-    """The request's JSON body; RequestInvalid where it has not this form."""
-    content_type = request.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise ContentTypeUnsupported("send the body with Content-Type: application/json")
-    content = await request.body()
-    try:
-        return form.model_validate_json(content)
-    except ValidationError as error:
-        raise RequestInvalid(error) from None
-
-
-def read_query(request: Request, form: type[Q]) -> Q:
-    """The request's query parameters; RequestInvalid where they have not this form."""
-    pairs = request.query_params.multi_items()
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise FieldInvalid("a query parameter stands twice")
-    try:
-        return form.model_validate_strings(values)
-    except ValidationError as error:
-        raise RequestInvalid(error) from None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 
@@ -69,6 +70,7 @@ class Appender:
         self._lost = lost
         self._in_sync = False
         self._take_turns_until = 0.0
+        self._loading: asyncio.Task[Cloud] | None = None
         self._alone = asyncio.Lock()
 
     async def current(self) -> Cloud:
@@ -78,11 +80,11 @@ class Appender:
             await self._catch_up()
             return self.cloud
 
-    async def known(self) -> Cloud:
-        """Return the state as this process knows it; as `current` where it knows none that it can trust."""
-        async with self._alone:
-            await self._catch_up()
-            return self.cloud
+    async def close(self) -> None:
+        """Stop loading."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
 
     async def append_decided(self, decide: Decide) -> Sequence[Recorded]:
         """Decide, make the events durable, and return them; LogContended where others are always first.
@@ -163,9 +165,18 @@ class Appender:
         self._in_sync = True
 
     async def _load(self) -> None:
+        """Load the state; who gives up waiting for it does not make the next begin anew."""
+        self._loading = self._loading or asyncio.create_task(self._loaded(), context=Context())
+        try:
+            self.cloud = await asyncio.shield(self._loading)
+        finally:
+            if self._loading.done():
+                self._loading = None
+
+    async def _loaded(self) -> Cloud:
         self.cloud_id = await self._find()
         self.loads += 1
-        self.cloud = await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
+        return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
 
     def _forget(self) -> None:
         self.cloud = Cloud()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
 from app.domain.events.registry import KINDS, URGENT, kind_of
 from app.outbound.messages import event_message
@@ -175,6 +175,13 @@ class Courier:
 
     async def run(self) -> None:
         """Deliver until told otherwise. LogUnavailable where the database is out of reach."""
+        while True:
+            try:
+                return await self._run()
+            except LogNewer:  # nothing of it is lost: another version's worker delivers it, or this one later
+                await asyncio.sleep(_IDLE_S)
+
+    async def _run(self) -> None:
         going = True
         while going:
             reach = await self._parts.growth.reach(self._webhook.cloud_id)

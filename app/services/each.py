@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +20,8 @@ async def for_each_cloud(cloud_ids: Iterable[int], work: Callable[[int], Awaitab
     for cloud_id in cloud_ids:
         try:
             total += await work(cloud_id)
+        except LogNewer:  # the store has said so
+            continue
         except LogUnavailable as error:
             if is_lost:
                 raise

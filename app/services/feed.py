@@ -91,6 +91,10 @@ class Feed:
                 after_seq = page[-1].seq
                 yield page
 
+    async def check_readable(self, cloud_id: int) -> None:
+        """LogNewer where this process knows that it cannot read the log."""
+        await self._log.check_readable(cloud_id)
+
     def close(self) -> None:
         """End every stream."""
         self._closing.set()

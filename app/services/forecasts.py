@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
+from app.domain.errors import LogBroken, LogNewer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -86,7 +87,8 @@ class Forecasts:
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.cloud_lock(run.cloud_id) as held:
-            attempt = await self._runs.start(run.id) if held else None
+            is_mine = held and await self._is_readable(run.cloud_id)
+            attempt = await self._runs.start(run.id) if is_mine else None
             if attempt is None:
                 return False
             try:
@@ -102,6 +104,16 @@ class Forecasts:
                 await self._runs.finish(run.id, attempt, epoch)
                 RECOMPUTATIONS.labels("succeeded").inc()
             return True
+
+    async def _is_readable(self, cloud_id: int) -> bool:
+        """False where a newer version's worker has to do the cloud's runs."""
+        try:
+            await self._states.current(cloud_id)
+        except LogNewer:
+            return False
+        except LogBroken:  # the run will say so
+            return True
+        return True
 
     async def _recompute(self, run: Run) -> int:
         """Compute and publish the run's table; the newest one's epoch where that is as new already."""

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from app.store.clouds import Clouds
 from app.store.database import Database
+from app.store.log import EventLog
 from app.store.tables import Tables
 
 
@@ -24,15 +25,19 @@ class Readiness:
 class Health:
     """Tells whether the service can work; `now` is the server's clock."""
 
-    def __init__(self, database: Database, clouds: Clouds, tables: Tables, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, database: Database, clouds: Clouds, log: EventLog, tables: Tables, now: Callable[[], datetime]
+    ) -> None:
         self._database = database
+        self._log = log
         self._clouds = clouds
         self._tables = tables
         self._now = now
 
-    async def check_database(self) -> None:
-        """LogUnavailable where the database does not answer."""
+    async def check_ready(self) -> None:
+        """LogUnavailable where the database does not answer, LogNewer where this process is too old for a log in it."""
         await self._database.execute("SELECT 1")
+        await self._log.check_all_readable()
 
     async def readiness(self) -> list[Readiness]:
         """The newest table of every cloud."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_batch, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
-from app.domain.errors import LogUnavailable, Overloaded, TenureError
+from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.services.appending import Appender, Logs
+from app.services.turns import Turns
 from app.store.log import LogAccess
 from app.telemetry.metrics import CloudMeter
 from app.telemetry.tracing import TRACES
@@ -55,12 +56,25 @@ class Parts:
     limits: Limits
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Submission:
+    """`waited_us`: the due time of the one table that this submission has waited for."""
+
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
     origin: Any = field(default_factory=TRACES.origin)
     outcomes: list[Outcome] = field(default_factory=list)
+    waited_us: int = 0
+
+    def undecided(self) -> Sequence[Step]:
+        """The steps to decide yet; none where nobody waits for their outcomes any more."""
+        return () if self.answered.done() else self.steps[len(self.outcomes) :]
+
+    def refuse_rest(self) -> None:
+        """Answer what is undecided with EpochsCrossed: its order holds only if nothing after it is decided either."""
+        error = EpochsCrossed("the operations before this one took a new table, and this one needs a newer one still")
+        for _ in self.undecided():
+            _answer(self, error)
 
 
 class Sequencer:
@@ -95,6 +109,7 @@ class Sequencer:
         """Stop deciding; what waits is answered with an error."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        await self._appender.close()
         _fail(self._waiting, LogUnavailable("the service is stopping"))
         self._meter.close()
 
@@ -125,35 +140,46 @@ class Sequencer:
         return batch
 
     async def _settle(self, batch: Sequence[_Submission]) -> None:
-        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table."""
-        pending = [(submission, step) for submission in batch for step in submission.steps]
-        while pending:
-            await self._wait_for_table(await self._appender.known(), pending[0][1])
-            outcomes = await self._decide_durably([step for _, step in pending])
+        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table.
+
+        Nothing is held while a table is waited for: who reads the state does not wait with the batch.
+        """
+        waited_us = 0
+        while pending := [(one, step) for one in batch for step in one.undecided()]:
+            outcomes = await self._decide_durably([step for _, step in pending], waited_us)
+            head = pending[len(outcomes) :]
+            due_us = self._due_us(head[0][1]) if head else None
             for (submission, _), outcome in zip(pending, outcomes, strict=False):
                 _answer(submission, outcome)
-            pending = pending[len(outcomes) :]
+            if due_us is not None:
+                await self._wait_for_table(head[0][0], due_us)
+                waited_us = max(waited_us, due_us)
 
-    async def _decide_durably(self, steps: Sequence[Step]) -> list[Outcome]:
-        """Outcomes of the first steps (all but those that need a newer table), committed."""
-        batch = Batch()
+    async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
+        """Outcomes of the first steps (all but those that need a table newer than `waited_us`), committed."""
+        outcomes: list[Outcome] = []
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
-            nonlocal batch
-            batch = await self._decide(cloud, log, steps)
+            ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
+            past = await log.starts(self._appender.cloud_id, ids) if ids else {}
+            with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
+                batch = await self._decide(cloud, steps, past, waited_us)
+                TRACES.add(events=len(batch.recorded))
+            outcomes[:] = batch.outcomes
             return batch.recorded
 
-        await self._appender.append_decided(decide)
-        self._meter.committed(batch.recorded)
-        return batch.outcomes
+        self._meter.committed(await self._appender.append_decided(decide))
+        return outcomes
 
-    async def _decide(self, cloud: Cloud, log: LogAccess, steps: Sequence[Step]) -> Batch:
-        appender, parts = self._appender, self._parts
-        ids = ids_to_look_up(cloud, steps, every_start=appender.looks_up_starts)
-        past = await log.starts(appender.cloud_id, ids) if ids else {}
-        with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-            batch = decide_batch(cloud, steps, past, parts.now_us(), self._quotes(cloud))
-            TRACES.add(events=len(batch.recorded))
+    async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
+        """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
+        batch, turns = Batch(dict(past)), Turns()
+        server_us, quotes = self._parts.now_us(), self._quotes(cloud)
+        for step in steps:
+            if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
+                break
+            if turns.is_due():
+                await turns.give()
         return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:
@@ -161,12 +187,22 @@ class Sequencer:
         newest = self._parts.tables.newest(self._appender.cloud_id)
         return None if newest is None or newest.seq > cloud.seq else newest
 
-    async def _wait_for_table(self, cloud: Cloud, step: Step) -> None:
-        cloud_id = self._appender.cloud_id
-        due_us = due_table_us(cloud, step, self._parts.tables.newest(cloud_id))
-        if due_us is not None:
-            with TRACES.span("wait for table"):
-                await self._parts.tables.wait_for(cloud_id, due_us)
+    def _due_us(self, step: Step) -> int | None:
+        cloud = self._appender.cloud
+        return due_table_us(cloud, step, self._quotes(cloud))
+
+    async def _wait_for_table(self, submission: _Submission, due_us: int) -> None:
+        """Wait until the table is there, will not come, or nobody waits for it; one table for each submission."""
+        if submission.waited_us:
+            return submission.refuse_rest()
+        submission.waited_us = due_us
+        with TRACES.span("wait for table"):
+            coming = asyncio.create_task(self._parts.tables.wait_for(self._appender.cloud_id, due_us))
+            either: list[asyncio.Future[Any]] = [coming, submission.answered]
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _end(coming)
 
 
 def _answer(submission: _Submission, outcome: Outcome) -> None:
@@ -179,3 +215,12 @@ def _fail(batch: Iterable[_Submission], error: Exception) -> None:
     for submission in batch:
         if not submission.answered.done():
             submission.answered.set_exception(error)
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancel the task where it still goes on; raise what it failed with."""
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    elif not task.cancelled():
+        task.result()

@@ -27,9 +27,9 @@ class Snapshotting:
 
     async def take_due(self) -> int:
         """Take those that are due, and return how many."""
-        return await for_each_cloud((await self._clouds.list()).values(), self._take)
+        return await for_each_cloud((await self._clouds.list()).values(), self._take_if_due)
 
-    async def _take(self, cloud_id: int) -> int:
+    async def _take_if_due(self, cloud_id: int) -> int:
         cloud = await self._states.current(cloud_id)
         if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) < self._every_events:
             return 0

@@ -22,8 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 import migrations
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogUnavailable, NoDatabase
 from app.store.lockids import MIGRATION_LOCK
+from app.store.newer import NewerLogs
 
 Parameters = Mapping[str, object]
 AnyRow = Row[*tuple[Any, ...]]
@@ -61,7 +62,8 @@ class ConstraintBroken(Exception):
 class Session:
     """Statements on one connection, in one transaction; see `Database.transaction`."""
 
-    def __init__(self, connection: AsyncConnection, timeout_s: float) -> None:
+    def __init__(self, connection: AsyncConnection, timeout_s: float, newer: NewerLogs) -> None:
+        self.newer = newer
         self._connection = connection
         self._timeout_s = timeout_s
 
@@ -87,6 +89,7 @@ class Database:
     def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
+        self.newer = NewerLogs()
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
@@ -111,7 +114,7 @@ class Database:
         async with self._connection(self._engine) as connection:
             transaction = await self._begin(connection)
             try:
-                yield Session(connection, self.timeout_s)
+                yield Session(connection, self.timeout_s, self.newer)
             except BaseException:
                 with suppress(LogUnavailable):
                     await self._finish(transaction.rollback())
@@ -125,7 +128,7 @@ class Database:
         It is opened for this, beside the pool: it may be held for long, and statements over the pool go on meanwhile.
         """
         async with self._connection(self._apart) as connection:
-            yield Session(connection, self.timeout_s)
+            yield Session(connection, self.timeout_s, self.newer)
 
     @asynccontextmanager
     async def _connection(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
@@ -164,7 +167,7 @@ def parse_url(text: str) -> URL:
 
 def upgrade(url: str) -> None:
     """Bring the schema to the newest version. Processes that start at once take turns."""
-    engine = sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
+    engine = _migrator(url)
     try:
         with _translated(), engine.begin() as connection:
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATION_LOCK)
@@ -172,6 +175,32 @@ def upgrade(url: str) -> None:
                 _run_migrations(connection)
     finally:
         engine.dispose()
+
+
+def require_newest(url: str) -> None:
+    """Leave the schema as it is; NoDatabase where it is not the newest one."""
+    engine, where = _migrator(url), shown_url(url)
+    try:
+        with _translated(), engine.connect() as connection:
+            found = _revision(connection)
+    finally:
+        engine.dispose()
+    if found is None:
+        raise NoDatabase(f"{where} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
+    if found != migrations.newest():
+        raise NoDatabase(
+            f"{where} is of another version (schema {found}, this command has {migrations.newest()}): "
+            "use the command of that version, or tenure db upgrade where this one is newer"
+        )
+
+
+def shown_url(text: str) -> str:
+    """The URL without anything that is nobody's business."""
+    return make_url(text).set(query={}).render_as_string(hide_password=True)
+
+
+def _migrator(url: str) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
 
 
 def _revision(connection: Connection) -> str | None:

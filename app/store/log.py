@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS, kind_of, version_of
 from app.domain.values import Market, Policy, Resources
-from app.store.codec import decode, encode
+from app.store.codec import UnknownEvent, decode, encode
 from app.store.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
 from app.store.lockids import log_lock
 
@@ -46,7 +47,7 @@ _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 _TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
 _OF_KINDS = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
-AND kind = ANY(%(kinds)s::text[]) ORDER BY seq LIMIT %(limit)s
+AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s
 """
 _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
 # The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
@@ -108,7 +109,8 @@ _ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event
 class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
-    Every method raises LogUnavailable where the database cannot be reached.
+    Every method raises LogUnavailable where the database cannot be reached, and those that read events LogNewer where
+    a newer version of the service wrote one of them.
     """
 
     def __init__(self, connections: Database | Session) -> None:
@@ -138,20 +140,24 @@ class LogAccess:
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """The next events after a seq, at most `limit`."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
-        return _recorded(await self._connections.execute_directly(_TAIL, parameters))
+        return await self._events(_TAIL, parameters)
 
     async def of_kinds(
         self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
     ) -> list[Recorded]:
-        """The next events of these kinds after a seq, up to another, at most `limit`."""
+        """The next events of these kinds after a seq, up to another, at most `limit`.
+
+        A kind that this program does not know may be meant as well: LogNewer, and not a gap.
+        """
         parameters = {
             "cloud_id": cloud_id,
             "after_seq": after_seq,
             "up_to_seq": up_to_seq,
             "kinds": list(kinds),
+            "known": list(KINDS),
             "limit": limit,
         }
-        return _recorded(await self._connections.execute_directly(_OF_KINDS, parameters))
+        return await self._events(_OF_KINDS, parameters)
 
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """The decisions on these instances' starts, by instance id; those never asked for are left out."""
@@ -164,19 +170,19 @@ class LogAccess:
     async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
         """The newest notices that concern an instance, at most `limit`, in log order."""
         parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
-        return _recorded(await self._connections.execute_directly(_NOTICES_OF, parameters))[::-1]
+        return (await self._events(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
     ) -> list[Recorded]:
         """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
-        return _recorded(await self._connections.execute_directly(_STARTED_PAGE, parameters))
+        return await self._events(_STARTED_PAGE, parameters)
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
         """The spot starts that were accepted by the events after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
-        return _recorded(await self._connections.execute_directly(_ADMITTED_SPOT, parameters))
+        return await self._events(_ADMITTED_SPOT, parameters)
 
     async def newest(
         self,
@@ -201,25 +207,25 @@ class LogAccess:
             "market": market and market.value,
         }
         sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
-        return _recorded(await self._connections.execute_directly(sql, parameters))
+        return await self._events(sql, parameters)
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
         """The events at these seqs; those beyond the log's end are left out."""
         if not seqs:
             return {}
-        rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
-        return {item.seq: item for item in _recorded(rows)}
+        found = await self._events(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        return {item.seq: item for item in found}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
         """The policy in force at a seq."""
-        (found,) = _recorded(await self._connections.execute_directly(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq}))
+        (found,) = await self._events(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
         assert isinstance(found.event, CloudCreated | PolicyChanged)
         return found.event.policy
 
     async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
         """What instances of these flavors ask for, by the flavor's name."""
-        rows = await self._connections.execute_directly(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
-        added = [item.event for item in _recorded(rows)]
+        found = await self._events(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
+        added = [item.event for item in found]
         return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
 
     async def last_seq(self, cloud_id: int) -> int:
@@ -238,8 +244,30 @@ class LogAccess:
         return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
 
     async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        rows = await self._connections.execute_directly(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
-        return {item.event.instance_id: item for item in _recorded(rows)}  # type: ignore[union-attr]
+        found = await self._events(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        return {item.event.instance_id: item for item in found}  # type: ignore[union-attr]
+
+    async def check_readable(self, cloud_id: int) -> None:
+        """LogNewer where this process has met an event of the cloud that it cannot read, and it is there still."""
+        met = self._connections.newer.find(cloud_id)
+        if met is not None:
+            rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": [met.seq]})
+            self._recorded(cloud_id, rows)
+            self._connections.newer.forget(cloud_id)
+
+    async def _events(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
+        cloud_id = parameters["cloud_id"]
+        await self.check_readable(cloud_id)
+        return self._recorded(cloud_id, await self._connections.execute_directly(sql, parameters))
+
+    def _recorded(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
+        found = []
+        for seq, kind, version, data in rows:
+            try:
+                found.append(Recorded(seq, decode(kind, version, data)))
+            except UnknownEvent as error:
+                raise self._connections.newer.meet(cloud_id, seq, str(error)) from error
+        return found
 
 
 class EventLog(LogAccess):
@@ -248,6 +276,20 @@ class EventLog(LogAccess):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._database = database
+
+    async def check_all_readable(self) -> None:
+        """LogNewer while this process knows of a cloud that it cannot read."""
+        count = 0
+        for cloud_id in self._connections.newer.clouds():
+            try:
+                await self.check_readable(cloud_id)
+            except LogNewer:
+                count += 1
+        if count:
+            raise LogNewer(
+                f"a newer version of Tenure wrote what this one does not know into the log of {count} "
+                f"{'cloud' if count == 1 else 'clouds'}: run that version here too"
+            )
 
     @asynccontextmanager
     async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
@@ -280,10 +322,6 @@ class Turn(LogAccess):
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
         await super().append(cloud_id, recorded, before_us)
-
-
-def _recorded(rows: Tuples) -> list[Recorded]:
-    return [Recorded(seq, decode(kind, version, data)) for seq, kind, version, data in rows]
 
 
 @contextmanager

@@ -14,11 +14,15 @@ import msgspec
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, NodeDrained, NodeRemoved
 from app.domain.values import NodeStatus, Policy, Resources
 from app.engine.cloud import ClassCounts, Cloud, Counts, Handover, Node, Running
+from app.store.codec import LOG_FORMAT
 from app.store.database import Database
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 3
+_SHAPE = 3
+_FORMATS = 100
+_VERSION = LOG_FORMAT * _FORMATS + _SHAPE
+"""With the log's format: what a newer program has folded, an older one must not take for what it would have."""
 _SAVE = """
 INSERT INTO snapshot (cloud_id, seq, version, digest, data)
 VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
@@ -71,7 +75,7 @@ class Snapshots:
         rows = await self._database.execute(
             "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
-        if not rows or rows[0].version != _VERSION:
+        if not rows or not _is_known(rows[0].version):
             return None
         cloud = decode_cloud(rows[0].data)
         if cloud is None or cloud.digest() != rows[0].digest:
@@ -88,10 +92,14 @@ class Snapshots:
     async def newest_seq(self, cloud_id: int) -> int | None:
         """The log position of the newest snapshot that this version can read, or None."""
         rows = await self._database.execute(
-            "SELECT seq FROM snapshot WHERE cloud_id = %(cloud_id)s AND version = %(version)s",
-            {"cloud_id": cloud_id, "version": _VERSION},
+            "SELECT seq, version FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
-        return int(rows[0].seq) if rows else None
+        return int(rows[0].seq) if rows and _is_known(rows[0].version) else None
+
+
+def _is_known(version: int) -> bool:
+    log_format, shape = divmod(version, _FORMATS)
+    return log_format <= LOG_FORMAT and shape == _SHAPE
 
 
 def encode_cloud(cloud: Cloud) -> bytes:

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.api.auth import GRANTS, Caller, identify
-from app.api.errors import Forbidden, RateExceeded, Unauthenticated
-from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
+from app.api.errors import PROBLEMS, Forbidden, FormInvalid, HeadTooLarge, RateExceeded, Unauthenticated
+from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
 from app.telemetry.context import shown
 from app.telemetry.metrics import PAGE
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 Page = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "tenure_token"
+_MOST_COOKIES = 50
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -76,8 +77,11 @@ def check(caller: Caller, cloud: str | None) -> None:
 
 async def still_signed_in(request: Request) -> Caller:
     """Who sees the page; NotSignedIn where the cookie's token is nobody's, or not any more."""
+    if sum(value.count(";") for value in request.headers.getlist("cookie")) >= _MOST_COOKIES:
+        raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
     token = request.cookies.get(COOKIE)
     if not token:
+        request.app.state.rates.count_address(request.scope)
         raise NotSignedIn
     try:
         return await identify(request, token.encode())
@@ -92,8 +96,9 @@ async def _answered(page: Page, request: Request) -> Response:
         return _to_sign_in(request)
     except TenureError as error:
         return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
-    except Forbidden as error:
-        return render(request, "problem.html", status=403, detail=str(error), status_code=403)
+    except (Forbidden, FormInvalid, HeadTooLarge) as error:
+        status = PROBLEMS[type(error)].status
+        return render(request, "problem.html", status=status, detail=str(error), status_code=status)
     except RateExceeded as error:
         refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
         refused.headers["Retry-After"] = str(error.retry_after_s)
@@ -113,10 +118,7 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _status(error: TenureError) -> int:
-    for kind, status in ((NotFound, 404), (Invalid, 400), (Unavailable, 503)):
-        if isinstance(error, kind):
-            return status
-    return 409
+    return PROBLEMS[type(error)].status
 
 
 def _secured(response: Response) -> Response:

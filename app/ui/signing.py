@@ -8,11 +8,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.api.auth import identify
-from app.api.errors import Forbidden, Unauthenticated
+from app.api.errors import Forbidden, FormInvalid, Unauthenticated
 from app.ui.guard import COOKIE, check
 from app.ui.rendering import render
 
 _LONGEST_FORM = 4096
+_MOST_FIELDS = 10
 _HOME = "/ui"
 
 
@@ -68,8 +69,10 @@ async def _read_form(request: Request) -> dict[str, str]:
     async for part in request.stream():
         content += part
         if len(content) > _LONGEST_FORM:
-            raise Forbidden("the form is too long")
-    return dict(parse_qsl(content.decode("utf-8", "replace"), max_num_fields=10))
+            raise FormInvalid("the form is too long")
+    if content.count(b"&") >= _MOST_FIELDS:
+        raise FormInvalid("the form has too many fields")
+    return dict(parse_qsl(content.decode("utf-8", "replace")))
 
 
 def _target(wanted: str | None) -> str:

@@ -27,6 +27,7 @@ EXTERNAL = "/v1/clouds/external"
 START = {"id": "new", "market": "on_demand", "flavor": "c1"}
 SPOT = {"id": "new", "market": "spot", "flavor": "c1", "lifetime_s": 60}
 NOON, EARLIER = "1970-01-01T12:00:00Z", "1970-01-01T11:59:59.999999Z"
+FAR = "9999-12-31T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ CONFLICTING = [
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "running"}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "none"}),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill"),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill?instance=running"),
     Bad(errors.TimeUnexpected, "POST", f"{CLOUD}/drill", json={"at": NOON}),
     start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
     start(errors.InstanceConflict, {**SPOT, "id": "running"}),
@@ -127,6 +130,11 @@ CONFLICTING = [
     start(errors.TimeBackwards, {**START, "at": EARLIER}, EXTERNAL),
     Bad(errors.TimeBackwards, "DELETE", f"{EXTERNAL}/instances/running?at={EARLIER}"),
     Bad(errors.TimeBackwards, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": EARLIER}),
+    start(errors.TimeAhead, {**START, "at": FAR}, EXTERNAL),
+    start(errors.TimeAhead, {**SPOT, "at": FAR}, EXTERNAL),
+    Bad(errors.TimeAhead, "DELETE", f"{EXTERNAL}/instances/running?at={FAR}"),
+    Bad(errors.TimeAhead, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": FAR}),
+    Bad(errors.TimeAhead, "PATCH", EXTERNAL, json={"policy": {"seed": 3}, "at": FAR}),
     start(errors.LifetimeMissing, {"id": "new", "market": "spot", "flavor": "c1"}),
     start(errors.ProbabilityUnexpected, {**START, "eviction_probability": 0.1}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"clock": "external"}}),
@@ -249,7 +257,7 @@ MALFORMED = [
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b'{"id": ', headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"", headers=AS_JSON),
     Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"\xff\xfe{", headers=AS_JSON),
-    Bad(api_errors.BodyMalformed, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
+    Bad(api_errors.BodyTooComplex, "POST", f"{CLOUD}/instances", content=b"[" * 9000, headers=AS_JSON, more="deep"),
     Bad(api_errors.ContentTypeUnsupported, "POST", f"{CLOUD}/instances", content=b"{}"),
     Bad(
         api_errors.ContentTypeUnsupported,
@@ -427,12 +435,60 @@ def always_first(database_url: str) -> Iterator[None]:
         run_sql(database_url, "DROP TRIGGER taken ON event")
 
 
+def test_an_event_that_a_newer_version_wrote_is_an_error(world: Service, database_url: str) -> None:
+    newer = (
+        "INSERT INTO event (cloud_id, seq, kind, version, data) SELECT cloud_id, max(seq) + 1, 'node_labelled', 1, "
+        "jsonb_build_object('at_us', max(at_us)) FROM event WHERE cloud_id = "
+        "(SELECT id FROM cloud WHERE name = 'system') GROUP BY cloud_id"
+    )
+    with running_service(database_url) as other:
+        run_sql(database_url, newer)
+        try:
+            check(other.client.post(f"{CLOUD}/instances", json={**START, "id": "newer"}), errors.LogNewer)
+            assert other.client.get("/readiness").json()["code"] == "preemptible.log.newer"
+        finally:
+            run_sql(database_url, "DELETE FROM event WHERE kind = 'node_labelled'")
+
+
 def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> None:
     body = {"operations": [{"stop": {"id": "running"}}] * 11}
     before = world.last_seq("system")
     with running_service(database_url, queue_limit=10) as small:
         check(small.client.post(f"{CLOUD}/batch", json=body), errors.Overloaded)
     assert world.last_seq("system") == before
+
+
+def test_a_batch_that_needs_the_tables_of_two_epochs_is_decided_up_to_the_second(database_url: str) -> None:
+    policy = {"clock": "external", "warm_up_s": 0, "recompute_every_s": 3600, "table_max_age_s": 3600}
+    starts = [{"start": {**SPOT, "id": f"s-{n}", "at": f"1970-01-01T0{n}:30:00Z"}} for n in (1, 2, 3)]
+    with running_service(database_url, table_wait_s=0.1) as impatient:
+        make_cloud(impatient.client, "crossing", policy, {"at": "1970-01-01T00:30:00Z"})
+        path = "/v1/clouds/crossing"
+        answer = impatient.client.post(f"{path}/batch", json={"operations": starts})
+        results = answer.json()["results"]
+        assert [result["status"] for result in results] == [201, 503, 503]
+        assert results[1]["errors"][0]["code"] == code_of(errors.EpochsCrossed)
+        assert impatient.client.get(path).json()["at"] == "1970-01-01T01:30:00Z"
+        again = impatient.client.post(f"{path}/batch", json={"operations": starts}).json()["results"]
+    assert [result["status"] for result in again] == [201, 201, 503]
+    assert again[0] == results[0]
+
+
+def code_of(error: type[Exception]) -> str:
+    return PROBLEMS[error].code
+
+
+def test_an_admin_who_says_so_moves_the_clock_as_far_as_needed(world: Service) -> None:
+    path, body = "/v1/clouds/jumping", {"policy": {}, "at": "2026-11-21T00:00:00Z"}
+    make_cloud(world.client, "jumping", {"clock": "external"}, {"at": NOON})
+    check(world.client.patch(path, json=body), errors.TimeAhead)
+    seq = world.last_seq("jumping")
+    moved = world.client.patch(path, json={**body, "jump": True})
+    assert (moved.status_code, moved.json()["at"], moved.json()["seq"]) == (200, body["at"], seq + 1)
+    again = world.client.patch(path, json={**body, "jump": True})
+    assert (again.status_code, again.json()["seq"]) == (200, seq + 1)
+    started = world.client.post(f"{path}/instances", json={**START, "at": "2026-11-21T23:00:00Z"})
+    assert started.status_code == 201
 
 
 def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
@@ -489,7 +545,9 @@ def leaves(root: type[Exception]) -> set[type[Exception]]:
 def test_every_error_of_the_table_is_provoked_here() -> None:
     """By a bad request, or by name in a test of its own."""
     provoked = {bad.error for bad in BAD}
-    source = inspect.getsource(inspect.getmodule(check)) + Path(__file__).with_name("test_api_limits.py").read_text()
+    source = inspect.getsource(inspect.getmodule(check)) + "".join(
+        Path(__file__).with_name(name).read_text() for name in ("test_api_limits.py", "test_api_bounds.py")
+    )
     for error in set(PROBLEMS) - provoked:
         assert f"errors.{error.__name__})" in source
 
@@ -503,5 +561,7 @@ def test_every_error_of_the_table_is_documented() -> None:
         api_errors.RequestMalformed,
         api_errors.RequestTooSlow,
         api_errors.HeadTooLarge,
+        api_errors.TargetTooLong,
+        api_errors.FormInvalid,
         api_errors.ConnectionsExhausted,
     }

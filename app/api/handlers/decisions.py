@@ -5,17 +5,13 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.decisions import (
-    DecisionsAnswer,
-    DecisionsQuery,
-    decision_answer,
-    explanation_answer,
-)
+from app.api.wire.decisions import DecisionsQuery, decision_answer, explanation_answer
 from app.api.wire.paging import next_link
 from app.services.explaining import Explaining
+from tenure_client.forms.decisions import DecisionsAnswer
 
 
 async def explain_instance(request: Request) -> Response:

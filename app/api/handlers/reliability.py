@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_query
+from app.api.bodies import read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.paging import next_link

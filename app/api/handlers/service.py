@@ -6,14 +6,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from app.api.auth import may, recognise
-from app.api.errors import MAX_VERSION, MIN_VERSION, RETRY_AFTER_S
+from app.api.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.paging import Link
-from app.api.wire.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
-from app.domain.errors import Unavailable
+from app.api.safety import SAFE_HEADERS
+from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
 from app.services.health import Health
+from tenure_client.forms.answer import Link
+from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 
 _VERSIONS = VersionsAnswer(
     versions=[
@@ -30,30 +31,39 @@ _VERSIONS = VersionsAnswer(
 
 async def discover(_: Request) -> Response:
     """The versions of this interface."""
-    return respond(_VERSIONS)
+    return respond(_VERSIONS, headers=SAFE_HEADERS)
 
 
 async def check_health(request: Request) -> Response:
     """`OK` where the service can answer, 503 and the reason where it cannot."""
     try:
-        await reached(request, Health).check_database()
+        await reached(request, Health).check_ready()
     except Unavailable as error:
-        return PlainTextResponse(str(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
+        return PlainTextResponse(f"{PROBLEMS[type(error)].code}: {error}", 503, {"Retry-After": str(RETRY_AFTER_S)})
     return PlainTextResponse("OK")
 
 
 async def check_readiness(request: Request) -> Response:
-    """Whether the database answers; and to a reader, how old each cloud's newest quantile table is."""
+    """Whether the database answers and this process can read its logs.
+
+    To a reader, also how old each cloud's newest quantile table is.
+    """
     try:
         caller = await recognise(request)
-        await reached(request, Health).check_database()
+        await reached(request, Health).check_ready()
         found = [] if caller is None else await reached(request, Health).readiness()
     except Unavailable as error:
-        answer = ReadinessAnswer(ready=False, database=str(error), clouds=[])
-        return respond(answer, 503, {"Retry-After": str(RETRY_AFTER_S)})
+        return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
         CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
         for one in found
         if caller is not None and may(caller, Role.READER, one.cloud)
     ]
-    return respond(ReadinessAnswer(ready=True, database="OK", clouds=clouds))
+    return respond(ReadinessAnswer(ready=True, code=None, database="OK", log="OK", clouds=clouds))
+
+
+def _not_ready(error: Unavailable) -> ReadinessAnswer:
+    code, reason = PROBLEMS[type(error)].code, str(error)
+    if isinstance(error, LogNewer):
+        return ReadinessAnswer(ready=False, code=code, database="OK", log=reason, clouds=[])
+    return ReadinessAnswer(ready=False, code=code, database=reason, log="unknown", clouds=[])

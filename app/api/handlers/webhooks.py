@@ -5,24 +5,21 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.operations import read_body, read_query
+from app.api.bodies import read_body, read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.paging import NumberedPageQuery, next_link
 from app.api.wire.webhooks import (
-    DeadLettersAnswer,
     DeadQuery,
-    ReplayAnswer,
     ReplayBody,
-    TrialAnswer,
     WebhookBody,
-    WebhooksAnswer,
     dead_letter_answer,
     new_webhook_answer,
     webhook_answer,
 )
 from app.domain.errors import WebhookNotFound
 from app.services.webhooks import WebhookKeeper
+from tenure_client.forms.webhooks import DeadLettersAnswer, ReplayAnswer, TrialAnswer, WebhooksAnswer
 
 
 async def create_webhook(request: Request) -> Response:

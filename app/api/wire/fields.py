@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -29,18 +29,15 @@ class Body(BaseModel):
     """A request's JSON body, or a part of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    most_bytes: ClassVar[int] = 1 << 14
+    most_values: ClassVar[int] = 256
+    """What a request's body may have of them; checked before it is read."""
 
 
 class Query(BaseModel):
     """A request's query parameters, which all come as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Answer:
-    """An answer's JSON body, or a part of it: plain dataclasses, since answers need no validation, only speed."""
-
-    __slots__ = ()
 
 
 def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:

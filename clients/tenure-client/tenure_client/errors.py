@@ -5,7 +5,7 @@
     +-- AnswerUnreadable            an answer that is not in the documented form, as of another kind of server
     +-- ServiceRefused              the service answered with an error
         +-- Unauthenticated (401), Forbidden (403), NotFound (404), Conflict (409)
-        +-- RequestInvalid (400, 405, 406, 413, 415)
+        +-- RequestInvalid (400, 405, 406, 413, 414, 415)
         +-- TooManyRequests (429)
         +-- ServiceFailed (5xx)
 
@@ -81,6 +81,7 @@ _BY_STATUS: dict[int, type[ServiceRefused]] = {
     406: RequestInvalid,
     409: Conflict,
     413: RequestInvalid,
+    414: RequestInvalid,
     415: RequestInvalid,
     429: TooManyRequests,
 }
