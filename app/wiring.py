@@ -41,11 +41,13 @@ from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.codec import LOG_FORMAT
+from app.store.database import Database
 from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
+from app.store.migrating import DowngradeRefused, Standing, downgrade, stand, upgrade
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
 from app.store.pulses import Pulses
@@ -55,6 +57,9 @@ from app.store.tables import Tables
 from app.store.tokens import Tokens
 from app.store.utilisation import UtilisationRows
 from app.store.webhooks import Webhooks
+
+__all__ = ["LOG_FORMAT", "DowngradeRefused"]
+"""What is passed on from the store as it is."""
 
 _POSTS_AT_ONCE = 32
 
@@ -100,10 +105,22 @@ def database_url(settings: Settings) -> Iterator[str]:
             yield url
 
 
-def upgrade_schema(settings: Settings) -> None:
-    """Bring the database to the newest schema."""
+def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
+    """Bring the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        upgrade(url)
+        upgrade(url, finish=finish)
+
+
+def downgrade_schema(settings: Settings) -> Standing:
+    """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
+    with database_url(settings) as url:
+        return downgrade(url)
+
+
+def database_standing(settings: Settings) -> Standing:
+    """How the database stands: its schema, which programs it takes, its log format."""
+    with database_url(settings) as url:
+        return stand(url)
 
 
 @asynccontextmanager

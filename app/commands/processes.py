@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from app.commands import schema
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -14,6 +16,8 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: TENURE_DATA_DIR=/var/lib/tenure tenure run")(run)
     database = typer.Typer(help="The service's database.", no_args_is_help=True)
     database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
+    database.command(epilog="Example: tenure db downgrade")(schema.downgrade)
+    database.command(epilog="Example: tenure db status --json")(schema.status)
     database.callback()(_database)
     app.add_typer(database, name="db")
 
@@ -51,9 +55,9 @@ def _database() -> None:
     """The service's database."""
 
 
-def upgrade() -> None:
+def upgrade(*, finish: schema.Finish = False) -> None:
     """Bring the database to the newest schema; processes do so themselves when they start."""
     from app import wiring  # noqa: PLC0415 - as above
     from app.settings import Settings  # noqa: PLC0415
 
-    wiring.upgrade_schema(Settings())
+    wiring.upgrade_schema(Settings(), finish=finish)

@@ -1,0 +1,32 @@
+"""What processes of different versions agree on: which of them may run, and what they may write."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+_STATEMENTS = (
+    """
+    CREATE TABLE agreement (
+        one boolean DEFAULT true CONSTRAINT agreement_pkey PRIMARY KEY CONSTRAINT agreement_one CHECK (one),
+        runs_from text NOT NULL,
+        log_format smallint NOT NULL
+    )
+    """,
+    "INSERT INTO agreement (runs_from, log_format) VALUES ('0008', 1)",
+)
+
+
+def upgrade() -> None:
+    """Add the table with its one row."""
+    for statement in _STATEMENTS:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    """Nothing is lost: an older program neither knows nor needs it."""
+    op.execute("DROP TABLE agreement")
