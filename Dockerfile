@@ -5,7 +5,7 @@ WORKDIR /build
 RUN python -m venv /opt/tenure
 COPY requirements.lock ./
 RUN /opt/tenure/bin/pip install --require-hashes --requirement requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE tenure_command.py ./
 COPY clients/tenure-client ./clients/tenure-client
 COPY app ./app
 COPY migrations ./migrations

@@ -4,9 +4,11 @@ cannot be reached."""
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from app import __version__
 from app.commands import (
     drills,
     evaluation,
@@ -25,7 +27,8 @@ from app.commands import (
     whatif,
     workloads,
 )
-from app.domain.errors import TenureError, Unavailable
+from app.commands.configuring import warn_of_unknown_variables
+from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
@@ -37,6 +40,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     ServiceUnreachable: 3,
     AnswerUnreadable: 3,
     Unavailable: 3,
+    NoDatabase: 3,
     TenureError: 1,
 }
 """The first that fits."""
@@ -65,6 +69,23 @@ for commands in (
     whatif,
 ):
     commands.register(app)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's own way to call it
+    if wanted:
+        typer.echo(f"tenure {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _begin(
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback has acted on it
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A scheduler service that sells a cloud's spare capacity with a promise."""
+    warn_of_unknown_variables()
 
 
 def main() -> None:

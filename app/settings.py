@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+
+
+def _absolute(path: Path) -> Path:
+    """The same folder wherever the process, or one that it starts, goes."""
+    return path.expanduser().absolute()
+
+
+def _lowered(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 class Settings(BaseSettings):
@@ -17,7 +28,9 @@ class Settings(BaseSettings):
     )
 
     database_url: str | None = Field(None, description="PostgreSQL to use; without it the service runs its own.")
-    data_dir: Path = Field(Path(".tenure"), description="Where the service's own PostgreSQL keeps its data.")
+    data_dir: Annotated[Path, AfterValidator(_absolute)] = Field(
+        Path(".tenure"), description="Where the service's own PostgreSQL keeps its data."
+    )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on.")
     admin_token: SecretStr | None = Field(
@@ -30,6 +43,9 @@ class Settings(BaseSettings):
         30.0, gt=0, description="A request not there whole, or an answer not taken, after one to two times this ends."
     )
     max_connections: int = Field(1000, ge=1, description="Connections that one process takes at a time.")
+    max_connections_per_address: int = Field(
+        800, ge=1, description="Connections of one address (of IPv6 one network); all that a proxy brings count as its."
+    )
     token_requests_per_s: int = Field(5000, ge=1, description="Requests of one token that a process takes in a second.")
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process takes from one address in a minute."
@@ -64,6 +80,8 @@ class Settings(BaseSettings):
     worker_port: int | None = Field(
         None, ge=0, le=65535, description="Port on which a worker tells its health and metrics; without it on none."
     )
-    log_level: str = Field("info", description="Level of the service's own log.")
+    log_level: Annotated[LogLevel, BeforeValidator(_lowered)] = Field(
+        "info", description="Level of the service's own log."
+    )
     log_format: Literal["console", "json"] = Field("console", description="Lines for people, or as JSON.")
     log_requests: bool = Field(default=True, description="A line for each request, at level info.")

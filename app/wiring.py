@@ -47,7 +47,7 @@ from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
-from app.store.migrating import DowngradeRefused, Standing, downgrade, stand, upgrade
+from app.store.migrating import DowngradeRefused, Standing, downgrade, require_newest, stand, upgrade
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
 from app.store.pulses import Pulses
@@ -96,12 +96,15 @@ def _now() -> datetime:
 
 
 @contextmanager
-def database_url(settings: Settings) -> Iterator[str]:
-    """The configured database, or the service's own, started if need be and stopped by the last process to leave."""
+def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
+    """The configured database, or the service's own, started if need be and stopped by the last process to leave.
+
+    Without `create`, NoDatabase where the service has no database of its own yet.
+    """
     if settings.database_url is not None:
         yield settings.database_url
     else:
-        with embedded_url(settings.data_dir) as url:
+        with embedded_url(settings.data_dir, create=create) as url:
             yield url
 
 
@@ -113,21 +116,21 @@ def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
 
 def downgrade_schema(settings: Settings) -> Standing:
     """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
-    with database_url(settings) as url:
+    with database_url(settings, create=False) as url:
         return downgrade(url)
 
 
 def database_standing(settings: Settings) -> Standing:
     """How the database stands: its schema, which programs it takes, its log format."""
-    with database_url(settings) as url:
+    with database_url(settings, create=False) as url:
         return stand(url)
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """The database at its newest schema."""
-    with database_url(settings) as url:
-        await asyncio.to_thread(upgrade, url)
+async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
+    """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
+    with database_url(settings, create=create) as url:
+        await asyncio.to_thread(upgrade if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
             yield database
@@ -150,7 +153,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))
-            tokens = TokenKeeper(Tokens(database), clouds)
+            tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with growth.kept_up(), poster(settings) as post:
                 webhooks = webhook_keeper(settings, database, post)
                 watching = Watching(clouds, Pulses(database), growth)
@@ -235,7 +238,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     deliveries(settings, database, growth, post),
                     Notices(clouds, log, states, tables, growth, now_us),
                     Health(database, clouds, log, tables, _now),
-                    TokenKeeper(Tokens(database), clouds),
+                    TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )
 
@@ -243,20 +246,13 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
-    async with open_database(settings) as database:
+    async with open_database(settings, create=False) as database:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
         yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
-
-
-async def prepare(settings: Settings) -> str | None:
-    """Make the database ready for a first request; the admin token where one had to be made up, to be shown once."""
-    async with open_database(settings) as database:
-        secret = settings.admin_token
-        return await Tokens(database).ensure_admin(None if secret is None else secret.get_secret_value())
 
 
 @asynccontextmanager
 async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
     """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
-    async with open_database(settings) as database:
-        yield TokenKeeper(Tokens(database), Clouds(database))
+    async with open_database(settings, create=False) as database:
+        yield TokenKeeper(Tokens(database), Clouds(database), Locks(database))

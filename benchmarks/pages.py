@@ -39,8 +39,9 @@ from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.utilisation import UtilisationRows
-from app.wiring import database_url, prepare
+from app.wiring import database_url
 from benchmarks.restart import steps, take_snapshot
 
 TOKEN = "tnr_benchmark-of-pages"
@@ -187,7 +188,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="tenure-pages-") as name:
             settings = Settings(data_dir=Path(name))
             with database_url(settings) as url:
-                asyncio.run(prepare(settings.model_copy(update={"database_url": url})))
+                upgrade(url)
                 measure(url, events)
 
 

@@ -36,8 +36,9 @@ from app.settings import Settings
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.snapshots import Snapshots
-from app.wiring import database_url, prepare
+from app.wiring import database_url
 
 T = TypeVar("T")
 
@@ -147,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name:
         settings = Settings(data_dir=Path(name))
         with database_url(settings) as url:
-            asyncio.run(prepare(settings.model_copy(update={"database_url": url})))
+            upgrade(url)
             cloud_id = asyncio.run(with_database(url, lambda database: fill(database, options.events)))
             restarts = [restart(url) for _ in range(3)]
             equal, fold_s = asyncio.run(with_database(url, lambda database: compare(database, cloud_id)))

@@ -15,7 +15,6 @@ measurements follow each other, so that a noisy neighbour hits all of them; the 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import signal
@@ -36,7 +35,6 @@ from fastapi import FastAPI
 from app.commands.service import Server, server_config
 from app.main import create_app, end_streams
 from app.settings import Settings
-from app.wiring import prepare
 from benchmarks.load import frame
 
 TOKEN = "tnr_benchmark"
@@ -48,8 +46,6 @@ CLOUD = "/v1/clouds/bench"
 def serve(kind: str, port: int) -> None:
     """Run one of the two applications in this process."""
     settings = Settings(token_requests_per_s=10**6)  # what it can do, not what one token may
-    if kind == "service":
-        asyncio.run(prepare(settings))
     app = create_app(settings) if kind == "service" else FastAPI()
 
     @app.post("/empty")

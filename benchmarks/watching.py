@@ -15,7 +15,6 @@ medians of the rounds, and of the ratio to `blind` within each round.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import socket
@@ -36,7 +35,6 @@ from app.main import create_app, end_streams
 from app.settings import Settings
 from app.telemetry import metrics
 from app.telemetry.logs import start_logging
-from app.wiring import prepare
 from benchmarks.throughput import TOKEN, measure, request, start_body, wait_for
 
 KINDS = ("blind", "counted", "logged")
@@ -45,7 +43,6 @@ KINDS = ("blind", "counted", "logged")
 def serve(kind: str, port: int) -> None:
     """Run one of the servers in this process."""
     settings = Settings(token_requests_per_s=10**6)  # what it can do, not what one token may
-    asyncio.run(prepare(settings))
     if kind == "blind":
         for owner, name in ((metrics.RequestMeter, "answered"), (metrics.CloudMeter, "committed")):
             setattr(owner, name, lambda *_: None)

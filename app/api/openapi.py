@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -29,8 +27,10 @@ from app.api.auth import GRANTS
 from app.api.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERVICE_TYPE
 from app.api.operations import Operation, Tag
 from app.api.routes import OPERATIONS
-from app.api.wire.errors import ErrorsAnswer
+from app.api.safety import SAFE_HEADERS, page_headers
+from app.api.schemas import event_schemas, schemas_of
 from app.domain import errors
+from tenure_client.forms.errors import ErrorsAnswer
 
 DESCRIPTION: dict[str, Any] = {
     "title": "Tenure",
@@ -62,9 +62,10 @@ DESCRIPTION: dict[str, Any] = {
 }
 """What FastAPI is constructed with."""
 
+_COMPONENT = "#/components/schemas/{name}"
 _ERRORS = "ErrorsAnswer"
 # By reference: a model for each of some 250 error answers would cost every start half a second.
-_ERRORS_CONTENT = {"application/json": {"schema": {"$ref": f"#/components/schemas/{_ERRORS}"}}}
+_ERRORS_CONTENT = {"application/json": {"schema": {"$ref": _COMPONENT.format(name=_ERRORS)}}}
 
 PATH_EXAMPLES = {
     "cloud": "north",
@@ -140,24 +141,29 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def error_responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
-    """The documentation of its errors: by status, the codes that it may carry."""
+def responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
+    """The documentation of its answer, and of its errors: by status, the codes that it may carry."""
     problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
-    no: dict[int | str, dict[str, Any]] = {503: _no(operation)} if operation.may_say_no else {}
-    return no | {
-        status: {
-            "content": _ERRORS_CONTENT,
-            "description": "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status),
-        }
-        for status in sorted({problem.status for problem in problems})
-    }
+    found: dict[int | str, dict[str, Any]] = {}
+    if operation.answer is not None:
+        found[operation.status] = {"content": _answer_content(operation)}
+    if operation.may_say_no:
+        found[503] = _no(operation)
+    for status in sorted({problem.status for problem in problems}):
+        told = "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status)
+        found[status] = {"content": _ERRORS_CONTENT, "description": told}
+    return found
 
 
 def _no(operation: Operation) -> dict[str, Any]:
     """A 503 that is no error: the answer is no, and says why."""
-    if operation.answer is not None:
-        return {"model": operation.answer, "description": "No, and why."}
-    return {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "No, and why."}
+    return {"content": _answer_content(operation), "description": "No, and why."}
+
+
+def _answer_content(operation: Operation) -> dict[str, Any]:
+    if operation.answer is None:
+        return {"text/plain": {"schema": {"type": "string"}}}
+    return {"application/json": {"schema": {"$ref": _COMPONENT.format(name=operation.answer.__name__)}}}
 
 
 def extra(operation: Operation) -> dict[str, Any]:
@@ -186,9 +192,8 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
         tags=app.openapi_tags,
         license_info=app.license_info,
     )
-    components = document["components"]
-    components["schemas"] |= _schemas(operation.body for operation in OPERATIONS if operation.body is not None)
-    components["schemas"] |= _errors_schema()
+    components = document.setdefault("components", {})
+    components["schemas"] = _body_schemas() | _answer_schemas() | event_schemas()
     components["securitySchemes"] = _TOKENS
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -205,23 +210,28 @@ def install_docs(app: FastAPI) -> None:
     assert package is not None
     assert package.origin is not None
 
+    page = bytes(
+        get_swagger_ui_html(
+            openapi_url=_DOCUMENT,
+            title=app.title,
+            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
+            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
+            swagger_favicon_url=f"{_ASSETS}/favicon.png",
+        ).body
+    )
+    headers = page_headers(page)
+
     @cache
     def written() -> bytes:
         return json.dumps(make_openapi(app), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def show_document(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return Response(written(), media_type="application/json")
+        return Response(written(), headers=SAFE_HEADERS, media_type="application/json")
 
     async def show_docs(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return get_swagger_ui_html(
-            openapi_url=_DOCUMENT,
-            title=app.title,
-            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
-            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
-            swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        )
+        return HTMLResponse(page, headers=headers)
 
     app.add_route(_DOCUMENT, show_document)
     app.add_route("/docs", show_docs)
@@ -235,17 +245,22 @@ class _Assets(StaticFiles):
         scope["app"].state.rates.count_address(scope)
         await super().__call__(scope, receive, send)
 
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(SAFE_HEADERS)
+        return response
 
-def _schemas(bodies: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    models = [(body, "validation") for body in bodies]
-    _, document = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+
+def _body_schemas() -> dict[str, Any]:
+    bodies = [(operation.body, "validation") for operation in OPERATIONS if operation.body is not None]
+    _, document = models_json_schema(bodies, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: dict[str, Any] = document["$defs"]
     return schemas
 
 
-def _errors_schema() -> dict[str, Any]:
-    schema = TypeAdapter(ErrorsAnswer).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    return {**schema.pop("$defs"), _ERRORS: schema}
+def _answer_schemas() -> dict[str, Any]:
+    answers = {operation.answer for operation in OPERATIONS if operation.answer is not None} | {ErrorsAnswer}
+    return schemas_of(sorted(answers, key=lambda form: form.__name__))
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:

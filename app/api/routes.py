@@ -23,22 +23,42 @@ from app.api.wire import clouds as cloud_wire
 from app.api.wire import decisions as decision_wire
 from app.api.wire import events as event_wire
 from app.api.wire import forecasts as forecast_wire
-from app.api.wire import handovers as handover_wire
 from app.api.wire import instances as instance_wire
 from app.api.wire import nodes as node_wire
 from app.api.wire import reliability as reliability_wire
-from app.api.wire import service as service_wire
-from app.api.wire import sla as sla_wire
 from app.api.wire import tokens as token_wire
 from app.api.wire import utilisation as utilisation_wire
 from app.api.wire import webhooks as webhook_wire
 from app.api.wire.paging import NumberedPageQuery, PageQuery
 from app.domain import errors
 from app.domain.values import Role
+from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
+from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
+from tenure_client.forms.events import EventsAnswer
+from tenure_client.forms.forecasts import QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
+from tenure_client.forms.instances import (
+    BatchAnswer,
+    DrillAnswer,
+    HandoversAnswer,
+    InstanceAnswer,
+    InstancesAnswer,
+    StartAnswer,
+)
+from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
+from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
+from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
+from tenure_client.forms.webhooks import (
+    DeadLettersAnswer,
+    NewWebhookAnswer,
+    ReplayAnswer,
+    TrialAnswer,
+    WebhookAnswer,
+    WebhooksAnswer,
+)
 
 _CLOUD = "/v1/clouds/{cloud}"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
-_TIME = (errors.TimeUnexpected, errors.TimeBackwards)
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
 
@@ -68,7 +88,7 @@ OPERATIONS = (
         Role.MEMBER,
         201,
         "Start an instance",
-        answer=instance_wire.StartAnswer,
+        answer=StartAnswer,
         body=instance_wire.StartBody,
         errors=(
             *_OWN_TIME,
@@ -100,9 +120,9 @@ OPERATIONS = (
         Role.MEMBER,
         200,
         "Start and stop many instances",
-        answer=instance_wire.BatchAnswer,
+        answer=BatchAnswer,
         body=instance_wire.BatchBody,
-        errors=_WRITE,
+        errors=(*_WRITE, errors.EpochsCrossed),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Operation(
@@ -113,7 +133,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List instances",
-        answer=instance_wire.InstancesAnswer,
+        answer=InstancesAnswer,
         query=instance_wire.InstancesQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"status": "running", "limit": 50},
@@ -126,7 +146,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show an instance",
-        answer=instance_wire.InstanceAnswer,
+        answer=InstanceAnswer,
         errors=(errors.InstanceNotFound,),
     ),
     Operation(
@@ -137,7 +157,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Explain an instance",
-        answer=decision_wire.ExplanationAnswer,
+        answer=ExplanationAnswer,
         errors=(errors.InstanceNotFound,),
     ),
     Operation(
@@ -148,9 +168,22 @@ OPERATIONS = (
         Role.READER,
         200,
         "List the newest decisions",
-        answer=decision_wire.DecisionsAnswer,
+        answer=DecisionsAnswer,
         query=decision_wire.DecisionsQuery,
         query_example={"outcome": "rejected", "limit": 20},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/drill",
+        instances.show_drill_victim,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "Show the instance that a drill would evict",
+        answer=InstanceAnswer,
+        query=instance_wire.DrillQuery,
+        errors=(errors.DrillImpossible,),
+        query_example={"instance": "i-drill"},
     ),
     Operation(
         "POST",
@@ -160,7 +193,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Evict an instance as a drill",
-        answer=instance_wire.DrillAnswer,
+        answer=DrillAnswer,
         body=instance_wire.DrillBody,
         errors=(*_TIME, *_WRITE, errors.DrillImpossible),
         example={"instance": "i-drill"},
@@ -173,7 +206,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Ask for quotes",
-        answer=forecast_wire.QuotesAnswer,
+        answer=QuotesAnswer,
         query=forecast_wire.QuotesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
@@ -186,7 +219,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Read the event log",
-        answer=event_wire.EventsAnswer,
+        answer=EventsAnswer,
         query=event_wire.EventsQuery,
         query_example={"after_seq": 0, "limit": 100},
     ),
@@ -211,7 +244,7 @@ OPERATIONS = (
         Role.ADMIN,
         201,
         "Create a cloud",
-        answer=cloud_wire.CloudAnswer,
+        answer=CloudAnswer,
         body=cloud_wire.CloudBody,
         errors=(errors.CloudExists, errors.PolicyInvalid, errors.TimeUnexpected),
         example={"name": "north", "policy": {"eviction_probability": 0.01, "warm_up_s": 86400}},
@@ -224,7 +257,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List clouds",
-        answer=cloud_wire.CloudsAnswer,
+        answer=CloudsAnswer,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
@@ -238,7 +271,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show a cloud",
-        answer=cloud_wire.CloudAnswer,
+        answer=CloudAnswer,
     ),
     Operation(
         "PATCH",
@@ -248,7 +281,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Change a cloud's SLA policy",
-        answer=cloud_wire.CloudAnswer,
+        answer=CloudAnswer,
         body=cloud_wire.CloudChange,
         errors=(*_TIME, *_WRITE, errors.PolicyInvalid),
         example={"policy": {"eviction_probability": 0.02}},
@@ -261,7 +294,7 @@ OPERATIONS = (
         Role.ADMIN,
         201,
         "Add a node",
-        answer=node_wire.NodeAnswer,
+        answer=NodeAnswer,
         body=node_wire.NodeBody,
         errors=(*_TIME, *_WRITE, errors.NodeExists),
         example={"name": "node-1", "cores": 32, "memory_mib": 131072},
@@ -274,7 +307,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List nodes",
-        answer=node_wire.NodesAnswer,
+        answer=NodesAnswer,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
     ),
@@ -286,7 +319,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show a node",
-        answer=node_wire.NodeAnswer,
+        answer=NodeAnswer,
         errors=(errors.NodeNotFound,),
     ),
     Operation(
@@ -297,7 +330,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Remove a node",
-        answer=node_wire.RemovalAnswer,
+        answer=RemovalAnswer,
         query=node_wire.AtQuery,
         errors=(*_TIME, *_WRITE, errors.NodeNotFound, errors.NodeNotEmpty),
     ),
@@ -309,7 +342,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Drain a node",
-        answer=node_wire.NodeAnswer,
+        answer=NodeAnswer,
         query=node_wire.AtQuery,
         errors=(*_TIME, *_WRITE, errors.NodeNotFound),
     ),
@@ -321,7 +354,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Open a drained node",
-        answer=node_wire.NodeAnswer,
+        answer=NodeAnswer,
         query=node_wire.AtQuery,
         errors=(*_TIME, *_WRITE, errors.NodeNotFound),
     ),
@@ -333,7 +366,7 @@ OPERATIONS = (
         Role.ADMIN,
         201,
         "Add a flavor",
-        answer=node_wire.FlavorAnswer,
+        answer=FlavorAnswer,
         body=node_wire.FlavorBody,
         errors=(*_TIME, *_WRITE, errors.FlavorExists),
         example={"name": "small", "cores": 1, "memory_mib": 2048},
@@ -346,7 +379,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List flavors",
-        answer=node_wire.FlavorsAnswer,
+        answer=FlavorsAnswer,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
     ),
@@ -358,7 +391,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show a flavor",
-        answer=node_wire.FlavorAnswer,
+        answer=FlavorAnswer,
         errors=(errors.FlavorNotFound,),
     ),
     Operation(
@@ -369,7 +402,7 @@ OPERATIONS = (
         Role.ADMIN,
         202,
         "Ask for a new quantile table",
-        answer=forecast_wire.RunAnswer,
+        answer=RunAnswer,
     ),
     Operation(
         "GET",
@@ -379,7 +412,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List quantile tables",
-        answer=forecast_wire.TablesAnswer,
+        answer=TablesAnswer,
         query=NumberedPageQuery,
     ),
     Operation(
@@ -390,7 +423,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show the newest quantile table",
-        answer=forecast_wire.TableAnswer,
+        answer=TableAnswer,
         query=forecast_wire.TableQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small"},
@@ -403,7 +436,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show a quantile table",
-        answer=forecast_wire.TableAnswer,
+        answer=TableAnswer,
         query=forecast_wire.TableQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
     ),
@@ -415,7 +448,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List runs",
-        answer=forecast_wire.RunsAnswer,
+        answer=RunsAnswer,
         query=NumberedPageQuery,
     ),
     Operation(
@@ -426,7 +459,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Show a run",
-        answer=forecast_wire.RunAnswer,
+        answer=RunAnswer,
         errors=(errors.RunNotFound,),
     ),
     Operation(
@@ -437,7 +470,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "Compare promises and what happened",
-        answer=reliability_wire.ReliabilityAnswer,
+        answer=ReliabilityAnswer,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
     ),
@@ -449,7 +482,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "List hand-overs",
-        answer=handover_wire.HandoversAnswer,
+        answer=HandoversAnswer,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
@@ -473,7 +506,7 @@ OPERATIONS = (
         Role.ADMIN,
         201,
         "Create a webhook",
-        answer=webhook_wire.NewWebhookAnswer,
+        answer=NewWebhookAnswer,
         body=webhook_wire.WebhookBody,
         errors=(errors.WebhookRefused, errors.TooManyWebhooks),
         example={"url": "https://controller.example.org/tenure", "kinds": ["instance_evicted", "instance_started"]},
@@ -486,7 +519,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "List webhooks",
-        answer=webhook_wire.WebhooksAnswer,
+        answer=WebhooksAnswer,
         query=NumberedPageQuery,
     ),
     Operation(
@@ -497,7 +530,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Show a webhook",
-        answer=webhook_wire.WebhookAnswer,
+        answer=WebhookAnswer,
         errors=(errors.WebhookNotFound,),
     ),
     Operation(
@@ -518,7 +551,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Pause a webhook",
-        answer=webhook_wire.WebhookAnswer,
+        answer=WebhookAnswer,
         errors=(errors.WebhookNotFound,),
     ),
     Operation(
@@ -529,7 +562,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Resume a webhook",
-        answer=webhook_wire.WebhookAnswer,
+        answer=WebhookAnswer,
         errors=(errors.WebhookNotFound,),
     ),
     Operation(
@@ -540,7 +573,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Test a webhook",
-        answer=webhook_wire.TrialAnswer,
+        answer=TrialAnswer,
         errors=(errors.WebhookNotFound,),
     ),
     Operation(
@@ -551,7 +584,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "List dead letters",
-        answer=webhook_wire.DeadLettersAnswer,
+        answer=DeadLettersAnswer,
         query=webhook_wire.DeadQuery,
         errors=(errors.WebhookNotFound,),
         query_example={"after_seq": 0},
@@ -564,7 +597,7 @@ OPERATIONS = (
         Role.ADMIN,
         202,
         "Replay dead letters",
-        answer=webhook_wire.ReplayAnswer,
+        answer=ReplayAnswer,
         body=webhook_wire.ReplayBody,
         errors=(errors.WebhookNotFound,),
         example={"seqs": [7]},
@@ -577,7 +610,7 @@ OPERATIONS = (
         Role.ADMIN,
         201,
         "Create a token",
-        answer=token_wire.NewTokenAnswer,
+        answer=NewTokenAnswer,
         body=token_wire.TokenBody,
         errors=(errors.CloudNotFound, errors.TokenExists),
         example={"name": "pages", "role": "reader", "cloud": "north", "expires_in_s": 7776000},
@@ -590,7 +623,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "List tokens",
-        answer=token_wire.TokensAnswer,
+        answer=TokensAnswer,
         query=NumberedPageQuery,
     ),
     Operation(
@@ -601,7 +634,7 @@ OPERATIONS = (
         Role.ADMIN,
         200,
         "Show a token",
-        answer=token_wire.TokenAnswer,
+        answer=TokenAnswer,
         errors=(errors.TokenNotFound,),
     ),
     Operation(
@@ -622,7 +655,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "See how each SLA class stands",
-        answer=sla_wire.SlaAnswer,
+        answer=SlaAnswer,
     ),
     Operation(
         "GET",
@@ -632,7 +665,7 @@ OPERATIONS = (
         Role.READER,
         200,
         "See utilisation over time",
-        answer=utilisation_wire.UtilisationAnswer,
+        answer=UtilisationAnswer,
         query=utilisation_wire.UtilisationQuery,
         errors=(errors.NodeNotFound, errors.TimeRangeInvalid),
         query_example={"points": 100},
@@ -645,7 +678,7 @@ OPERATIONS = (
         None,
         200,
         "Discover versions",
-        answer=service_wire.VersionsAnswer,
+        answer=VersionsAnswer,
     ),
     _HEALTH,
     Operation(
@@ -656,7 +689,7 @@ OPERATIONS = (
         None,
         200,
         "Check readiness",
-        answer=service_wire.ReadinessAnswer,
+        answer=ReadinessAnswer,
         errors=(api_errors.Unauthenticated,),
         may_say_no=True,
     ),

@@ -16,7 +16,7 @@ from app.commands.output import print_json, print_text
 from app.commands.words import moment
 from app.domain.inputs import parse_duration
 from tenure_client import TenureClient
-from tenure_client.forms import Event
+from tenure_client.forms.events import EventAnswer
 
 _STYLES = {"instance_started": "green", "instance_rejected": "yellow", "instance_evicted": "red"}
 _NEWEST = 20
@@ -67,7 +67,7 @@ def _first(client: TenureClient, cloud: str, after_seq: int | None, limit: int |
     return max(0, client.cloud(cloud).seq - (limit or _NEWEST))
 
 
-def _show(events: Iterable[Event], limit: int | None, *, as_json: bool) -> None:
+def _show(events: Iterable[EventAnswer], limit: int | None, *, as_json: bool) -> None:
     for number, event in enumerate(events, 1):
         if as_json:
             print_json(dict(event.fields))
@@ -78,7 +78,7 @@ def _show(events: Iterable[Event], limit: int | None, *, as_json: bool) -> None:
             return
 
 
-def _line(event: Event) -> Text:
+def _line(event: EventAnswer) -> Text:
     style = _STYLES.get(event.kind, "")
     return Text.assemble(
         (f"{event.seq:>7} {moment(event.at)} ", "dim"),

@@ -12,7 +12,7 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
 from tenure_client import json_of
-from tenure_client.forms import Handover
+from tenure_client.forms.instances import HandoverAnswer
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def confirm(
     STDOUT.print(f"confirmed {instance}", highlight=False)
 
 
-def _table(found: list[Handover]) -> Table:
+def _table(found: list[HandoverAnswer]) -> Table:
     table = numbers_table(("instance", "node", "reason", "status", "deadline"), (), "handovers")
     for handover in found:
         overdue = handover.status == "overdue"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,7 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.commands import options
-from app.commands.output import STDERR, STDOUT, print_json, progress_bar
+from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.output import STDERR, STDOUT, print_json, progress_bar, waiting
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US, SECOND_US
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.domain.runs import Run
     from app.services.importing import Import, Imported
     from app.services.past import Wishes
+    from app.settings import Settings
 
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
@@ -83,6 +84,8 @@ def import_past(
     wait: Wait = "5m",
     dry_run: DryRun = False,
     restart: Restart = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     as_json: options.Json = False,
 ) -> None:
     """Give a new cloud a past to learn from, so that it quotes from its first minute.
@@ -95,15 +98,12 @@ def import_past(
 
     policy = _policy(sla, guarantee, clock, eviction, no_sla=no_sla)
     gap_us = parse_duration(longest_gap) if longest_gap else None
-    wishes = Wishes(
-        parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None, gap_us, stop_at_end
-    )
+    platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
+    wishes = Wishes(platform, sizes, gap_us, stop_at_end)
     asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
-    report = _run(asked, parse_duration(wait) / SECOND_US, dry_run=dry_run, restart=restart)
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
+    settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
+    report = _run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart)
+    (print_json if as_json else _print)(report)
 
 
 class _Asked(NamedTuple):
@@ -143,8 +143,8 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
     return policy.clock is Clock.EXTERNAL if times is None else times == "recorded"
 
 
-def _run(asked: _Asked, wait_s: float, *, dry_run: bool, restart: bool) -> dict[str, Any]:
-    """Read everything, then write: a broken file changes nothing."""
+def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
+    """Read everything, then write: a broken file changes nothing. Without settings nothing is written at all."""
     from app.services.importing import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
     from app.services.past import Past  # noqa: PLC0415 - as above
     from app.services.pastfiles import read_past  # noqa: PLC0415 - as above
@@ -157,26 +157,26 @@ def _run(asked: _Asked, wait_s: float, *, dry_run: bool, restart: bool) -> dict[
         with progress_bar("reading") as progress:
             read_past(past, asked.on_demand, asked.spot, progress)
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
-        with progress_bar("deciding" if dry_run else "importing") as progress:
-            if dry_run:
+        if settings is None:
+            with progress_bar("deciding") as progress:
                 return report(wanted, rehearse(wanted, now_us(), progress), None, dry_run=True)
-            imported, table = asyncio.run(_import(wanted, progress, wait_s, restart=restart))
+        tell_database(settings)
+        imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
         return report(wanted, imported, table, dry_run=False)
 
 
-async def _import(
-    wanted: Import, progress: Callable[[int, int], None], wait_s: float, *, restart: bool
-) -> tuple[Imported, Run | None]:
-    from app.settings import Settings  # noqa: PLC0415 - the service's libraries are slow to load
-    from app.wiring import open_imports  # noqa: PLC0415 - as above
+async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart: bool) -> tuple[Imported, Run | None]:
+    from app.wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
-    async with open_imports(Settings()) as imports:
+    async with open_imports(settings) as imports:
         if restart:
             await imports.abandon(wanted.cloud)
-        imported = await imports.run(wanted, progress)
+        with progress_bar("importing") as progress:
+            imported = await imports.run(wanted, progress)
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
-            STDERR.print("[dim]every event is in the log; waiting for the first table (Ctrl-C does no harm)[/dim]")
-            return imported, await imports.wait_for_table(imported, wait_s)
+            STDERR.print("[dim]every event is in the log; Ctrl-C does no harm from here on[/dim]")
+            with waiting("waiting for the first table"):
+                return imported, await imports.wait_for_table(imported, wait_s)
         return imported, imported.run
 
 

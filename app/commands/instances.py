@@ -17,7 +17,8 @@ from app.domain.values import Market
 from app.services.explanations import Outcome
 from app.services.instances import InstanceStatus
 from tenure_client import json_of
-from tenure_client.forms import Decided, Eviction, Explanation, Instance, VictimDetail
+from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
+from tenure_client.forms.instances import InstanceAnswer
 
 _PAGE = 1000
 _INSTANCES = (
@@ -89,7 +90,7 @@ def instances(
         print_text(Text(f"there are more: --after {found[limit - 1].id}, or --limit", style="dim"))
 
 
-def _instance(found: Instance) -> list[object]:
+def _instance(found: InstanceAnswer) -> list[object]:
     promised = None if found.quote is None else found.quote.eviction_probability
     return [
         found.id,
@@ -122,7 +123,7 @@ def explain(
         _print_explanation(answer)
 
 
-def _print_explanation(answer: Explanation) -> None:
+def _print_explanation(answer: ExplanationAnswer) -> None:
     print_text(Text.assemble((answer.instance.id, "bold"), ": ", state(answer.instance.status)))
     for sentence in answer.sentences:
         print_text(Text(sentence))
@@ -131,20 +132,20 @@ def _print_explanation(answer: Explanation) -> None:
         _print_victims(answer.eviction)
 
 
-def _print_victims(eviction: Eviction) -> None:
+def _print_victims(eviction: EvictionAnswer) -> None:
     graced = any(one.deadline for one in eviction.victims)
     columns = (*_VICTIMS, _DEADLINE) if graced else _VICTIMS
     rows = [[*_victim(one), *([moment(one.deadline)] if graced else [])] for one in eviction.victims]
     print_fitting(STDOUT, columns, rows, _title(eviction))
 
 
-def _title(eviction: Eviction) -> str:
+def _title(eviction: EvictionAnswer) -> str:
     shown = len(eviction.victims)
     of = "" if shown == eviction.victim_count else f" ({shown} of {eviction.victim_count})"
     return f"Evicted for {eviction.cause_id}, youngest first{of}"
 
 
-def _victim(found: VictimDetail) -> list[object]:
+def _victim(found: VictimDetailAnswer) -> list[object]:
     return [
         found.id,
         state(found.promise),
@@ -181,6 +182,6 @@ def decisions(
         print_fitting(STDOUT, _DECISIONS, [_decision(one) for one in found])
 
 
-def _decision(found: Decided) -> list[object]:
+def _decision(found: DecisionAnswer) -> list[object]:
     market = found.market.replace("_", "-")
     return [found.seq, moment(found.at), state(found.outcome), market, found.id, found.sentence]

@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +26,8 @@ from app.commands.tables import numbers_table, ratio
 from app.services.tally import Outcome
 
 _PIPED_WIDTH = 1000
+_WORTH_TELLING_S = 3.0
+_AGAIN_S = 10.0
 STDOUT = Console(soft_wrap=True)
 if not STDOUT.is_terminal:
     STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # no terminal: nothing is cut short
@@ -34,15 +46,58 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told how much of how much is done; it draws on a terminal only."""
+    """A function to be told how much of how much is done: it draws on a terminal, and elsewhere writes a line at times.
+
+    Nothing is told of what is done within a few seconds.
+    """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    lines = _Lines(what)
     with Progress(*columns, console=STDERR, transient=True, disable=not STDERR.is_terminal) as progress:
         task = progress.add_task(what, total=None)
 
         def told(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
+            if not STDERR.is_terminal:
+                lines.tell(f"{done} of {total}")
 
         yield told
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that something is waited for, on standard error: a spinner on a terminal, a line at times elsewhere."""
+    if STDERR.is_terminal:
+        with Progress(SpinnerColumn(), TextColumn(what), TimeElapsedColumn(), console=STDERR, transient=True) as shown:
+            shown.add_task(what, total=None)
+            yield
+        return
+    done, lines = Event(), _Lines(what)
+
+    def tell() -> None:
+        while not done.wait(1):
+            lines.tell("")
+
+    Thread(target=tell, name="waiting", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+class _Lines:
+    """A line on standard error after three seconds, and then every ten."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = monotonic()
+        self._next = self._began + _WORTH_TELLING_S
+
+    def tell(self, more: str) -> None:
+        """Write how it stands, if it is time again."""
+        if (now := monotonic()) >= self._next:
+            self._next = now + _AGAIN_S
+            text = f"{self._what}: {more}{', ' if more else ''}{now - self._began:.0f} s"
+            STDERR.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_outcome(outcome: Outcome, *, as_json: bool) -> None:

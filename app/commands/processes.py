@@ -1,19 +1,26 @@
-"""`serve`, `worker`, `run` and `db upgrade`: the service's processes. Settings come from the environment."""
+"""`serve`, `worker`, `run` and `db upgrade`: the service's processes. Options go before the environment."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.commands import schema
+from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPort, database_words, read_settings
+from app.commands.steps import Steps
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(epilog="Example: TENURE_PORT=8081 tenure serve")(serve)
+    app.command(epilog="Example: tenure serve --port 8081")(serve)
     app.command(epilog="Example: TENURE_FORECAST_THREADS=4 tenure worker")(worker)
-    app.command(epilog="Example: TENURE_DATA_DIR=/var/lib/tenure tenure run")(run)
+    app.command(epilog="Example: tenure run --data-dir /var/lib/tenure")(run)
     database = typer.Typer(help="The service's database.", no_args_is_help=True)
     database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
     database.command(epilog="Example: tenure db downgrade")(schema.downgrade)
@@ -22,42 +29,60 @@ def register(app: typer.Typer) -> None:
     app.add_typer(database, name="db")
 
 
-def serve() -> None:
+def serve(*, host: Host = None, port: Port = None, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Answer HTTP requests; a worker has to run beside it."""
-    from app.commands import service  # noqa: PLC0415 - the service's libraries are slow to load
-    from app.settings import Settings  # noqa: PLC0415
+    settings = read_settings(host=host, port=port, data_dir=data_dir, database_url=database_url)
+    _serve(settings, with_worker=False)
 
-    service.serve(Settings(), with_worker=False)
+
+def run(*, host: Host = None, port: Port = None, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
+    """Answer HTTP requests, with a worker beside it."""
+    settings = read_settings(host=host, port=port, data_dir=data_dir, database_url=database_url)
+    _serve(settings, with_worker=True)
 
 
 def worker(
     *,
+    host: Host = None,
+    port: WorkerPort = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     leave_with_parent: Annotated[
         bool, typer.Option("--leave-with-parent", help="Stop when standard input ends.", hidden=True)
     ] = False,
 ) -> None:
     """Recompute quantile tables and take snapshots."""
-    from app.commands import service  # noqa: PLC0415 - as above
-    from app.settings import Settings  # noqa: PLC0415
+    settings = read_settings(host=host, worker_port=port, data_dir=data_dir, database_url=database_url)
+    with _logged("worker", settings) as steps:
+        if not leave_with_parent:
+            steps.say(f"starting a worker on {database_words(settings)}")
+        from app.commands import service  # noqa: PLC0415 - the service's libraries are slow to load
 
-    service.work(Settings(), leave_with_parent=leave_with_parent)
+        service.work(settings, steps, leave_with_parent=leave_with_parent)
 
 
-def run() -> None:
-    """Answer HTTP requests, with a worker beside it."""
-    from app.commands import service  # noqa: PLC0415 - as above
-    from app.settings import Settings  # noqa: PLC0415
+def _serve(settings: Settings, *, with_worker: bool) -> None:
+    with _logged("serve", settings) as steps:
+        with steps.step("loading"):
+            from app.commands import service  # noqa: PLC0415 - as above
 
-    service.serve(Settings(), with_worker=True)
+        service.serve(settings, steps, with_worker=with_worker)
+
+
+@contextmanager
+def _logged(process: str, settings: Settings) -> Iterator[Steps]:
+    from app.telemetry.logs import start_logging  # noqa: PLC0415 - as above
+
+    start_logging(process, settings.log_level, settings.log_format, requests=settings.log_requests)
+    yield Steps(to_log=settings.log_format == "json")
 
 
 def _database() -> None:
     """The service's database."""
 
 
-def upgrade(*, finish: schema.Finish = False) -> None:
+def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Bring the database to the newest schema; processes do so themselves when they start."""
     from app import wiring  # noqa: PLC0415 - as above
-    from app.settings import Settings  # noqa: PLC0415
 
-    wiring.upgrade_schema(Settings(), finish=finish)
+    wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)

@@ -15,7 +15,7 @@ from app.commands.words import length, moment, percent
 from app.domain.inputs import parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import json_of
-from tenure_client.forms import FlavorQuote, Quotes
+from tenure_client.forms.forecasts import FlavorQuoteAnswer, QuotesAnswer
 
 _EXAMPLE = f"Example: tenure quote --url {options.LOCAL} --cloud north --flavor small --probability 0.05 --lifetime 6h"
 
@@ -68,13 +68,13 @@ def quote(
         raise typer.Exit(1)
 
 
-def _print(answer: Quotes) -> None:
+def _print(answer: QuotesAnswer) -> None:
     print_fitting(STDOUT, _COLUMNS, [_quote(quote) for quote in answer.quotes])
     caption = f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
     print_text(Text(caption, style="dim"))
 
 
-def _quote(quote: FlavorQuote) -> list[object]:
+def _quote(quote: FlavorQuoteAnswer) -> list[object]:
     return [
         quote.flavor,
         quote.slots,

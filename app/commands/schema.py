@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.options import Json
 from app.commands.output import print_json
 
@@ -16,26 +17,28 @@ Finish = Annotated[
 ]
 
 
-def downgrade() -> None:
+def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Take the schema one revision back, for the version before this one; exits with 1 where that would lose data."""
     from app import wiring  # noqa: PLC0415 - the service's libraries are slow to load
-    from app.settings import Settings  # noqa: PLC0415
 
+    settings = read_settings(data_dir=data_dir, database_url=database_url)
+    tell_database(settings)
     try:
-        standing = wiring.downgrade_schema(Settings())
+        standing = wiring.downgrade_schema(settings)
     except wiring.DowngradeRefused as error:
         sys.stderr.write(f"tenure: {error}\n")
         raise typer.Exit(1) from None
     typer.echo(f"schema {standing.revision}")
 
 
-def status(*, as_json: Json = False) -> None:
+def status(*, as_json: Json = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Tell the database's schema and log format, beside those that this program knows."""
     import migrations  # noqa: PLC0415 - as above
     from app import wiring  # noqa: PLC0415
-    from app.settings import Settings  # noqa: PLC0415
 
-    standing = wiring.database_standing(Settings())
+    settings = read_settings(data_dir=data_dir, database_url=database_url)
+    tell_database(settings)
+    standing = wiring.database_standing(settings)
     found = {
         "schema": standing.revision,
         "runs_from": standing.runs_from,

@@ -12,7 +12,7 @@ from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
 from app.domain.numbers import number_text
 from tenure_client import json_of
-from tenure_client.forms import SlaClass
+from tenure_client.forms.promises import ClassAnswer
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -56,7 +56,7 @@ def sla(
         raise typer.Exit(1)
 
 
-def _class(found: SlaClass) -> list[object]:
+def _class(found: ClassAnswer) -> list[object]:
     budget = found.budget
     return [
         percent(found.promised),

@@ -14,7 +14,9 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state, used
 from tenure_client import Guarantee, TenureClient, json_of
-from tenure_client.forms import Cloud, CloudReadiness, Flavor, Node, Readiness
+from tenure_client.forms.clouds import CloudAnswer
+from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer
+from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer
 
 _MOST = 200
 """Clouds, nodes and flavors told at most; --json tells as many."""
@@ -77,13 +79,13 @@ def status(
         raise typer.Exit(1)
 
 
-def _clouds(client: TenureClient, cloud: str | None) -> list[Cloud]:
+def _clouds(client: TenureClient, cloud: str | None) -> list[CloudAnswer]:
     names = [cloud] if cloud else [found.name for found in islice(client.clouds(), _MOST)]
     return [client.cloud(name) for name in names]
 
 
 def _json(
-    url: str, readiness: Readiness, found: list[Cloud], nodes: list[Node], flavors: list[Flavor]
+    url: str, readiness: ReadinessAnswer, found: list[CloudAnswer], nodes: list[NodeAnswer], flavors: list[FlavorAnswer]
 ) -> dict[str, Any]:
     tables = {one.name: json_of(one) for one in readiness.clouds}
     return {
@@ -98,7 +100,7 @@ def _json(
     }
 
 
-def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
+def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> None:
     well = Text("ready", style="green") if readiness.ready else Text("not ready", style="bold red")
     print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}; log {readiness.log}"))
     if not readiness.ready:
@@ -108,7 +110,7 @@ def _print(url: str, readiness: Readiness, found: list[Cloud]) -> None:
     print_fitting(STDOUT, _CLOUDS, [_cloud(one, tables.get(one.name)) for one in found])
 
 
-def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
+def _cloud(cloud: CloudAnswer, table: CloudReadinessAnswer | None) -> list[object]:
     counts, policy = cloud.counts, cloud.policy
     evicted = Text(f"{counts.spot_evicted}", style="red" if counts.spot_evicted else "")
     kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee == Guarantee.POOLED else "")
@@ -125,7 +127,7 @@ def _cloud(cloud: Cloud, table: CloudReadiness | None) -> list[object]:
     ]
 
 
-def _print_platform(nodes: list[Node], flavors: list[Flavor]) -> None:
+def _print_platform(nodes: list[NodeAnswer], flavors: list[FlavorAnswer]) -> None:
     STDOUT.print()
     rows = [(node.name, state(node.status), *used(node.free, node.capacity)) for node in nodes]
     print_fitting(STDOUT, _NODES, rows, "Nodes, what is held of what there is")

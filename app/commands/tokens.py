@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.options import Json
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
@@ -48,6 +49,8 @@ def create(
     expires: Annotated[
         str | None, typer.Option(metavar="TIME", help="How long it is valid: 24h, 90d.", show_default="until revoked")
     ] = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it. It is shown this once."""
@@ -56,25 +59,32 @@ def create(
     expires_us = None if expires is None else parse_duration(expires)
     if expires_us == 0:
         raise InputError("--expires must be longer than nothing")
-    made = _with_keeper(lambda keeper: keeper.create(name, role, cloud, expires_us))
+    made = _with_keeper(
+        lambda keeper: keeper.create(name, role, cloud, expires_us), data_dir=data_dir, database_url=database_url
+    )
     if as_json:
         print_json({**_fields(made.token), "token": made.secret})
     else:
         typer.echo(made.secret)
 
 
-def list_tokens(*, as_json: Json = False) -> None:
+def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: Json = False) -> None:
     """List tokens, newest first, those expired and revoked among them."""
-    found = _with_keeper(_all_tokens)
+    found = _with_keeper(_all_tokens, data_dir=data_dir, database_url=database_url)
     if as_json:
         print_json({"tokens": [_fields(token) for token in found]})
     else:
         STDOUT.print(_table(found))
 
 
-def revoke(name: Annotated[str, typer.Argument(help="The name of a live token.")]) -> None:
+def revoke(
+    name: Annotated[str, typer.Argument(help="The name of a live token.")],
+    *,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
     """Take a token no more. A running process may remember it for a few seconds."""
-    _with_keeper(lambda keeper: keeper.revoke_named(name))
+    _with_keeper(lambda keeper: keeper.revoke_named(name), data_dir=data_dir, database_url=database_url)
 
 
 async def _all_tokens(keeper: TokenKeeper) -> list[Token]:
@@ -86,12 +96,14 @@ async def _all_tokens(keeper: TokenKeeper) -> list[Token]:
     return found
 
 
-def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]]) -> T:
-    from app.settings import Settings  # noqa: PLC0415 - the service's libraries are slow to load
-    from app.wiring import open_tokens  # noqa: PLC0415
+def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]], *, data_dir: str | None, database_url: str | None) -> T:
+    from app.wiring import open_tokens  # noqa: PLC0415 - the service's libraries are slow to load
+
+    settings = read_settings(data_dir=data_dir, database_url=database_url)
+    tell_database(settings)
 
     async def with_keeper() -> T:
-        async with open_tokens(Settings()) as keeper:
+        async with open_tokens(settings) as keeper:
             return await use(keeper)
 
     return asyncio.run(with_keeper())

@@ -12,7 +12,8 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
-from tenure_client import forms, json_of
+from tenure_client import json_of
+from tenure_client.forms.webhooks import WebhookAnswer
 
 Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
 
@@ -185,14 +186,14 @@ def replay(
         STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
 
 
-def _print(webhook: forms.Webhook, *, as_json: bool) -> None:
+def _print(webhook: WebhookAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(webhook))
     else:
         STDOUT.print(_table([webhook]))
 
 
-def _table(found: Sequence[forms.Webhook]) -> Table:
+def _table(found: Sequence[WebhookAnswer]) -> Table:
     table = numbers_table(("id", "url", "status", "last error"), ("urgent", "ordinary", "delivered", "dead"))
     for webhook in found:
         places = (str(webhook.urgent.seq), str(webhook.ordinary.seq))

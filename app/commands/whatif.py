@@ -109,13 +109,13 @@ def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path |
         return events_of(rows, Policy())
     if url is None or cloud is None:
         raise InputError("give a running cloud with --url and --cloud, or a log with --log")
-    from app.services.logjson import recorded_of  # noqa: PLC0415 - as above
+    from app.domain.events.wire import of_wire  # noqa: PLC0415 - as above
 
     found = []
     with connect(url, token) as client, progress_bar("reading the log") as progress:
         last_seq = client.cloud(cloud).seq
         for item in client.events(cloud):
-            found.append(recorded_of(dict(item.fields)))
+            found.append(of_wire(dict(item.fields)))
             progress(item.seq, last_seq)
     return found
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from app.domain.numbers import share_text
 from app.domain.times import SECOND_US, length_text
-from tenure_client.forms import Resources
+from tenure_client.forms.nodes import ResourcesAnswer
 
 _STYLES = {
     "accepted": "green",
@@ -40,7 +40,7 @@ def state(name: str) -> Text:
     return Text(name, style=_STYLES.get(name, ""))
 
 
-def used(free: Resources, capacity: Resources) -> tuple[str, str, str]:
+def used(free: ResourcesAnswer, capacity: ResourcesAnswer) -> tuple[str, str, str]:
     """What is held of each resource; a dash of one that is not counted."""
     return (
         _held(free.cores, capacity.cores),

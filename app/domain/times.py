@@ -16,6 +16,8 @@ MAX_TIME_US = 253_402_300_799 * SECOND_US
 """The last second of the year 9999: nothing later can be written as a datetime."""
 
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+_PLAIN_ZERO = _ZERO.replace(tzinfo=None)
+"""Without a time zone, for it is written in half of the time."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -27,6 +29,16 @@ def to_datetime(at_us: int) -> datetime:
 def from_datetime(at: datetime) -> int:
     """Microseconds of an aware datetime."""
     return (at - _ZERO) // _MICROSECOND
+
+
+def rfc3339(at_us: int) -> str:
+    """Return a time as RFC 3339: 1500000 -> '1970-01-01T00:00:01.500000Z'."""
+    return (_PLAIN_ZERO + at_us * _MICROSECOND).isoformat() + "Z"
+
+
+def from_rfc3339(text: str) -> int:
+    """Return the time that RFC 3339 text tells. ValueError where it tells none."""
+    return (datetime.fromisoformat(text) - _ZERO) // _MICROSECOND
 
 
 def seconds_text(us: int) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import cast
 
+from app.domain.events.wire import seconds, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import to_datetime
-from app.services.logjson import policy_body, policy_of, seconds
+from app.domain.values import Policy
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, operations
-from tenure_client import NotFound, Resources, Start, Stop, TenureClient, json_of
-from tenure_client.forms import Decision
+from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
+from tenure_client.forms.instances import BatchResult, StartAnswer
 
 Progress = Callable[[int, int], None]
+_NEXT_TABLE = "preemptible.batch.epochs_crossed"
 
 
 def drive(
@@ -42,13 +45,13 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
     try:
         there = client.cloud(cloud)
     except NotFound:
-        there = client.create_cloud(cloud, policy_body(scenario.policy))
-    if policy_of(json_of(there.policy)) != scenario.policy:
+        there = client.create_cloud(cloud, cast(PolicyChange, value_to_wire(scenario.policy)))
+    if value_of_wire(Policy, json_of(there.policy)) != scenario.policy:
         raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
     nodes = [(node_name(index), Resources(*capacity)) for index, capacity in enumerate(scenario.nodes)]
     for name, capacity in nodes:
         client.add_node(cloud, name, capacity)
-    if [(node.name, node.capacity) for node in client.nodes(cloud)] != nodes:
+    if [(node.name, Resources(**json_of(node.capacity))) for node in client.nodes(cloud)] != nodes:
         raise InputError(f"cloud {cloud!r} exists with other nodes; give another name with --cloud")
     for flavor, demand in flavors(scenario.workload).items():
         client.add_flavor(cloud, flavor, Resources(*demand))
@@ -56,7 +59,7 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
 
 def _answers(
     client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
-) -> Iterator[tuple[Operation, Decision | None]]:
+) -> Iterator[tuple[Operation, StartAnswer | None]]:
     """Each operation with its answer."""
     if batch == 1:
         for step in steps:
@@ -64,13 +67,25 @@ def _answers(
         return
     for at in range(0, len(steps), batch):
         part = steps[at : at + batch]
-        for step, result in zip(part, client.batch(cloud, [form_of(step) for step in part]).results, strict=True):
-            if result.error is not None:
-                raise result.error
-            yield step, result.body
+        while part:
+            decided = _decided(client.batch(cloud, [form_of(step) for step in part]).results)
+            yield from zip(part, decided, strict=False)
+            part = part[len(decided) :]
 
 
-def _answer(client: TenureClient, cloud: str, step: Operation) -> Decision | None:
+def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
+    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    decided: list[StartAnswer | None] = []
+    for result in results:
+        if result.error is not None:
+            if decided and result.error.code == _NEXT_TABLE:
+                break
+            raise result.error
+        decided.append(result.decision)
+    return decided
+
+
+def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | None:
     form = form_of(step)
     if isinstance(form, Stop):
         client.stop(cloud, form.id, at=form.at)
@@ -95,7 +110,7 @@ def form_of(step: Operation) -> Start | Stop:
     return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
 
 
-def _count(tally: Tally, operation: Operation, decision: Decision | None) -> None:
+def _count(tally: Tally, operation: Operation, decision: StartAnswer | None) -> None:
     if isinstance(operation, StartRequest):
         assert decision is not None
         tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)

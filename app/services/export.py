@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TextIO
 
+from app.domain.events.wire import of_wire
 from app.services.logcsv import LogWriter
-from app.services.logjson import recorded_of
 from tenure_client import TenureClient
 
 Progress = Callable[[int, int], None]
@@ -17,6 +17,6 @@ def export_log(client: TenureClient, cloud: str, file: TextIO, *, progress: Prog
     last_seq = client.cloud(cloud).seq
     writer = LogWriter(file)
     for event in client.events(cloud):
-        writer.write(recorded_of(dict(event.fields)))
+        writer.write(of_wire(dict(event.fields)))
         if progress is not None:
             progress(event.seq, last_seq)

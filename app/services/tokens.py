@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.domain.errors import TokenNotFound
 from app.domain.paging import Page
 from app.domain.values import Role
-from app.store.tokens import Token, Tokens, TokenStatus, make_secret
+from app.store.locks import Locks
+from app.store.tokens import AdminOrigin, AdminToken, Token, Tokens, TokenStatus, make_secret
 
-__all__ = ["NewToken", "Token", "TokenKeeper", "TokenStatus"]
+__all__ = ["AdminOrigin", "AdminToken", "NewToken", "Token", "TokenKeeper", "TokenStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,19 @@ class CloudIds(Protocol):
 class TokenKeeper:
     """See the module's docstring."""
 
-    def __init__(self, tokens: Tokens, clouds: CloudIds) -> None:
+    def __init__(self, tokens: Tokens, clouds: CloudIds, locks: Locks) -> None:
         self._tokens = tokens
         self._clouds = clouds
+        self._locks = locks
+
+    @asynccontextmanager
+    async def admin(self, secret: str | None) -> AsyncIterator[AdminToken]:
+        """See to it that there is an admin token, `secret` or another one.
+
+        A token that nobody has used yet is replaced, unless a process that still is in this block has shown it.
+        """
+        async with self._locks.first_token_lock() as alone:
+            yield await self._tokens.ensure_admin(secret, replace_unused=alone)
 
     async def create(self, name: str, role: Role, cloud: str | None, expires_us: int | None) -> NewToken:
         """A new random token, for one cloud or for all, for so long or for good.

@@ -157,6 +157,11 @@ def parse_url(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
+def shown_url(text: str) -> str:
+    """The URL without anything that is nobody's business."""
+    return make_url(text).set(query={}).render_as_string(hide_password=True)
+
+
 async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters | None) -> Rows:
     result = await connection.exec_driver_sql(sql, dict(parameters or {}))
     return result.all() if result.returns_rows else ()

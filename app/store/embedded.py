@@ -18,6 +18,8 @@ from typing import TextIO
 import psutil
 import psycopg
 
+from app.domain.errors import NoDatabase
+
 with warnings.catch_warnings():
     # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.
     warnings.simplefilter("ignore")
@@ -42,11 +44,13 @@ class _Server(PostgresServer):
 
 
 @contextmanager
-def embedded_url(data_dir: Path) -> Iterator[str]:
+def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
     """The URL of a private server in `data_dir`/postgres: started if it is not running, shared with other processes.
 
-    The last process to leave stops it.
+    The last process to leave stops it. Without `create`, NoDatabase where there is none yet.
     """
+    if not create and pgdata_version(data_dir / "postgres") is None:
+        raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
     data_dir.mkdir(parents=True, exist_ok=True)
     with (data_dir / "postgres.users").open("a") as users:
         with _alone(data_dir):

@@ -14,6 +14,8 @@ def _number(name: str) -> int:
 
 MIGRATION_LOCK: LockId = (_number("migration"), 0)
 TOKEN_LOCK: LockId = (_number("token"), 0)
+FIRST_TOKEN_LOCK: LockId = (_number("first_token"), 0)
+"""Who has shown the admin token that nobody has used yet."""
 DELIVERY_LOCK: LockId = (_number("delivery"), 0)
 """Who delivers to webhooks."""
 _LOG = _number("log")

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 from app.domain.errors import LogUnavailable
 from app.store.database import Database, Session
-from app.store.lockids import LockId, forecast_lock, import_lock
+from app.store.lockids import FIRST_TOKEN_LOCK, LockId, forecast_lock, import_lock
 
 
 class Locks:
@@ -23,6 +23,10 @@ class Locks:
     def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
         """Whether this process is the one that imports the cloud's past, until the block ends."""
         return self._is_held(import_lock(cloud_id))
+
+    def first_token_lock(self) -> AbstractAsyncContextManager[bool]:
+        """Tell whether this process may replace an admin token that was never used, until the block ends."""
+        return self._is_held(FIRST_TOKEN_LOCK)
 
     @asynccontextmanager
     async def _is_held(self, lock: LockId) -> AsyncIterator[bool]:

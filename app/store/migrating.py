@@ -20,9 +20,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 import migrations
-from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
 from app.store.codec import LOG_FORMAT
-from app.store.database import parse_url, translated
+from app.store.database import parse_url, shown_url, translated
 from app.store.lockids import MIGRATION_LOCK
 
 logger = logging.getLogger(__name__)
@@ -92,6 +92,19 @@ def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
             except migrations.Irreversible as error:
                 raise DowngradeRefused(str(error)) from None
         return read_standing(connection)
+
+
+def require_newest(url: str) -> None:
+    """Leave the schema as it is; NoDatabase where it is older than this program's, LogNewer where it is too new."""
+    with _connected(url) as connection:
+        is_newest, found = _is_newest(connection), _revision(connection)
+    if found is None:
+        raise NoDatabase(f"{shown_url(url)} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
+    if not is_newest:
+        raise NoDatabase(
+            f"{shown_url(url)} is of an older version (schema {found}, this command has {migrations.newest()}): "
+            "use the command of that version, or tenure db upgrade"
+        )
 
 
 def stand(url: str) -> Standing:

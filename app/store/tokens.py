@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
+from typing import NamedTuple
 
 from app.domain.errors import TokenExists
 from app.domain.times import SECOND_US
@@ -42,12 +43,33 @@ INSERT INTO token (name, role, hash) VALUES (%(name)s, %(role)s, %(hash)s)
 ON CONFLICT (hash) DO UPDATE
 SET name = EXCLUDED.name, role = EXCLUDED.role, cloud_id = NULL, expires_at = NULL, revoked_at = NULL
 """
+_ADMINS = f"SELECT name, last_used_at FROM token WHERE role = %(role)s AND cloud_id IS NULL AND {_VALID}"
 _REVOKE_OTHERS = """
 UPDATE token SET revoked_at = now() WHERE name = %(name)s AND hash <> %(hash)s AND revoked_at IS NULL
 """
 _REVOKE_EXPIRED = """
 UPDATE token SET revoked_at = expires_at WHERE name = %(name)s AND revoked_at IS NULL AND expires_at <= now()
 """
+
+
+class AdminOrigin(StrEnum):
+    """Where a service's admin token comes from."""
+
+    GIVEN = "given"
+    """The settings name it."""
+    MADE = "made"
+    """It was made now; it is to be shown."""
+    USED = "used"
+    """It was made before and has been used, or another admin's token was made by hand."""
+    SHOWN = "shown"
+    """Another process that runs has made it and shown it; nobody has used it yet."""
+
+
+class AdminToken(NamedTuple):
+    """The admin token at a start: `secret` is None unless it was made now."""
+
+    origin: AdminOrigin
+    secret: str | None = None
 
 
 class TokenStatus(StrEnum):
@@ -87,23 +109,26 @@ class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def ensure_admin(self, secret: str | None) -> str | None:
+    async def ensure_admin(self, secret: str | None, *, replace_unused: bool = True) -> AdminToken:
         """See to it that there is an admin token: `secret`, which then is the only one of that name, or any.
 
-        Returns the token where a new one had to be made up, to be shown once; else None.
+        Without `secret`, a token `admin` is made where there is none. One that nobody has used yet is replaced, since
+        whoever starts the service may not have seen it; not so where `replace_unused` is False.
         """
         async with self._database.transaction() as session:
             lock_space, lock_id = TOKEN_LOCK
             await session.execute("SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", {"a": lock_space, "b": lock_id})
             if secret is not None:
                 await _put_admin(session, secret)
-                return None
-            known = f"SELECT FROM token WHERE role = %(role)s AND cloud_id IS NULL AND {_VALID}"
-            if await session.execute(known, {"role": Role.ADMIN}):
-                return None
+                return AdminToken(AdminOrigin.GIVEN)
+            known = await session.execute(_ADMINS, {"role": Role.ADMIN})
+            if any(row.name != ADMIN or row.last_used_at is not None for row in known):
+                return AdminToken(AdminOrigin.USED)
+            if known and not replace_unused:
+                return AdminToken(AdminOrigin.SHOWN)
             made_up = make_secret()
             await _put_admin(session, made_up)
-        return made_up
+        return AdminToken(AdminOrigin.MADE, made_up)
 
     async def create(self, name: str, role: Role, cloud_id: int | None, expires_us: int | None, secret: str) -> Token:
         """Enter a token, which expires so much later; TokenExists where a live one has this name."""

@@ -24,8 +24,11 @@ from app.telemetry.context import REQUEST, request_fields
 _TIME: Processor = structlog.processors.TimeStamper(fmt="iso", utc=True)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.ERROR: "error"}
-_TOLD = ("alembic",)
-"""Libraries whose ordinary news an operator wants to read; of the others, what is wrong."""
+_LIBRARIES = {"alembic": logging.WARNING, "apscheduler": logging.ERROR}
+"""Libraries whose news are told at level debug; else only what is at least this bad. Of other libraries, warnings.
+
+The scheduler of the worker's jobs warns of turns that it leaves out because the one before still runs, as is meant.
+"""
 
 
 class RequestLog:
@@ -60,8 +63,9 @@ def start_logging(process: str, level: str, form: str, *, requests: bool, stream
     handler.setFormatter(_formatter(form, common, colors=stream.isatty()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    for name in ("app", *_TOLD):
-        logging.getLogger(name).setLevel(lowest)
+    logging.getLogger("app").setLevel(lowest)
+    for name, least in _LIBRARIES.items():
+        logging.getLogger(name).setLevel(logging.DEBUG if lowest <= logging.DEBUG else least)
     sys.excepthook = _log_crash
     REQUESTS.open(lowest if requests else logging.CRITICAL + 1, _request_logger(form, common, stream))
 

@@ -36,8 +36,10 @@ _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 
 
-async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
-    """Work until cancelled, with something `beside` that is open for as long."""
+async def run_worker(
+    settings: Settings, beside: Beside | None = None, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Work until cancelled, with something `beside` that is open for as long; call `ready` when it has begun."""
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
         _every(scheduler, _DUE_S, parts.schedule.request_due)
@@ -56,6 +58,7 @@ async def run_worker(settings: Settings, beside: Beside | None = None) -> None:
             # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
             Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
+        ready()
         try:
             async for notice in parts.notices:
                 if isinstance(notice, RunRequested | Resync):

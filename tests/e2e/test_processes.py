@@ -20,12 +20,12 @@ import pytest
 from msgspec import to_builtins
 from processes import HEADERS, TOKEN, Process, agrees, audited, tenure_json
 
+from app.domain.events.wire import value_to_wire
 from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Policy
 from app.services.drive import form_of
-from app.services.logjson import policy_body
 from app.services.synthesis import synthesize
 from app.services.workload import combine, operations, write_trace
 from tenure_client import Resources, Stop, TenureClient
@@ -156,7 +156,7 @@ def test_nothing_that_was_answered_is_lost_when_the_service_is_killed(directory:
     process.start()
     policy = Policy(eviction_probability=0.1, clock=Clock.EXTERNAL, sample_count=500)
     with TenureClient(process.url, TOKEN) as client:
-        client.create_cloud("killed", policy_body(policy))
+        client.create_cloud("killed", value_to_wire(policy))
         for index in range(2):
             client.add_node("killed", node_name(index), Resources(4))
         client.add_flavor("killed", "c1", Resources(1))
@@ -180,7 +180,7 @@ def test_two_processes_on_one_cloud(directory: Path):
     for process in processes:
         process.start()
     cloud = f"{processes[0].url}/v1/clouds"
-    body = {"name": "shared", "policy": policy_body(Policy()) | {"guarantee": "none"}}
+    body = {"name": "shared", "policy": value_to_wire(Policy()) | {"guarantee": "none"}}
     assert httpx2.post(cloud, json=body, headers=HEADERS).status_code == 201
     for index in range(3):
         node = {"name": f"n{index}", "cores": 8}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
+from base64 import b64encode
+from hashlib import sha256
 
 import httpx2
 import pytest
@@ -14,8 +16,9 @@ from servers import run_sql
 from app.api import auth
 from app.api.auth import GRANTS, Role
 from app.api.routes import OPERATIONS
-from app.api.wire.clouds import PolicyAnswer, PolicyBody
+from app.api.wire.clouds import PolicyBody
 from app.domain.values import Policy
+from tenure_client.forms.clouds import PolicyAnswer
 
 REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 VERSION = "OpenStack-API-Version"
@@ -181,4 +184,22 @@ def test_the_wires_policy_is_the_domains() -> None:
     fields = set(Policy.__dataclass_fields__)
     assert set(PolicyBody.model_fields) == fields
     assert PolicyBody().over(Policy()) == Policy()
-    assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__dataclass_fields__)
+    assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/docs/assets/swagger-ui.css", "/openapi.json", "/nowhere", "/v1/tokens/x"]
+)
+def test_browsers_make_no_more_of_an_answer_than_it_is(client: httpx2.Client, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_the_documentation_runs_its_own_script_alone(client: httpx2.Client) -> None:
+    answer = client.get("/docs")
+    (inline,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    hashed = b64encode(sha256(inline.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{hashed}'; " in answer.headers["Content-Security-Policy"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,8 +26,10 @@ _NO_REGISTRY = re.compile(
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with nothing but the client and what it needs."""
     place = tmp_path_factory.mktemp("alone") / "venv"
+    source = place.with_name("source")  # apart, since a build leaves its parts behind
+    shutil.copytree(DISTRIBUTION, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, place], check=True)
-    arguments = ["--quiet", "--python", place / "bin/python", DISTRIBUTION]
+    arguments = ["--quiet", "--python", place / "bin/python", source]
     done = subprocess.run([UV, "pip", "install", *arguments], capture_output=True, text=True, check=False)
     if done.returncode and _NO_REGISTRY.search(done.stderr):
         pytest.skip(f"no package registry is reached: {done.stderr.strip()[:300]}")

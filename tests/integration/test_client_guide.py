@@ -11,7 +11,7 @@ import pytest
 from api_service import TOKEN, Service
 
 from app.domain.events import CloudCreated, NodeAdded
-from app.services.logjson import recorded_of
+from app.domain.events.wire import of_wire
 from tenure_client import AsyncTenureClient, Resources, TenureClient
 
 PAGE = Path(__file__).parents[2] / "docs/client.md"
@@ -41,7 +41,7 @@ def test_both_see_the_same_log_paged_and_followed(service: Service) -> None:
         followed = [next(stream) for _ in range(21)]
     assert [event.seq for event in paged] == list(range(1, 32))
     assert followed == paged[10:]
-    assert {type(recorded_of(dict(event.fields)).event) for event in paged} == {CloudCreated, NodeAdded}
+    assert {type(of_wire(dict(event.fields)).event) for event in paged} == {CloudCreated, NodeAdded}
 
     async def awaited() -> list[object]:
         async with AsyncTenureClient(service.url, TOKEN) as client:

@@ -14,11 +14,11 @@ from api_service import Service
 from app.admission.batch import Change, decide_batch
 from app.admission.decide import decide_drill
 from app.domain.events import InstanceEvicted, Recorded
+from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.forecast.history import History
 from app.services.audit import Rule, audit
 from app.services.logcsv import LogWriter, read_log
-from app.services.logjson import recorded_of
 from app.services.whatif import count_log
 from app.store.snapshots import decode_cloud, encode_cloud
 
@@ -43,10 +43,14 @@ def start(client: httpx2.Client, name: str, market: str) -> None:
 
 
 def log_of(client: httpx2.Client) -> list[Recorded]:
-    return [recorded_of(event) for event in client.get(f"{CLOUD}/events?limit=1000").json()["events"]]
+    return [of_wire(event) for event in client.get(f"{CLOUD}/events?limit=1000").json()["events"]]
 
 
 def test_the_youngest_goes_or_the_one_that_is_named(client: httpx2.Client, cloud: str) -> None:
+    before = client.get(cloud).json()["seq"]
+    foreseen = [client.get(f"{cloud}/drill", params=named).json() for named in ({}, {"instance": "s0"})]
+    assert [(one["id"], one["status"]) for one in foreseen] == [("s2", "running"), ("s0", "running")]
+    assert client.get(cloud).json()["seq"] == before, "who asks changes nothing"
     youngest = client.post(f"{cloud}/drill", json={}).json()
     named = client.post(f"{cloud}/drill", json={"instance": "s0"}).json()
     assert (youngest["id"], named["id"]) == ("s2", "s0")
@@ -134,5 +138,5 @@ def test_a_drill_that_was_not_committed_leaves_no_trace(client: httpx2.Client, c
 def test_the_command_tells_who_went(service: Service, cloud: str, capsys: pytest.CaptureFixture[str]) -> None:
     from app.commands.drills import drill  # noqa: PLC0415 - a command is a function
 
-    drill("s1", url=service.url, token=service.client.headers["X-Auth-Token"], cloud="drilled")
+    drill("s1", yes=True, url=service.url, token=service.client.headers["X-Auth-Token"], cloud="drilled")
     assert "evicted s1" in capsys.readouterr().out

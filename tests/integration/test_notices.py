@@ -16,11 +16,11 @@ import pytest
 from api_service import TOKEN, Service
 
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
+from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.services.audit import Rule, audit
 from app.services.logcsv import LogWriter, read_log
 from app.services.logevents import events_of
-from app.services.logjson import recorded_of
 from app.store.snapshots import decode_cloud, encode_cloud
 from app.telemetry.metrics import PROCESS
 from app.wiring import WorkerParts, open_worker
@@ -274,7 +274,7 @@ def test_fold_snapshot_csv_and_audit_know_them(service, client, cloud, tmp_path:
     confirm(client, cloud, "s3", 20)
     pass_time(client, cloud, 75)
     work(service, lambda parts: parts.warnings.report_overdue())
-    log = [recorded_of(event) for event in log_of(client, cloud)]
+    log = [of_wire(event) for event in log_of(client, cloud)]
     folded = Cloud()
     folded.apply_recorded(log)
     assert [one.instance_id for one in folded.known_handovers()] == ["s2"]
@@ -311,7 +311,7 @@ def test_the_audit_finds_what_is_wrong(service, client, cloud, tmp_path: Path, w
     start(client, cloud, "d0", "on_demand", "c2", 10)
     pass_time(client, cloud, 75)
     work(service, lambda parts: parts.warnings.report_overdue())
-    rows = written([recorded_of(event) for event in log_of(client, cloud)], tmp_path)
+    rows = written([of_wire(event) for event in log_of(client, cloud)], tmp_path)
     names = {EvictionScheduled: "eviction_scheduled", InstanceEvicted: "instance_evicted"}
     index = next(i for i, row in enumerate(rows) if row.kind == names.get(kind, "eviction_overdue"))
     rows[index] = rows[index]._replace(**changed)
@@ -386,7 +386,7 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     client.post(f"{risky}/nodes", json=more).raise_for_status()
     assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]
     assert "no longer above the policy's 50 %." in explained(client, risky, "s3")[1]
-    log = [recorded_of(e) for e in client.get(f"{risky}/events?limit=1000").json()["events"]]
+    log = [of_wire(e) for e in client.get(f"{risky}/events?limit=1000").json()["events"]]
     assert sum(isinstance(item.event, EvictionRisk) for item in log) == 8
     folded = Cloud()
     folded.apply_recorded(log)

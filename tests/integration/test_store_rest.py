@@ -13,6 +13,7 @@ import pytest
 from app.domain.events import CloudCreated, Recorded
 from app.domain.runs import RunCause, RunStatus, TableSummary
 from app.domain.values import Policy
+from app.services.tokens import TokenKeeper
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
@@ -20,7 +21,7 @@ from app.store.locks import Locks
 from app.store.notices import Notice, Resync, RunRequested, TablePublished, listen
 from app.store.runs import Runs
 from app.store.tables import EpochTaken, Tables
-from app.store.tokens import Tokens, hash_token
+from app.store.tokens import AdminOrigin, AdminToken, Tokens, hash_token
 
 pytestmark = pytest.mark.anyio
 
@@ -201,8 +202,9 @@ class TestLocks:
 class TestTokens:
     async def test_an_admin_token_is_made_up_once(self, database: Database) -> None:
         tokens = Tokens(database)
-        made = await asyncio.gather(*(tokens.ensure_admin(None) for _ in range(5)))
-        (secret,) = [token for token in made if token is not None]
+        made = await asyncio.gather(*(tokens.ensure_admin(None, replace_unused=False) for _ in range(5)))
+        assert sorted(token.origin for token in made) == ["made"] + ["shown"] * 4
+        (secret,) = [token.secret for token in made if token.secret is not None]
         assert secret.startswith("tnr_")
         found = await tokens.find(hashlib.sha256(secret.encode()).digest())
         assert found is not None
@@ -211,13 +213,28 @@ class TestTokens:
         rows = await database.execute("SELECT token::text FROM token")
         assert not any(secret in row[0] for row in rows)
 
+    async def test_an_admin_token_is_made_anew_until_it_is_used(self, database: Database) -> None:
+        await database.execute("DELETE FROM token")
+        keeper = TokenKeeper(Tokens(database), Clouds(database), Locks(database))
+        async with keeper.admin(None) as first:
+            async with keeper.admin(None) as beside:
+                assert beside == AdminToken(AdminOrigin.SHOWN), "whoever reads the first one's console has a token"
+            assert await keeper.find(hash_token(first.secret)) is not None
+        await database.execute("UPDATE token SET last_used_at = NULL")
+        async with keeper.admin(None) as second:
+            assert second.origin is AdminOrigin.MADE
+        assert await keeper.find(hash_token(first.secret)) is None
+        assert await keeper.find(hash_token(second.secret)) is not None
+        async with keeper.admin(None) as third:
+            assert third == AdminToken(AdminOrigin.USED)
+
     async def test_a_given_admin_token_takes_the_others_place(self, database: Database) -> None:
         tokens = Tokens(database)
         for secret in ("first secret", "second secret", "first secret"):
-            assert await tokens.ensure_admin(secret) is None
+            assert await tokens.ensure_admin(secret) == AdminToken(AdminOrigin.GIVEN)
             assert await tokens.find(hash_token(secret)) is not None
         assert await tokens.find(hash_token("second secret")) is None
-        assert await tokens.ensure_admin(None) is None
+        assert await tokens.ensure_admin(None) == AdminToken(AdminOrigin.USED)
 
     @pytest.mark.parametrize("column", ["revoked_at", "expires_at"])
     async def test_revoked_and_expired_tokens_are_not_found(self, database: Database, column: str) -> None:

@@ -8,22 +8,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec.inspect import ListType, NoneType, StructType, UnionType, type_info
 from mypy import api
-from pydantic import TypeAdapter
 
 from app.api.operations import Operation
 from app.api.routes import OPERATIONS
-from app.api.wire.clouds import PolicyAnswer
 from app.api.wire.clouds import PolicyChange as PolicyChangeBody
+from app.api.wire.handovers import HandoverStatus
+from app.api.wire.instances import Verdict
+from app.api.wire.webhooks import WebhookStatus
 from app.domain import values as domain_values
+from app.domain.events.wire import value_to_wire
+from app.domain.runs import RunCause, RunStatus
 from app.domain.values import Policy
-from app.services.logjson import policy_body
+from app.services.explanations import Outcome, Promise
+from app.services.instances import InstanceStatus
+from app.services.tokens import TokenStatus
 from tenure_client import Market, Resources, Role, Stop, calls, values
 from tenure_client.calls import Call, Listing, PolicyChange, Repeat
 from tenure_client.client import AsyncTenureClient, Operations, TenureClient
+from tenure_client.forms import words
+from tenure_client.forms.clouds import PolicyAnswer
 from tenure_client.methods import ListMethod, Method
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +37,8 @@ ARGUMENTS: dict[str, Any] = {
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,
     "flavor": "small", "instance": "i-1", "lifetime_s": 1.5, "limit": 10, "market": Market.SPOT, "name": "pages",
-    "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted", "policy": policy_body(Policy()),
+    "jump": True, "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted",
+    "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
@@ -77,47 +83,11 @@ def test_each_method_sends_and_reads_what_is_documented(name: str) -> None:
     if operation.answer is None or name == "follow":
         assert call.answer in (str, type(None))
     else:
-        compare(call.answer, TypeAdapter(operation.answer).json_schema(mode="serialization"))
+        assert call.answer is operation.answer
 
 
 def parameters(form: Any) -> set[str]:
     return set() if form is None else set(form.model_json_schema()["properties"])
-
-
-def compare(answer: type[msgspec.Struct], document: dict[str, Any]) -> None:
-    """The fields of the value are those of the schema, all the way down; and null is where it may be."""
-    info = type_info(answer)
-    assert isinstance(info, StructType)
-    compare_fields(info, document, document.get("$defs", {}))
-
-
-def compare_fields(info: StructType, schema: dict[str, Any], definitions: dict[str, Any]) -> None:
-    schema = resolved(schema, definitions)
-    fields = {field.encode_name: field.type for field in info.fields}
-    if "oneOf" in schema or "anyOf" in schema:  # one value for several forms holds the fields of all
-        forms = [resolved(form, definitions)["properties"] for form in schema.get("oneOf", schema.get("anyOf"))]
-        assert set(fields) == {name for form in forms for name in form}
-        return
-    assert set(fields) == set(schema["properties"]), info.cls
-    for name, kind in fields.items():
-        compare_types(kind, schema["properties"][name], definitions, f"{info.cls.__name__}.{name}")
-
-
-def compare_types(kind: Any, schema: dict[str, Any], definitions: dict[str, Any], place: str) -> None:
-    options = schema.get("anyOf", [schema])
-    nullable = any(option.get("type") == "null" for option in options)
-    kinds = list(kind.types) if isinstance(kind, UnionType) else [kind]
-    assert nullable == any(isinstance(one, NoneType) for one in kinds), place
-    for one in kinds:
-        if isinstance(one, ListType) and isinstance(one.item_type, StructType):
-            compare_fields(one.item_type, schema["items"], definitions)
-        elif isinstance(one, StructType):
-            (form,) = [option for option in options if option.get("type") != "null"]
-            compare_fields(one, form, definitions)
-
-
-def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    return definitions[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
 
 
 def test_what_is_not_repeated_is_told() -> None:
@@ -128,9 +98,40 @@ def test_what_is_not_repeated_is_told() -> None:
 
 
 def test_a_policy_has_all_its_fields_both_ways() -> None:
-    fields = set(PolicyAnswer.__dataclass_fields__)
-    assert set(policy_body(Policy())) == fields
+    fields = set(PolicyAnswer.__struct_fields__)
+    assert set(value_to_wire(Policy())) == fields
     assert set(PolicyChange.__annotations__) == fields == parameters(PolicyChangeBody)
+
+
+WORDS = {
+    words.MarketWord: domain_values.Market,
+    words.GuaranteeWord: domain_values.Guarantee,
+    words.EvictionPolicyWord: domain_values.EvictionPolicy,
+    words.ClockWord: domain_values.Clock,
+    words.RoleWord: domain_values.Role,
+    words.NodeStatusWord: domain_values.NodeStatus,
+    words.RejectionWord: domain_values.Rejection,
+    words.EvictionReasonWord: domain_values.EvictionReason,
+    words.ReasonWord: [*domain_values.Rejection, *domain_values.EvictionReason],
+    words.VerdictWord: Verdict,
+    words.InstanceStatusWord: InstanceStatus,
+    words.HandoverStatusWord: HandoverStatus,
+    words.OutcomeWord: Outcome,
+    words.PromiseWord: Promise,
+    words.RunCauseWord: RunCause,
+    words.RunStatusWord: RunStatus,
+    words.WebhookStatusWord: WebhookStatus,
+    words.TokenStatusWord: TokenStatus,
+}
+
+
+def test_the_words_that_are_documented_are_those_of_the_service() -> None:
+    told = {
+        word: word.__metadata__[0].extra_json_schema["enum"]
+        for name, word in vars(words).items()
+        if name.endswith("Word")
+    }
+    assert told == {word: [*meant] for word, meant in WORDS.items()}
 
 
 @pytest.mark.parametrize("name", ["Clock", "EvictionPolicy", "Guarantee", "Market", "Role"])
@@ -163,10 +164,10 @@ def test_the_types_of_both_are_what_they_give(tmp_path: Any) -> None:
     out, _, _ = api.run(["--strict", "--cache-dir", ".mypy_cache", str(code)])
     revealed = [line.split('"')[1] for line in out.splitlines() if "Revealed type" in line]
     assert revealed == [
-        "tenure_client.forms.Cloud",
-        "typing.Iterator[tenure_client.forms.Node]",
-        "tenure_client.forms.Cloud",
-        "typing.AsyncIterator[tenure_client.forms.Node]",
-        "typing.AsyncIterator[tenure_client.forms.Event]",
+        "tenure_client.forms.clouds.CloudAnswer",
+        "typing.Iterator[tenure_client.forms.nodes.NodeAnswer]",
+        "tenure_client.forms.clouds.CloudAnswer",
+        "typing.AsyncIterator[tenure_client.forms.nodes.NodeAnswer]",
+        "typing.AsyncIterator[tenure_client.forms.events.EventAnswer]",
     ], out
     assert "5: error" in out

@@ -19,6 +19,7 @@ from app.domain.events.registry import KINDS
 from app.services.logcsv import COLUMNS
 from app.services.pastrules import RULES
 from app.services.refusals import REFUSALS
+from app.services.tokens import AdminOrigin, AdminToken
 from app.settings import Settings
 from app.telemetry import metrics
 from app.telemetry.clouds import FAMILIES
@@ -40,7 +41,8 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 def test_the_readmes_first_request_is_the_one_that_the_service_prints() -> None:
-    greeting = service._greeting(Settings(port=8080, host="127.0.0.1"), 8080, "tnr_...")
+    token = AdminToken(AdminOrigin.MADE, "tnr_...")
+    greeting = service.greeting(Settings(port=8080, host="127.0.0.1"), 8080, token)
     printed = [line.strip() for line in greeting.splitlines() if line.startswith("    ")]
     written = (ROOT / "README.md").read_text().splitlines()
     assert len(printed) == 2
@@ -86,10 +88,8 @@ def metric_row(name: str, kind: str, labels: Sequence[str], what: str) -> str:
 
 def test_every_revision_is_told_whether_it_goes_back() -> None:
     told = re.findall(r"^\| (0\d{3}) \| (yes|no)\b", page("operations.md"), re.MULTILINE)
-    found = []
-    for file in sorted((ROOT / "migrations/versions").glob("0*.py"), reverse=True)[:-1]:
-        found.append((file.name[:4], "no" if "raise Irreversible" in file.read_text() else "yes"))
-    assert told == found
+    files = sorted((ROOT / "migrations/versions").glob("0*.py"), reverse=True)[:-1]
+    assert told == [(file.name[:4], "no" if "raise Irreversible" in file.read_text() else "yes") for file in files]
 
 
 def test_error_table_is_complete() -> None:

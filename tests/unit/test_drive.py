@@ -17,10 +17,10 @@ import pytest
 from app.admission.decide import decide_start, decide_stop
 from app.api.respond import respond
 from app.api.wire.clouds import cloud_answer
-from app.api.wire.fields import Answer
-from app.api.wire.instances import BatchAnswer, StartAnswer, StartedResult, StoppedResult, start_answer
-from app.api.wire.nodes import NodesAnswer, flavor_answer, node_answer
+from app.api.wire.instances import start_answer
+from app.api.wire.nodes import flavor_answer, node_answer
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
+from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
@@ -29,11 +29,13 @@ from app.engine.cloud import Cloud
 from app.services.drive import drive
 from app.services.evaluate import evaluate
 from app.services.export import export_log
-from app.services.logjson import policy_body, policy_of, recorded_of
 from app.services.synthesis import synthesize
 from app.services.tally import Scenario
 from app.services.workload import combine
 from tenure_client import TenureClient
+from tenure_client.forms.answer import Answer
+from tenure_client.forms.instances import BatchAnswer, BatchResult, StartAnswer
+from tenure_client.forms.nodes import NodesAnswer
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 
@@ -102,7 +104,7 @@ class Peer:
         if self.created is not None:
             return problem(409, "preemptible.cloud.exists", "it exists")
         self.created = body["name"]
-        self.apply([CloudCreated(at_us=0, policy=policy_of(body["policy"]))])
+        self.apply([CloudCreated(at_us=0, policy=value_of_wire(Policy, body["policy"]))])
         return answered(201, cloud_answer("c", self.cloud))
 
     def add(self, kind: str, body: dict[str, Any]) -> httpx2.Response:
@@ -119,11 +121,11 @@ class Peer:
         nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
         return answered(200, NodesAnswer(nodes=nodes, links=[]))
 
-    def result(self, step: dict[str, Any]) -> StartedResult | StoppedResult:
+    def result(self, step: dict[str, Any]) -> BatchResult:
         if "start" in step:
-            return StartedResult(body=self.start(step["start"]))
+            return BatchResult(status=201, body=self.start(step["start"]))
         self.stop(step["stop"]["id"], step["stop"]["at"])
-        return StoppedResult()
+        return BatchResult(status=204)
 
     def start(self, body: dict[str, Any]) -> StartAnswer:
         if body["id"] not in self.answers:
@@ -190,7 +192,7 @@ def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
     peer = Peer(faults=0.2)
     calm = Peer(cloud=peer.cloud, log=peer.log)
     with client_of(calm) as client:
-        client.create_cloud("c", policy_body(NO_SLA))
+        client.create_cloud("c", value_to_wire(NO_SLA))
     peer.created = calm.created
     with client_of(peer) as client:
         first = drive(client, "c", scenario(), batch).report()
@@ -215,12 +217,12 @@ def test_a_cloud_of_another_kind_is_left_alone() -> None:
 
 def test_an_event_of_an_unknown_kind_is_told() -> None:
     with pytest.raises(ValueError, match="unknown kind 'instance_paused'"):
-        recorded_of({"seq": 1, "kind": "instance_paused", "at": "1970-01-01T00:00:00Z"})
+        of_wire({"seq": 1, "kind": "instance_paused", "at": "1970-01-01T00:00:00Z"})
 
 
 def test_an_export_pages_through_the_log() -> None:
     events = [
-        {"seq": 1, "at": "1970-01-01T00:00:00Z", "kind": "cloud_created", "policy": policy_body(NO_SLA)},
+        {"seq": 1, "at": "1970-01-01T00:00:00Z", "kind": "cloud_created", "policy": value_to_wire(NO_SLA)},
         {
             "seq": 2,
             "at": "1970-01-01T00:00:01.500000Z",

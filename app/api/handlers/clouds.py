@@ -10,10 +10,12 @@ from app.api.bodies import read_body, read_query
 from app.api.paging import page_after
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.clouds import CloudBody, CloudChange, CloudNameAnswer, CloudsAnswer, cloud_answer
-from app.api.wire.paging import Link, PageQuery, next_link
+from app.api.wire.clouds import CloudBody, CloudChange, cloud_answer
+from app.api.wire.paging import PageQuery, next_link
 from app.domain.values import Policy
 from app.services.scheduler import Scheduler
+from tenure_client.forms.answer import Link
+from tenure_client.forms.clouds import CloudNameAnswer, CloudsAnswer
 
 
 async def create_cloud(request: Request) -> Response:
@@ -43,5 +45,5 @@ async def change_cloud(request: Request) -> Response:
     """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
     name = request.path_params["cloud"]
     body = await read_body(request, CloudChange)
-    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us)
+    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us, jump=body.jump)
     return respond(cloud_answer(name, cloud))

@@ -8,14 +8,10 @@ from starlette.responses import Response
 from app.api.bodies import read_query
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.decisions import (
-    DecisionsAnswer,
-    DecisionsQuery,
-    decision_answer,
-    explanation_answer,
-)
+from app.api.wire.decisions import DecisionsQuery, decision_answer, explanation_answer
 from app.api.wire.paging import next_link
 from app.services.explaining import Explaining
+from tenure_client.forms.decisions import DecisionsAnswer
 
 
 async def explain_instance(request: Request) -> Response:

@@ -11,12 +11,14 @@ from app.api.errors import FieldInvalid
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.streams import EventStream
-from app.api.wire.events import EventsAnswer, EventsQuery, StreamQuery, event_answer
+from app.api.wire.events import EventsQuery, StreamQuery
 from app.api.wire.paging import next_link
+from app.domain.events.wire import to_wire
 from app.domain.values import Role
 from app.services.feed import Feed
 from app.services.log_reads import LogReads
 from app.services.scheduler import Scheduler
+from tenure_client.forms.events import EventsAnswer
 
 _SEQ_DIGITS = 18
 
@@ -25,7 +27,7 @@ async def list_events(request: Request) -> Response:
     """The events after a seq, in log order. Whoever remembers the last seq it saw misses nothing."""
     query = read_query(request, EventsQuery)
     page = await reached(request, LogReads).events(request.path_params["cloud"], query.after_seq, query.limit)
-    events = [event_answer(recorded) for recorded in page.items]
+    events = [to_wire(recorded) for recorded in page.items]
     return respond(EventsAnswer(events=events, links=next_link(request, page.marker, "after_seq")))
 
 

@@ -10,9 +10,7 @@ from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.forecasts import (
     QuotesQuery,
-    RunsAnswer,
     TableQuery,
-    TablesAnswer,
     flavor_quote,
     quotes_answer,
     run_answer,
@@ -24,6 +22,7 @@ from app.domain.errors import FlavorNotFound, TableNotFound
 from app.engine.cloud import Cloud
 from app.services.scheduler import Scheduler
 from app.services.table_reads import TableReads
+from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
 
 
 async def read_quotes(request: Request) -> Response:

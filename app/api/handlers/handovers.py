@@ -9,13 +9,14 @@ from app.api.bodies import read_query
 from app.api.paging import page_after
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.handovers import HandoversAnswer, handover_answer
+from app.api.wire.handovers import handover_answer
 from app.api.wire.nodes import AtQuery
 from app.api.wire.paging import PageQuery, next_link
 from app.domain.errors import HandoverNotFound, InstanceNotFound
 from app.services.instances import InstanceStatus
 from app.services.log_reads import LogReads
 from app.services.scheduler import Scheduler
+from tenure_client.forms.instances import HandoversAnswer
 
 
 async def list_handovers(request: Request) -> Response:

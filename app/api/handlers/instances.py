@@ -11,15 +11,10 @@ from app.api.errors import entries_of
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.instances import (
-    BatchAnswer,
-    DrillAnswer,
     DrillBody,
-    FailedResult,
-    InstancesAnswer,
+    DrillQuery,
     InstancesQuery,
     StartBody,
-    StartedResult,
-    StoppedResult,
     instance_answer,
     start_answer,
 )
@@ -31,6 +26,7 @@ from app.domain.times import to_datetime
 from app.services.instances import InstanceStatus
 from app.services.log_reads import LogReads
 from app.services.scheduler import Scheduler
+from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
 
 async def start_instance(request: Request) -> Response:
@@ -75,6 +71,16 @@ async def run_drill(request: Request) -> Response:
     return respond(DrillAnswer(id=evicted.instance_id, seq=evicted.cause_seq, at=to_datetime(evicted.at_us)))
 
 
+async def show_drill_victim(request: Request) -> Response:
+    """Show the instance that a drill would evict now. Nothing is changed, so another one may have been started since.
+
+    Name its id in the drill to evict this one and no other.
+    """
+    query, name = read_query(request, DrillQuery), request.path_params["cloud"]
+    victim = await reached(request, Scheduler).drill_victim(name, query.instance_id)
+    return respond(instance_answer(await reached(request, LogReads).instance(name, victim)))
+
+
 async def list_instances(request: Request) -> Response:
     """Instances in the order of their starts, rejected ones among them."""
     query = read_query(request, InstancesQuery)
@@ -94,11 +100,11 @@ async def show_instance(request: Request) -> Response:
     return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
 
 
-def _result(request_id: str, outcome: Outcome) -> StartedResult | StoppedResult | FailedResult:
+def _result(request_id: str, outcome: Outcome) -> BatchResult:
     if isinstance(outcome, TenureError):
         entries = entries_of(request_id, outcome)
-        return FailedResult(status=entries[0].status, errors=entries)
+        return BatchResult(status=entries[0].status, errors=entries)
     if isinstance(outcome, Started):
-        return StartedResult(body=start_answer(outcome.decision, outcome.seq))
+        return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
-    return StoppedResult()
+    return BatchResult(status=204)

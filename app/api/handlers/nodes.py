@@ -9,22 +9,13 @@ from app.api.bodies import read_body, read_query
 from app.api.paging import page_after
 from app.api.reached import reached
 from app.api.respond import respond
-from app.api.wire.nodes import (
-    AtQuery,
-    FlavorBody,
-    FlavorsAnswer,
-    NodeBody,
-    NodesAnswer,
-    RemovalAnswer,
-    VictimAnswer,
-    flavor_answer,
-    node_answer,
-)
+from app.api.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
 from app.api.wire.paging import PageQuery, next_link
 from app.domain.errors import FlavorNotFound
 from app.domain.times import to_datetime
 from app.domain.values import NodeStatus
 from app.services.scheduler import Scheduler, find_node
+from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
 
 
 async def add_node(request: Request) -> Response:

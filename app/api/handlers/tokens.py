@@ -9,9 +9,10 @@ from app.api.bodies import read_body, read_query
 from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.paging import NumberedPageQuery, next_link
-from app.api.wire.tokens import TokenBody, TokensAnswer, new_token_answer, token_answer
+from app.api.wire.tokens import TokenBody, new_token_answer, token_answer
 from app.domain.errors import TokenNotFound
 from app.services.tokens import TokenKeeper
+from tenure_client.forms.service import TokensAnswer
 
 
 async def create_token(request: Request) -> Response:

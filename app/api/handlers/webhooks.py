@@ -10,19 +10,16 @@ from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.paging import NumberedPageQuery, next_link
 from app.api.wire.webhooks import (
-    DeadLettersAnswer,
     DeadQuery,
-    ReplayAnswer,
     ReplayBody,
-    TrialAnswer,
     WebhookBody,
-    WebhooksAnswer,
     dead_letter_answer,
     new_webhook_answer,
     webhook_answer,
 )
 from app.domain.errors import WebhookNotFound
 from app.services.webhooks import WebhookKeeper
+from tenure_client.forms.webhooks import DeadLettersAnswer, ReplayAnswer, TrialAnswer, WebhooksAnswer
 
 
 async def create_webhook(request: Request) -> Response:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from app.api.wire.fields import AT, WHOLE, Answer, Body, Name, PositiveSeconds, Probability, Seconds, Time, seconds
-from app.api.wire.fields import optional_seconds as optional
-from app.api.wire.paging import Link
+from app.api.wire.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Seconds, Time
+from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
+from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
 
@@ -60,6 +59,11 @@ class PolicyBody(Body):
         _DEFAULT.risk_threshold,
         description="Notices of risk are given of running instances above this probability; null: none are given.",
     )
+    clock_step_us: PositiveSeconds | None = Field(
+        _DEFAULT.clock_step_us,
+        alias="clock_step_s",
+        description="How far one request may move an external clock ahead; null: as far as it likes.",
+    )
 
     def over(self, policy: Policy) -> Policy:
         """The policy with the fields that the body names in place of its own."""
@@ -90,79 +94,14 @@ class CloudChange(Body):
 
     policy: PolicyChange
     at_us: Time | None = Field(None, alias="at", description=AT)
-
-
-@dataclass(slots=True, kw_only=True)
-class PolicyAnswer(Answer):
-    guarantee: Guarantee
-    eviction_probability: float
-    eviction_policy: EvictionPolicy
-    clock: Clock
-    warm_up_s: int | float
-    recompute_every_s: int | float
-    table_max_age_s: int | float
-    history_window_s: int | float | None
-    horizon_s: int | float
-    sample_count: int
-    seed: int
-    confidence: float
-    grace_s: int | float
-    risk_threshold: float | None
-
-
-@dataclass(slots=True, kw_only=True)
-class CountsAnswer(Answer):
-    """What was asked and what became of it, since the log began; and what runs now."""
-
-    on_demand_requested: int
-    on_demand_admitted: int
-    spot_requested: int
-    spot_admitted: int
-    spot_evicted: Annotated[int, Field(description="Drills are not among them.")]
-    spot_drilled: int
-    running: int
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudAnswer(Answer):
-    name: str
-    seq: Annotated[int, Field(description="The log's last event.")]
-    created_at: datetime
-    at: Annotated[datetime, Field(description="The time of the log's last event.")]
-    policy: PolicyAnswer
-    counts: CountsAnswer
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudNameAnswer(Answer):
-    name: str
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class CloudsAnswer(Answer):
-    clouds: list[CloudNameAnswer]
-    links: list[Link]
+    jump: bool = Field(
+        default=False, description="Let `at` be further ahead than `clock_step_s`: the cloud's time moves there."
+    )
 
 
 def policy_answer(policy: Policy) -> PolicyAnswer:
     """The wire form of a policy."""
-    return PolicyAnswer(
-        guarantee=policy.guarantee,
-        eviction_probability=policy.eviction_probability,
-        eviction_policy=policy.eviction_policy,
-        clock=policy.clock,
-        warm_up_s=seconds(policy.warm_up_us),
-        recompute_every_s=seconds(policy.recompute_every_us),
-        table_max_age_s=seconds(policy.table_max_age_us),
-        history_window_s=optional(policy.history_window_us),
-        horizon_s=seconds(policy.horizon_us),
-        sample_count=policy.sample_count,
-        seed=policy.seed,
-        confidence=policy.confidence,
-        grace_s=seconds(policy.grace_us),
-        risk_threshold=policy.risk_threshold,
-    )
+    return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
-from app.api.wire.events import NoticeAnswer, notice_answer
-from app.api.wire.fields import Answer, Query, optional_seconds, seconds
-from app.api.wire.instances import (
-    AcceptableAnswer,
-    InstanceAnswer,
-    QuoteAnswer,
-    acceptable_answer,
-    instance_answer,
-    quote_answer,
-    ready_at,
-    victim_answers,
-)
-from app.api.wire.nodes import ResourcesAnswer, VictimAnswer, resources_answer
-from app.api.wire.paging import Limit, Link
+from app.api.wire.fields import Query, optional_seconds, seconds
+from app.api.wire.instances import acceptable_answer, instance_answer, quote_answer, ready_at, victim_answers
+from app.api.wire.nodes import resources_answer
+from app.api.wire.paging import Limit
+from app.domain.events.wire import to_wire
 from app.domain.times import to_datetime
-from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Market, Rejection
+from app.domain.values import Market
 from app.services.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
+from tenure_client.forms.decisions import (
+    DecisionAnswer,
+    EvictionAnswer,
+    ExplanationAnswer,
+    PromiseAnswer,
+    VictimDetailAnswer,
+)
 
 
 class DecisionsQuery(Query):
@@ -34,106 +30,6 @@ class DecisionsQuery(Query):
     limit: Limit = 100
     outcome: Outcome | None = None
     market: Market | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class DecisionAnswer(Answer):
-    """A decision on a start, or an end of an instance."""
-
-    seq: int
-    at: datetime
-    outcome: Outcome
-    id: str
-    market: Market
-    flavor: str
-    node: str | None
-    reason: Annotated[Rejection | EvictionReason | None, Field(description="Why it was rejected or evicted.")]
-    lifetime_s: Annotated[int | float | None, Field(description="As declared at its start.")]
-    quote: Annotated[QuoteAnswer | None, Field(description="What the decision on its start rested on.")]
-    victims: Annotated[list[VictimAnswer], Field(description="Evicted to make room for this start, youngest first.")]
-    ready_at: Annotated[
-        datetime | None, Field(description="From when its room is free; null of all but accepted starts.")
-    ]
-    ran_s: Annotated[int | float | None, Field(description="How long it ran; null of starts.")]
-    cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
-    cause_id: Annotated[str | None, Field(description="The instance that this event started.")]
-    promise: Annotated[Promise, Field(description="What this event makes of the promise given.")]
-    sentence: Annotated[str, Field(description="The same in words.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class DecisionsAnswer(Answer):
-    decisions: Annotated[
-        list[DecisionAnswer],
-        Field(description="Newest first. A page of one outcome or market may be short and still have a next."),
-    ]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class PromiseAnswer(Answer):
-    """What a start was promised, and what became of it."""
-
-    status: Promise
-    eviction_probability: Annotated[float | None, Field(description="The most that was promised; null: nothing was.")]
-    until: Annotated[datetime | None, Field(description="The end of the declared lifetime.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class VictimDetailAnswer(Answer):
-    id: str
-    flavor: str
-    resources: ResourcesAnswer
-    node: str
-    started_at: datetime
-    ran_s: Annotated[int | float, Field(description="How old it was when it was evicted.")]
-    lifetime_s: Annotated[int | float | None, Field(description="How long it had declared to run at most.")]
-    overrunning: Annotated[bool, Field(description="Past its declared lifetime: then it goes before all others.")]
-    deadline: Annotated[
-        datetime | None, Field(description="Until when it may go on running; null where there is no grace period.")
-    ]
-    promise: Promise
-
-
-@dataclass(slots=True, kw_only=True)
-class EvictionAnswer(Answer):
-    """Why an instance was evicted: for which event, what that needed, and who else had to go."""
-
-    at: datetime
-    reason: EvictionReason
-    cause_seq: Annotated[int, Field(description="The event that it was evicted for.")]
-    cause_id: Annotated[str | None, Field(description="The on-demand instance that this event started.")]
-    flavor: Annotated[str | None, Field(description="Of that instance.")]
-    required: Annotated[ResourcesAnswer | None, Field(description="What it needed on one node.")]
-    node: Annotated[str | None, Field(description="Where it went.")]
-    freed: Annotated[ResourcesAnswer | None, Field(description="What the victims on that node held; null: too many.")]
-    eviction_policy: Annotated[EvictionPolicy, Field(description="The rule by which victims were chosen.")]
-    rank: Annotated[int | None, Field(description="This instance's place among the victims; 1 is the youngest.")]
-    victim_count: int
-    victims: Annotated[
-        list[VictimDetailAnswer], Field(description="Youngest first; the first 100, and always the instance itself.")
-    ]
-
-
-@dataclass(slots=True, kw_only=True)
-class ExplanationAnswer(Answer):
-    """Why an instance is what it is."""
-
-    instance: InstanceAnswer
-    sentences: Annotated[list[str], Field(description="The whole story in words, a sentence or two for each step.")]
-    as_of: Annotated[datetime, Field(description="What became of it is told as of then.")]
-    required: Annotated[ResourcesAnswer, Field(description="What instances of its flavor ask for.")]
-    guarantee: Annotated[Guarantee, Field(description="How the SLA was read when its start was decided.")]
-    epoch_at: Annotated[
-        datetime | None, Field(description="The end of the history behind the table that was read; null: none was.")
-    ]
-    promise: PromiseAnswer
-    acceptable: AcceptableAnswer | None
-    eviction: EvictionAnswer | None
-    notices: Annotated[
-        list[NoticeAnswer],
-        Field(description="The newest 20 of its risk and of its grace period, as events, in log order."),
-    ]
 
 
 def decision_answer(decided: Decided) -> DecisionAnswer:
@@ -171,7 +67,7 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),
-        notices=[notice_answer(notice) for notice in found.notices],
+        notices=[to_wire(notice) for notice in found.notices],
     )
 
 

@@ -40,12 +40,6 @@ class Query(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Answer:
-    """An answer's JSON body, or a part of it: plain dataclasses, since answers need no validation, only speed."""
-
-    __slots__ = ()
-
-
 def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:
     """A validator from seconds to microseconds; `exact` reads the number."""
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
-from app.api.wire.fields import Answer, Name, Query, SecondsInQuery, optional_seconds, seconds
-from app.api.wire.paging import Link
-from app.domain.runs import Run, RunCause, RunStatus, TableSummary
+from app.api.wire.fields import Name, Query, SecondsInQuery, optional_seconds, seconds
+from app.domain.runs import Run, TableSummary
 from app.domain.times import to_datetime
 from app.domain.values import Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
+from tenure_client.forms.answer import Link
+from tenure_client.forms.forecasts import (
+    BucketAnswer,
+    CurveAnswer,
+    EvidenceAnswer,
+    FlavorQuoteAnswer,
+    QuotesAnswer,
+    RunAnswer,
+    TableAnswer,
+    TableSummaryAnswer,
+)
 
 
 class QuotesQuery(Query):
@@ -32,107 +40,6 @@ class QuotesQuery(Query):
 
 class TableQuery(Query):
     flavor: Name | None = Field(None, description="Only this flavor's curves.")
-
-
-@dataclass(slots=True, kw_only=True)
-class EvidenceAnswer(Answer):
-    """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
-
-    slots: int
-    sample_count: int
-    evicted_count: int
-
-
-@dataclass(slots=True, kw_only=True)
-class FlavorQuoteAnswer(Answer):
-    flavor: str
-    slots: Annotated[int, Field(description="Available slots, now or as asked.")]
-    eviction_probability: float
-    lifetime_s: Annotated[
-        int | float | None,
-        Field(description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."),
-    ]
-    asked_lifetime_s: int | float | None
-    estimated_eviction_probability: Annotated[
-        float | None,
-        Field(description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."),
-    ]
-    eviction_probability_bound: Annotated[
-        float | None, Field(description="What that is below, with the policy's confidence; null: no evidence.")
-    ]
-    evidence: list[EvidenceAnswer]
-
-
-@dataclass(slots=True, kw_only=True)
-class QuotesAnswer(Answer):
-    epoch: int
-    epoch_at: Annotated[datetime, Field(description="The end of the history that the table was computed from.")]
-    expires_at: Annotated[
-        datetime, Field(description="From then on spot starts are rejected, unless a newer table comes.")
-    ]
-    quotes: list[FlavorQuoteAnswer]
-
-
-@dataclass(slots=True, kw_only=True)
-class BucketAnswer(Answer):
-    """The distribution of the time to eviction at a number of available slots."""
-
-    slots: int
-    sample_count: int
-    evicted_count: int
-    longest_s: Annotated[int | float, Field(description="The longest time observed; nothing is certified beyond it.")]
-    times_s: Annotated[list[int | float], Field(description="Where the share evicted rises.")]
-    levels: Annotated[list[float], Field(description="The share evicted by then.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class CurveAnswer(Answer):
-    flavor: str
-    buckets: Annotated[list[BucketAnswer], Field(description="By rising slots.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class TableSummaryAnswer(Answer):
-    epoch: int
-    seq: Annotated[int, Field(description="The log position that it was computed from.")]
-    epoch_at: Annotated[datetime, Field(description="The end of the history that it was computed from.")]
-    computed_at: Annotated[datetime, Field(description="When it was published, in the server's time.")]
-    wall_s: Annotated[float, Field(description="How long the computation took.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class TableAnswer(TableSummaryAnswer):
-    curves: list[CurveAnswer]
-
-
-@dataclass(slots=True, kw_only=True)
-class TablesAnswer(Answer):
-    tables: Annotated[list[TableSummaryAnswer], Field(description="Newest first.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class RunAnswer(Answer):
-    """One computation of a quantile table."""
-
-    id: int
-    cause: RunCause
-    status: RunStatus
-    due_at: Annotated[datetime | None, Field(description="The end of the history to compute from; null: the present.")]
-    attempts: int
-    error: Annotated[str | None, Field(description="Why the last attempt failed.")]
-    epoch: Annotated[int | None, Field(description="The table that it published.")]
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class RunsAnswer(Answer):
-    runs: Annotated[list[RunAnswer], Field(description="Newest first.")]
-    links: list[Link]
 
 
 def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuoteAnswer]) -> QuotesAnswer:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.api.wire.errors import ErrorAnswer
-from app.api.wire.fields import AT, Answer, Body, Name, Probability, Seconds, Time, optional_seconds
-from app.api.wire.nodes import VictimAnswer
-from app.api.wire.paging import Link, PageQuery
+from app.api.wire.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
+from app.api.wire.paging import PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
 from app.services.explanations import Decided, acceptable_instead
 from app.services.instances import Instance, InstanceStatus
+from tenure_client.forms.instances import AcceptableAnswer, BudgetAnswer, InstanceAnswer, QuoteAnswer, StartAnswer
+from tenure_client.forms.nodes import VictimAnswer
 
 BATCH_MAX = 1000
 
@@ -96,15 +95,6 @@ class DrillBody(Body):
     at_us: Time | None = Field(None, alias="at", description=AT)
 
 
-@dataclass(slots=True, kw_only=True)
-class DrillAnswer(Answer):
-    """Who was evicted in a drill."""
-
-    id: str
-    seq: Annotated[int, Field(description="Where the eviction stands in the event log.")]
-    at: datetime
-
-
 class Verdict(StrEnum):
     """What a start was answered."""
 
@@ -112,129 +102,15 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
-@dataclass(slots=True, kw_only=True)
-class BudgetAnswer(Answer):
-    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
-
-    earned: Annotated[float, Field(description="What they may lose once the instance is admitted.")]
-    evicted: Annotated[int, Field(description="What they have lost.")]
-    committed: Annotated[float, Field(description="What those that run are charged for what they may cost.")]
-    charge: Annotated[float, Field(description="What the instance itself is charged.")]
-    risk: Annotated[float, Field(description="How likely the instance is evicted at all.")]
-    affordable_lifetime_s: Annotated[
-        int | float | None, Field(description="Where it is rejected: the longest lifetime that would not be.")
-    ]
-
-
-@dataclass(slots=True, kw_only=True)
-class QuoteAnswer(Answer):
-    """What the decision on a spot start rested on."""
-
-    epoch: Annotated[int | None, Field(description="The quantile table; null where none was read.")]
-    slots: Annotated[int, Field(description="Available slots of the flavor just before the decision.")]
-    eviction_probability: Annotated[
-        float | None, Field(description="The SLA of this start; null where the cloud has none.")
-    ]
-    lifetime_s: Annotated[
-        int | float | None, Field(description="The lifetime that the table guarantees at that probability.")
-    ]
-    estimated_eviction_probability: Annotated[
-        float | None, Field(description="The eviction probability that the table gives the declared lifetime.")
-    ]
-    eviction_probability_bound: Annotated[
-        float | None, Field(description="What that probability is below, with the policy's confidence.")
-    ]
-    budget: Annotated[BudgetAnswer | None, Field(description="Under the pooled guarantee only.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class AcceptableAnswer(Answer):
-    """What would have been accepted in place of a spot start that the SLA refused: either of both."""
-
-    lifetime_s: Annotated[int | float | None, Field(description="The longest lifetime at this SLA; null: none.")]
-    eviction_probability: Annotated[
-        float | None, Field(description="The smallest SLA for this lifetime; null: none below 1.")
-    ]
-
-
-@dataclass(slots=True, kw_only=True)
-class StartAnswer(Answer):
-    """The decision on a start; a rejection is a decision too."""
-
-    id: str
-    seq: Annotated[int, Field(description="Where the decision stands in the event log.")]
-    status: Verdict
-    market: Market
-    flavor: str
-    at: datetime
-    lifetime_s: int | float | None
-    eviction_probability: Annotated[float | None, Field(description="The start's own SLA, as requested.")]
-    node: str | None
-    victims: Annotated[list[VictimAnswer], Field(description="Spot instances evicted to make room, youngest first.")]
-    ready_at: Annotated[
-        datetime | None, Field(description="From when its room is free: after its victims' grace; null: rejected.")
-    ]
-    reason: Annotated[Rejection | None, Field(description="Why it was rejected.")]
-    quote: QuoteAnswer | None
-    acceptable: AcceptableAnswer | None
-
-
-@dataclass(slots=True, kw_only=True)
-class InstanceAnswer(Answer):
-    """An instance: the decision on its start, and how it ended if it did."""
-
-    id: str
-    seq: Annotated[int, Field(description="Where the decision on its start stands in the event log.")]
-    status: InstanceStatus
-    market: Market
-    flavor: str
-    at: Annotated[datetime, Field(description="When its start was decided.")]
-    lifetime_s: int | float | None
-    eviction_probability: float | None
-    node: str | None
-    reason: Annotated[Rejection | EvictionReason | None, Field(description="Why it was rejected or evicted.")]
-    quote: QuoteAnswer | None
-    ended_at: datetime | None
-    cause_seq: Annotated[int | None, Field(description="The event that it was evicted for.")]
-    ready_at: Annotated[datetime | None, Field(description="From when its room was free; null: it was rejected.")]
+class DrillQuery(Query):
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
 
 
 class InstancesQuery(PageQuery):
     status: InstanceStatus | None = None
     market: Market | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class InstancesAnswer(Answer):
-    instances: Annotated[
-        list[InstanceAnswer],
-        Field(description="In the order of their starts. A page of one status may be short and still have a next."),
-    ]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class StartedResult(Answer):
-    status: Literal[201] = 201
-    body: StartAnswer
-
-
-@dataclass(slots=True, kw_only=True)
-class StoppedResult(Answer):
-    status: Literal[204] = 204
-
-
-@dataclass(slots=True, kw_only=True)
-class FailedResult(Answer):
-    status: int
-    errors: list[ErrorAnswer]
-
-
-@dataclass(slots=True, kw_only=True)
-class BatchAnswer(Answer):
-    results: Annotated[
-        list[StartedResult | StoppedResult | FailedResult], Field(description="One for each operation, in their order.")
-    ]
 
 
 def start_answer(decision: StartDecision, seq: int) -> StartAnswer:

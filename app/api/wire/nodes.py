@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated
-
 from pydantic import Field
 
-from app.api.wire.fields import AT, Answer, Body, Cores, Name, Query, Size, Time
-from app.api.wire.paging import Link
-from app.domain.values import NodeStatus, Resources
+from app.api.wire.fields import AT, Body, Cores, Name, Query, Size, Time
+from app.domain.values import Resources
 from app.engine.cloud import Cloud, Flavor, Node
+from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
 
 
 class AtQuery(Query):
@@ -44,57 +40,6 @@ class FlavorBody(Body):
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)
-
-
-@dataclass(slots=True, kw_only=True)
-class ResourcesAnswer(Answer):
-    cores: int
-    memory_mib: int
-    disk_gib: int
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeAnswer(Answer):
-    name: str
-    status: NodeStatus
-    capacity: ResourcesAnswer
-    free: Annotated[ResourcesAnswer, Field(description="What no instance holds; 0 of what the node does not count.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class NodesAnswer(Answer):
-    nodes: Annotated[list[NodeAnswer], Field(description="In node order: placement takes the first that fits.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class VictimAnswer(Answer):
-    id: str
-    deadline: Annotated[
-        datetime | None, Field(description="Until when it may go on running; null where the cloud has no grace period.")
-    ] = None
-
-
-@dataclass(slots=True, kw_only=True)
-class RemovalAnswer(Answer):
-    """A node was removed; the spot instances that ran on it were evicted, youngest first."""
-
-    victims: list[VictimAnswer]
-
-
-@dataclass(slots=True, kw_only=True)
-class FlavorAnswer(Answer):
-    name: str
-    cores: int
-    memory_mib: int
-    disk_gib: int
-    available_slots: Annotated[int, Field(description="How many more instances of it fit now.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class FlavorsAnswer(Answer):
-    flavors: list[FlavorAnswer]
-    links: list[Link]
 
 
 def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import Field
 from starlette.requests import Request
 
-from app.api.wire.fields import Answer, Name, Query
+from app.api.wire.fields import Name, Query
+from tenure_client.forms.answer import Link
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="How many items a page may have.")]
 
@@ -24,12 +24,6 @@ class NumberedPageQuery(Query):
     marker: Annotated[int, Field(ge=1, lt=1 << 31)] | None = Field(
         None, description="The last item of the page before; the next page's link carries it."
     )
-
-
-@dataclass(slots=True, kw_only=True)
-class Link(Answer):
-    rel: str
-    href: str
 
 
 def next_link(request: Request, marker: object, name: str = "marker") -> list[Link]:

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from app.admission.reliability import Calibration
-from app.api.wire.fields import Answer, Query
-from app.api.wire.paging import Link
+from app.api.wire.fields import Query
 from app.domain.times import to_datetime
 from app.services.reliability import LONGEST_STRETCH, Stretch
+from tenure_client.forms.answer import Link
+from tenure_client.forms.promises import CalibrationAnswer, EpochCalibrationAnswer, EstimateAnswer, ReliabilityAnswer
 
 
 class ReliabilityQuery(Query):
     after_seq: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
         None, description=f"Look at the {LONGEST_STRETCH} events after this one; by default at the newest."
     )
-
-
-@dataclass(slots=True, kw_only=True)
-class CalibrationAnswer(Answer):
-    """Admitted spot instances of one promise. Evicted are those that were within their declared lifetime."""
-
-    promised: Annotated[
-        float | None, Field(description="The probability promised, or the mean of the estimates; null: no SLA.")
-    ]
-    admitted: int
-    running: Annotated[int, Field(description="Still within their lifetime: they say nothing yet.")]
-    evicted: int
-    happened: Annotated[float | None, Field(description="Evicted of those admitted and not running any more.")]
-    low: Annotated[float, Field(description="Lower bound of the probability (Wilson), at the confidence.")]
-    high: Annotated[float, Field(description="Upper bound.")]
-    bound: Annotated[float | None, Field(description="Mean of the upper bounds quoted; null: none was.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class EstimateAnswer(CalibrationAnswer):
-    """A bin of the probabilities that the tables estimated for the declared lifetimes."""
-
-    estimate_from: float
-    estimate_to: float
-
-
-@dataclass(slots=True, kw_only=True)
-class EpochCalibrationAnswer(CalibrationAnswer):
-    epoch: Annotated[int | None, Field(description="The table that the decisions rest on.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class ReliabilityAnswer(Answer):
-    first_seq: int
-    last_seq: Annotated[int, Field(description="Instances started by the events from first to last are counted.")]
-    as_of: Annotated[datetime, Field(description="What became of them is told as of then.")]
-    confidence: Annotated[
-        float, Field(description="Of the intervals, for independent evictions; bursts make the truth less sure.")
-    ]
-    classes: Annotated[list[CalibrationAnswer], Field(description="By promised probability.")]
-    estimates: Annotated[list[EstimateAnswer], Field(description="By estimated probability.")]
-    epochs: Annotated[list[EpochCalibrationAnswer], Field(description="By epoch and promised probability.")]
-    coverage: Annotated[
-        float | None, Field(description="In what share of these epochs no more happened than their bounds; null: none.")
-    ]
-    links: list[Link]
 
 
 def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Annotated
-
 from pydantic import Field
 
-from app.api.wire.fields import Answer, Body, Name, PositiveSeconds
-from app.api.wire.paging import Link
+from app.api.wire.fields import Body, Name, PositiveSeconds
 from app.domain.values import Role
-from app.services.tokens import NewToken, Token, TokenStatus
+from app.services.tokens import NewToken, Token
+from tenure_client.forms.answer import Link
+from tenure_client.forms.service import NewTokenAnswer, TokenAnswer
 
 
 class TokenBody(Body):
@@ -23,33 +20,6 @@ class TokenBody(Body):
     expires_in_us: PositiveSeconds | None = Field(
         None, alias="expires_in_s", description="How long it is valid; left out: until it is revoked."
     )
-
-
-@dataclass(slots=True, kw_only=True)
-class TokenAnswer(Answer):
-    id: str
-    name: str
-    role: Role
-    cloud: Annotated[str | None, Field(description="The only cloud that it is for; null: all clouds.")]
-    status: TokenStatus
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: Annotated[datetime | None, Field(description="To about a minute; null: never.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class NewTokenAnswer(TokenAnswer):
-    """A new token, and the token itself: it is shown this once, only its SHA-256 is kept."""
-
-    token: str = field(repr=False)
-
-
-@dataclass(slots=True, kw_only=True)
-class TokensAnswer(Answer):
-    tokens: Annotated[list[TokenAnswer], Field(description="Newest first; those expired and revoked among them.")]
-    links: list[Link]
 
 
 def token_answer(token: Token) -> TokenAnswer:
@@ -71,4 +41,4 @@ def token_answer(token: Token) -> TokenAnswer:
 def new_token_answer(made: NewToken) -> NewTokenAnswer:
     """The same with the token itself."""
     known = token_answer(made.token)
-    return NewTokenAnswer(**{name: getattr(known, name) for name in TokenAnswer.__slots__}, token=made.secret)
+    return NewTokenAnswer(**{name: getattr(known, name) for name in TokenAnswer.__struct_fields__}, token=made.secret)

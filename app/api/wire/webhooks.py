@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from app.api.wire.fields import WHOLE, Answer, Body, Query
-from app.api.wire.paging import Limit, Link
+from app.api.wire.fields import WHOLE, Body, Query
+from app.api.wire.paging import Limit
 from app.domain.events.registry import KINDS
 from app.services.webhooks import DeadLetter, NewWebhook, Progress, Webhook
+from tenure_client.forms.answer import Link
+from tenure_client.forms.webhooks import DeadLetterAnswer, LaneAnswer, NewWebhookAnswer, WebhookAnswer
 
 _SEQS_MAX = 1000
 
@@ -65,75 +65,6 @@ class DeadQuery(Query):
     limit: Limit = 100
 
 
-@dataclass(slots=True, kw_only=True)
-class LaneAnswer(Answer):
-    """How far a lane has got."""
-
-    seq: Annotated[int, Field(description="All of its events up to here were taken, or are dead.")]
-    attempts: Annotated[int, Field(description="How often its next event was tried in vain.")]
-    retry_at: datetime | None
-
-
-@dataclass(slots=True, kw_only=True)
-class WebhookAnswer(Answer):
-    id: str
-    url: str
-    kinds: Annotated[list[str] | None, Field(description="null: all.")]
-    status: WebhookStatus
-    paused_because: str | None
-    created_at: datetime
-    delivered_count: int
-    delivered_at: Annotated[datetime | None, Field(description="The last delivery; null: never.")]
-    last_error: Annotated[str | None, Field(description="Of the last try; null where it was taken.")]
-    urgent: Annotated[LaneAnswer, Field(description="Evictions, and notices of them.")]
-    ordinary: Annotated[LaneAnswer, Field(description="Everything else.")]
-    dead_count: int
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class NewWebhookAnswer(WebhookAnswer):
-    """A new webhook, and the secret that its messages are signed with: it is shown this once."""
-
-    secret: str = field(repr=False)
-
-
-@dataclass(slots=True, kw_only=True)
-class WebhooksAnswer(Answer):
-    webhooks: Annotated[list[WebhookAnswer], Field(description="Oldest first.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class TrialAnswer(Answer):
-    """How the receiver answered."""
-
-    taken: bool
-    status: Annotated[int | None, Field(description="The HTTP status; null where there was no answer.")]
-    error: str | None
-
-
-@dataclass(slots=True, kw_only=True)
-class DeadLetterAnswer(Answer):
-    seq: int
-    kind: str
-    attempts: int
-    error: str
-    died_at: datetime
-    replay_asked_at: Annotated[datetime | None, Field(description="It will be tried once more; null: it will not.")]
-
-
-@dataclass(slots=True, kw_only=True)
-class DeadLettersAnswer(Answer):
-    dead: Annotated[list[DeadLetterAnswer], Field(description="In log order.")]
-    links: list[Link]
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplayAnswer(Answer):
-    asked: Annotated[int, Field(description="How many dead letters will be tried once more.")]
-
-
 def webhook_answer(webhook: Webhook) -> WebhookAnswer:
     """The wire form of what is known of a webhook."""
     return WebhookAnswer(
@@ -156,7 +87,7 @@ def webhook_answer(webhook: Webhook) -> WebhookAnswer:
 def new_webhook_answer(made: NewWebhook) -> NewWebhookAnswer:
     """The wire form of a webhook that was just made."""
     known = webhook_answer(made.webhook)
-    fields = {name: getattr(known, name) for name in WebhookAnswer.__dataclass_fields__}
+    fields = {name: getattr(known, name) for name in WebhookAnswer.__struct_fields__}
     return NewWebhookAnswer(**fields, secret=made.secret)
 
 

@@ -65,7 +65,7 @@ class InstanceEvicted:
     at_us: int
     instance_id: str
     reason: EvictionReason
-    cause_seq: int
+    cause_seq: int = field(metadata={"description": "The event that it made room for, which follows; a drill's own."})
 
 
 StartDecision = InstanceStarted | InstanceRejected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
 from app.domain.values import EvictionReason, RiskLevel
@@ -16,8 +16,8 @@ class EvictionScheduled:
     at_us: int
     instance_id: str
     reason: EvictionReason
-    cause_seq: int
-    deadline_us: int
+    cause_seq: int = field(metadata={"description": "The event that it makes room for, which follows."})
+    deadline_us: int = field(metadata={"description": "Until when it may go on running."})
 
 
 @event("eviction_confirmed", subject="instance_id", group=Group.NOTICE)
@@ -36,7 +36,7 @@ class EvictionOverdue:
 
     at_us: int
     instance_id: str
-    deadline_us: int
+    deadline_us: int = field(metadata={"description": "When it should have been stopped."})
 
 
 @event("eviction_risk", subject="instance_id", group=Group.NOTICE, urgent=True)
@@ -50,10 +50,10 @@ class EvictionRisk:
     at_us: int
     instance_id: str
     level: RiskLevel
-    probability: float
+    probability: float = field(metadata={"description": "Within the rest of its declared lifetime."})
     threshold: float
     epoch: int
-    slots: int
+    slots: int = field(metadata={"description": "As the instance sees them."})
 
 
 Notice = EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk

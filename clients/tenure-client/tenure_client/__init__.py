@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tenure_client import forms
-from tenure_client.calls import PolicyChange
 from tenure_client.client import AsyncTenureClient, TenureClient
 from tenure_client.errors import (
     AnswerUnreadable,
@@ -18,8 +16,8 @@ from tenure_client.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from tenure_client.forms import Resources, Start, Stop, json_of
-from tenure_client.values import Clock, EvictionPolicy, Guarantee, Market, Role
+from tenure_client.forms.answer import json_of
+from tenure_client.values import Clock, EvictionPolicy, Guarantee, Market, PolicyChange, Resources, Role, Start, Stop
 from tenure_client.version import __version__
 
 __all__ = [
@@ -46,6 +44,5 @@ __all__ = [
     "TooManyRequests",
     "Unauthenticated",
     "__version__",
-    "forms",
     "json_of",
 ]

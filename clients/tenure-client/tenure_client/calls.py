@@ -9,13 +9,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from msgspec import to_builtins
 
-from tenure_client import forms
-from tenure_client.forms import Event, Json, Resources, Start, Stop, event_of
+from tenure_client.forms.answer import Json
+from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer, CloudsAnswer
+from tenure_client.forms.decisions import DecisionAnswer, DecisionsAnswer, ExplanationAnswer
+from tenure_client.forms.events import EventAnswer, EventsAnswer, event_of
+from tenure_client.forms.forecasts import (
+    QuotesAnswer,
+    RunAnswer,
+    RunsAnswer,
+    TableAnswer,
+    TablesAnswer,
+    TableSummaryAnswer,
+)
+from tenure_client.forms.instances import (
+    BatchAnswer,
+    DrillAnswer,
+    HandoverAnswer,
+    HandoversAnswer,
+    InstanceAnswer,
+    InstancesAnswer,
+    StartAnswer,
+)
+from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
+from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
+from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
+from tenure_client.forms.webhooks import (
+    DeadLetterAnswer,
+    DeadLettersAnswer,
+    NewWebhookAnswer,
+    ReplayAnswer,
+    TrialAnswer,
+    WebhookAnswer,
+    WebhooksAnswer,
+)
+from tenure_client.values import PolicyChange, Resources, Start, Stop
 
 T = TypeVar("T")
 
@@ -57,106 +89,89 @@ class Listing(Generic[T]):
     first: Call[Any]
     items: Callable[[Any], Sequence[T]]
 
-    def after(self, page: forms.Page) -> Call[Any] | None:
+    def after(self, page: Any) -> Call[Any] | None:  # noqa: ANN401 - an answer that has links
         """The call for the page that follows; None after the last."""
-        href = page.next_href
+        href = next((link.href for link in page.links if link.rel == "next"), None)
         return None if href is None else replace(self.first, path=href, query={})
-
-
-class PolicyChange(TypedDict, total=False):
-    """Fields of an SLA policy as the HTTP interface names them; what is left out stays, or has its default."""
-
-    guarantee: str
-    eviction_probability: float
-    eviction_policy: str
-    clock: str
-    warm_up_s: float
-    recompute_every_s: float
-    table_max_age_s: float
-    history_window_s: float | None
-    horizon_s: float
-    sample_count: int
-    seed: int
-    confidence: float
-    grace_s: float
-    risk_threshold: float | None
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
 
 
-def create_cloud(cloud: str, policy: PolicyChange | None = None, *, at: datetime | None = None) -> Call[forms.Cloud]:
+def create_cloud(cloud: str, policy: PolicyChange | None = None, *, at: datetime | None = None) -> Call[CloudAnswer]:
     """A new cloud. Conflict where one of that name exists."""
     body = {"name": cloud, "policy": policy, "at": at}
-    return Call("POST", "/v1/clouds", forms.Cloud, body=_given(body), repeat=Repeat.ONCE)
+    return Call("POST", "/v1/clouds", CloudAnswer, body=_given(body), repeat=Repeat.ONCE)
 
 
-def clouds(*, limit: int = PAGE, marker: str | None = None) -> Listing[forms.CloudName]:
+def clouds(*, limit: int = PAGE, marker: str | None = None) -> Listing[CloudNameAnswer]:
     """All clouds that the token may see, by name."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", "/v1/clouds", forms.CloudsPage, query), lambda page: page.clouds)
+    return Listing(Call("GET", "/v1/clouds", CloudsAnswer, query), lambda page: page.clouds)
 
 
-def cloud(cloud: str) -> Call[forms.Cloud]:
+def cloud(cloud: str) -> Call[CloudAnswer]:
     """A cloud's policy, the end of its log, and what was asked of it so far."""
-    return Call("GET", _cloud(cloud), forms.Cloud)
+    return Call("GET", _cloud(cloud), CloudAnswer)
 
 
-def change_policy(cloud: str, policy: PolicyChange, *, at: datetime | None = None) -> Call[forms.Cloud]:
-    """Change some fields of the SLA policy from now on."""
-    return Call("PATCH", _cloud(cloud), forms.Cloud, body=_given({"policy": policy, "at": at}))
+def change_policy(
+    cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
+) -> Call[CloudAnswer]:
+    """Change some fields of the SLA policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
+    return Call("PATCH", _cloud(cloud), CloudAnswer, body=_given({"policy": policy, "at": at, "jump": jump}))
 
 
 # --- nodes and flavors -----------------------------------------------------------------------------------------------
 
 
-def add_node(cloud: str, node: str, capacity: Resources, *, at: datetime | None = None) -> Call[forms.Node]:
+def add_node(cloud: str, node: str, capacity: Resources, *, at: datetime | None = None) -> Call[NodeAnswer]:
     """Add a node at the end of the node order; the same again changes nothing."""
-    body = _given({"name": node, **to_builtins(capacity), "at": at})
-    return Call("POST", f"{_cloud(cloud)}/nodes", forms.Node, body=body)
+    body = _given({"name": node, **capacity._asdict(), "at": at})
+    return Call("POST", f"{_cloud(cloud)}/nodes", NodeAnswer, body=body)
 
 
-def nodes(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[forms.Node]:
+def nodes(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[NodeAnswer]:
     """The cloud's nodes, in node order."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/nodes", forms.NodesPage, query), lambda page: page.nodes)
+    return Listing(Call("GET", f"{_cloud(cloud)}/nodes", NodesAnswer, query), lambda page: page.nodes)
 
 
-def node(cloud: str, node: str) -> Call[forms.Node]:
+def node(cloud: str, node: str) -> Call[NodeAnswer]:
     """A node, and what is free on it."""
-    return Call("GET", _node(cloud, node), forms.Node)
+    return Call("GET", _node(cloud, node), NodeAnswer)
 
 
-def remove_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[forms.Removal]:
+def remove_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[RemovalAnswer]:
     """Remove a node; the spot instances on it are evicted. Conflict where on-demand instances run on it."""
-    return Call("DELETE", _node(cloud, node), forms.Removal, _given({"at": at}), repeat=Repeat.ONCE)
+    return Call("DELETE", _node(cloud, node), RemovalAnswer, _given({"at": at}), repeat=Repeat.ONCE)
 
 
-def drain_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[forms.Node]:
+def drain_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[NodeAnswer]:
     """Have a node take no more placements."""
-    return Call("POST", f"{_node(cloud, node)}/drain", forms.Node, _given({"at": at}))
+    return Call("POST", f"{_node(cloud, node)}/drain", NodeAnswer, _given({"at": at}))
 
 
-def open_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[forms.Node]:
+def open_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[NodeAnswer]:
     """Have a drained node take placements again."""
-    return Call("POST", f"{_node(cloud, node)}/open", forms.Node, _given({"at": at}))
+    return Call("POST", f"{_node(cloud, node)}/open", NodeAnswer, _given({"at": at}))
 
 
-def add_flavor(cloud: str, flavor: str, demand: Resources, *, at: datetime | None = None) -> Call[forms.Flavor]:
+def add_flavor(cloud: str, flavor: str, demand: Resources, *, at: datetime | None = None) -> Call[FlavorAnswer]:
     """Add a flavor; the same again changes nothing."""
-    body = _given({"name": flavor, **to_builtins(demand), "at": at})
-    return Call("POST", f"{_cloud(cloud)}/flavors", forms.Flavor, body=body)
+    body = _given({"name": flavor, **demand._asdict(), "at": at})
+    return Call("POST", f"{_cloud(cloud)}/flavors", FlavorAnswer, body=body)
 
 
-def flavors(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[forms.Flavor]:
+def flavors(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[FlavorAnswer]:
     """The cloud's flavors, and how many more instances of each fit now."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/flavors", forms.FlavorsPage, query), lambda page: page.flavors)
+    return Listing(Call("GET", f"{_cloud(cloud)}/flavors", FlavorsAnswer, query), lambda page: page.flavors)
 
 
-def flavor(cloud: str, flavor: str) -> Call[forms.Flavor]:
+def flavor(cloud: str, flavor: str) -> Call[FlavorAnswer]:
     """A flavor, and how many more instances of it fit now."""
-    return Call("GET", f"{_cloud(cloud)}/flavors/{_quoted(flavor)}", forms.Flavor)
+    return Call("GET", f"{_cloud(cloud)}/flavors/{_quoted(flavor)}", FlavorAnswer)
 
 
 # --- instances -------------------------------------------------------------------------------------------------------
@@ -171,13 +186,13 @@ def start(
     lifetime_s: float | None = None,
     eviction_probability: float | None = None,
     at: datetime | None = None,
-) -> Call[forms.Decision]:
+) -> Call[StartAnswer]:
     """Start an instance. The same again has the same answer; the same id with another body is a Conflict.
 
     A spot start declares its lifetime; `eviction_probability` is its own SLA, in place of the cloud's.
     """
     body = to_builtins(Start(instance, market, flavor, lifetime_s, eviction_probability, at))
-    return Call("POST", f"{_cloud(cloud)}/instances", forms.Decision, body=body)
+    return Call("POST", f"{_cloud(cloud)}/instances", StartAnswer, body=body)
 
 
 def stop(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
@@ -185,28 +200,33 @@ def stop(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]
     return Call("DELETE", _instance(cloud, instance), type(None), _given({"at": at}))
 
 
-def batch(cloud: str, operations: Sequence[Start | Stop]) -> Call[forms.BatchAnswer]:
+def batch(cloud: str, operations: Sequence[Start | Stop]) -> Call[BatchAnswer]:
     """Up to 1000 starts and stops, decided in order; each has its own result."""
     steps = [{_kind(operation): to_builtins(operation)} for operation in operations]
     return Call(
         "POST",
         f"{_cloud(cloud)}/batch",
-        forms.BatchAnswer,
+        BatchAnswer,
         body={"operations": steps},
         unfinished=lambda answer: any(result.status == 503 for result in answer.results),
     )
 
 
-def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None) -> Call[forms.Drilled]:
+def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None) -> Call[DrillAnswer]:
     """Evict one spot instance on purpose, by default the one started last."""
     body = _given({"instance": instance, "at": at})
-    return Call("POST", f"{_cloud(cloud)}/drill", forms.Drilled, body=body, repeat=Repeat.ONCE)
+    return Call("POST", f"{_cloud(cloud)}/drill", DrillAnswer, body=body, repeat=Repeat.ONCE)
 
 
-def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[forms.Handover]:
+def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
+    """Return the instance that a drill would evict now; nothing is changed."""
+    return Call("GET", f"{_cloud(cloud)}/drill", InstanceAnswer, _given({"instance": instance}))
+
+
+def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
     """Evictions that no controller has confirmed, by deadline."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/handovers", forms.HandoversPage, query), lambda page: page.handovers)
+    return Listing(Call("GET", f"{_cloud(cloud)}/handovers", HandoversAnswer, query), lambda page: page.handovers)
 
 
 def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
@@ -220,21 +240,21 @@ def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -
 
 def create_webhook(
     cloud: str, url: str, *, kinds: Sequence[str] | None = None, after_seq: int | None = None
-) -> Call[forms.NewWebhook]:
+) -> Call[NewWebhookAnswer]:
     """Have events sent to a URL: of these kinds or of all, after a seq or from now on. The secret is shown once."""
     body = _given({"url": url, "kinds": None if kinds is None else list(kinds), "after_seq": after_seq})
-    return Call("POST", f"{_cloud(cloud)}/webhooks", forms.NewWebhook, body=body, repeat=Repeat.ONCE)
+    return Call("POST", f"{_cloud(cloud)}/webhooks", NewWebhookAnswer, body=body, repeat=Repeat.ONCE)
 
 
-def webhooks(cloud: str, *, limit: int = PAGE, marker: int | None = None) -> Listing[forms.Webhook]:
+def webhooks(cloud: str, *, limit: int = PAGE, marker: int | None = None) -> Listing[WebhookAnswer]:
     """A cloud's webhooks, and how far each has got."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/webhooks", forms.WebhooksPage, query), lambda page: page.webhooks)
+    return Listing(Call("GET", f"{_cloud(cloud)}/webhooks", WebhooksAnswer, query), lambda page: page.webhooks)
 
 
-def webhook(cloud: str, webhook: str) -> Call[forms.Webhook]:
+def webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
     """A webhook, how far it has got, and what went wrong last."""
-    return Call("GET", _webhook(cloud, webhook), forms.Webhook)
+    return Call("GET", _webhook(cloud, webhook), WebhookAnswer)
 
 
 def delete_webhook(cloud: str, webhook: str) -> Call[None]:
@@ -242,33 +262,31 @@ def delete_webhook(cloud: str, webhook: str) -> Call[None]:
     return Call("DELETE", _webhook(cloud, webhook), type(None), repeat=Repeat.ONCE)
 
 
-def pause_webhook(cloud: str, webhook: str) -> Call[forms.Webhook]:
+def pause_webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
     """Send nothing until it is resumed."""
-    return Call("POST", f"{_webhook(cloud, webhook)}/pause", forms.Webhook)
+    return Call("POST", f"{_webhook(cloud, webhook)}/pause", WebhookAnswer)
 
 
-def resume_webhook(cloud: str, webhook: str) -> Call[forms.Webhook]:
+def resume_webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
     """Go on where it was paused."""
-    return Call("POST", f"{_webhook(cloud, webhook)}/resume", forms.Webhook)
+    return Call("POST", f"{_webhook(cloud, webhook)}/resume", WebhookAnswer)
 
 
-def test_webhook(cloud: str, webhook: str) -> Call[forms.Trial]:
+def test_webhook(cloud: str, webhook: str) -> Call[TrialAnswer]:
     """Send one message that is no event, and tell how it was answered."""
-    return Call("POST", f"{_webhook(cloud, webhook)}/test", forms.Trial, repeat=Repeat.ONCE)
+    return Call("POST", f"{_webhook(cloud, webhook)}/test", TrialAnswer, repeat=Repeat.ONCE)
 
 
-def dead_letters(cloud: str, webhook: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[forms.DeadLetter]:
+def dead_letters(cloud: str, webhook: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[DeadLetterAnswer]:
     """The events that the receiver did not take, in log order."""
     query = {"after_seq": after_seq, "limit": limit}
-    return Listing(
-        Call("GET", f"{_webhook(cloud, webhook)}/dead", forms.DeadLettersPage, query), lambda page: page.dead
-    )
+    return Listing(Call("GET", f"{_webhook(cloud, webhook)}/dead", DeadLettersAnswer, query), lambda page: page.dead)
 
 
-def replay_dead_letters(cloud: str, webhook: str, *, seqs: Sequence[int] | None = None) -> Call[forms.Replayed]:
+def replay_dead_letters(cloud: str, webhook: str, *, seqs: Sequence[int] | None = None) -> Call[ReplayAnswer]:
     """Have these dead letters, or all, tried once more."""
     body = _given({"seqs": None if seqs is None else list(seqs)})
-    return Call("POST", f"{_webhook(cloud, webhook)}/replay", forms.Replayed, body=body)
+    return Call("POST", f"{_webhook(cloud, webhook)}/replay", ReplayAnswer, body=body)
 
 
 # --- what became of instances ----------------------------------------------------------------------------------------
@@ -281,20 +299,20 @@ def instances(
     market: str | None = None,
     limit: int = PAGE,
     marker: str | None = None,
-) -> Listing[forms.Instance]:
+) -> Listing[InstanceAnswer]:
     """Instances in the order of their starts, rejected ones among them."""
     query = _given({"status": status, "market": market, "limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/instances", forms.InstancesPage, query), lambda page: page.instances)
+    return Listing(Call("GET", f"{_cloud(cloud)}/instances", InstancesAnswer, query), lambda page: page.instances)
 
 
-def instance(cloud: str, instance: str) -> Call[forms.Instance]:
+def instance(cloud: str, instance: str) -> Call[InstanceAnswer]:
     """The decision on an instance's start, and how it ended."""
-    return Call("GET", _instance(cloud, instance), forms.Instance)
+    return Call("GET", _instance(cloud, instance), InstanceAnswer)
 
 
-def explain(cloud: str, instance: str) -> Call[forms.Explanation]:
+def explain(cloud: str, instance: str) -> Call[ExplanationAnswer]:
     """Why an instance was accepted, rejected or evicted, in fields and in sentences."""
-    return Call("GET", f"{_instance(cloud, instance)}/explanation", forms.Explanation)
+    return Call("GET", f"{_instance(cloud, instance)}/explanation", ExplanationAnswer)
 
 
 def decisions(
@@ -304,10 +322,10 @@ def decisions(
     outcome: str | None = None,
     market: str | None = None,
     limit: int = 100,
-) -> Listing[forms.Decided]:
+) -> Listing[DecisionAnswer]:
     """Decisions with their reasons, newest first."""
     query = _given({"before_seq": before_seq, "outcome": outcome, "market": market, "limit": limit})
-    return Listing(Call("GET", f"{_cloud(cloud)}/decisions", forms.DecisionsPage, query), lambda page: page.decisions)
+    return Listing(Call("GET", f"{_cloud(cloud)}/decisions", DecisionsAnswer, query), lambda page: page.decisions)
 
 
 # --- quotes, tables, runs --------------------------------------------------------------------------------------------
@@ -320,7 +338,7 @@ def quotes(
     eviction_probability: float | None = None,
     lifetime_s: float | None = None,
     slots: int | None = None,
-) -> Call[forms.Quotes]:
+) -> Call[QuotesAnswer]:
     """What the newest table says now, of one flavor or of all."""
     query = {
         "flavor": flavor,
@@ -328,49 +346,49 @@ def quotes(
         "lifetime_s": None if lifetime_s is None else _seconds_text(lifetime_s),
         "slots": slots,
     }
-    return Call("GET", f"{_cloud(cloud)}/quotes", forms.Quotes, _given(query))
+    return Call("GET", f"{_cloud(cloud)}/quotes", QuotesAnswer, _given(query))
 
 
-def request_table(cloud: str) -> Call[forms.Run]:
+def request_table(cloud: str) -> Call[RunAnswer]:
     """Ask the workers for a table of the history so far."""
-    return Call("POST", f"{_cloud(cloud)}/tables", forms.Run, repeat=Repeat.ONCE)
+    return Call("POST", f"{_cloud(cloud)}/tables", RunAnswer, repeat=Repeat.ONCE)
 
 
-def tables(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[forms.TableSummary]:
+def tables(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[TableSummaryAnswer]:
     """Published tables without their curves, newest first."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/tables", forms.TablesPage, query), lambda page: page.tables)
+    return Listing(Call("GET", f"{_cloud(cloud)}/tables", TablesAnswer, query), lambda page: page.tables)
 
 
-def newest_table(cloud: str, *, flavor: str | None = None) -> Call[forms.Table]:
+def newest_table(cloud: str, *, flavor: str | None = None) -> Call[TableAnswer]:
     """The newest table with its curves."""
-    return Call("GET", f"{_cloud(cloud)}/tables/newest", forms.Table, _given({"flavor": flavor}))
+    return Call("GET", f"{_cloud(cloud)}/tables/newest", TableAnswer, _given({"flavor": flavor}))
 
 
-def table(cloud: str, epoch: int, *, flavor: str | None = None) -> Call[forms.Table]:
+def table(cloud: str, epoch: int, *, flavor: str | None = None) -> Call[TableAnswer]:
     """The table of an epoch with its curves."""
-    return Call("GET", f"{_cloud(cloud)}/tables/{epoch:d}", forms.Table, _given({"flavor": flavor}))
+    return Call("GET", f"{_cloud(cloud)}/tables/{epoch:d}", TableAnswer, _given({"flavor": flavor}))
 
 
-def runs(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[forms.Run]:
+def runs(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[RunAnswer]:
     """Computations of tables, newest first."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", f"{_cloud(cloud)}/runs", forms.RunsPage, query), lambda page: page.runs)
+    return Listing(Call("GET", f"{_cloud(cloud)}/runs", RunsAnswer, query), lambda page: page.runs)
 
 
-def run(cloud: str, run: int) -> Call[forms.Run]:
+def run(cloud: str, run: int) -> Call[RunAnswer]:
     """One computation of a table."""
-    return Call("GET", f"{_cloud(cloud)}/runs/{run:d}", forms.Run)
+    return Call("GET", f"{_cloud(cloud)}/runs/{run:d}", RunAnswer)
 
 
-def reliability(cloud: str, *, after_seq: int | None = None) -> Call[forms.Reliability]:
+def reliability(cloud: str, *, after_seq: int | None = None) -> Call[ReliabilityAnswer]:
     """Promised probabilities against what happened, in the stretch of the log after a seq or in the newest."""
-    return Call("GET", f"{_cloud(cloud)}/reliability", forms.Reliability, _given({"after_seq": after_seq}))
+    return Call("GET", f"{_cloud(cloud)}/reliability", ReliabilityAnswer, _given({"after_seq": after_seq}))
 
 
-def sla(cloud: str) -> Call[forms.Sla]:
+def sla(cloud: str) -> Call[SlaAnswer]:
     """How many of each SLA class were admitted and evicted since the cloud began, and what is left of its budget."""
-    return Call("GET", f"{_cloud(cloud)}/sla", forms.Sla)
+    return Call("GET", f"{_cloud(cloud)}/sla", SlaAnswer)
 
 
 def utilisation(
@@ -380,20 +398,20 @@ def utilisation(
     end_at: datetime | None = None,
     points: int = 300,
     node: str | None = None,
-) -> Call[forms.Utilisation]:
+) -> Call[UtilisationAnswer]:
     """What of the cores was in use over time, of the cloud or of one node; by default in the last day."""
     query = {"begin_at": begin_at, "end_at": end_at, "points": points, "node": node}
-    return Call("GET", f"{_cloud(cloud)}/utilisation", forms.Utilisation, _given(query))
+    return Call("GET", f"{_cloud(cloud)}/utilisation", UtilisationAnswer, _given(query))
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
-def events(cloud: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[Event]:
+def events(cloud: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[EventAnswer]:
     """The log's events after a seq, up to its present end."""
     query = {"after_seq": after_seq, "limit": limit}
     return Listing(
-        Call("GET", f"{_cloud(cloud)}/events", forms.EventsPage, query), lambda page: [*map(event_of, page.events)]
+        Call("GET", f"{_cloud(cloud)}/events", EventsAnswer, query), lambda page: [*map(event_of, page.events)]
     )
 
 
@@ -407,21 +425,21 @@ def event_stream(cloud: str, *, after_seq: int = 0, limit: int | None = None) ->
 
 def create_token(
     name: str, role: str, *, cloud: str | None = None, expires_in_s: float | None = None
-) -> Call[forms.NewToken]:
+) -> Call[NewTokenAnswer]:
     """A new token; the token itself is in the answer, this once."""
     body = _given({"name": name, "role": role, "cloud": cloud, "expires_in_s": expires_in_s})
-    return Call("POST", "/v1/tokens", forms.NewToken, body=body, repeat=Repeat.ONCE)
+    return Call("POST", "/v1/tokens", NewTokenAnswer, body=body, repeat=Repeat.ONCE)
 
 
-def tokens(*, limit: int = PAGE, marker: int | None = None) -> Listing[forms.Token]:
+def tokens(*, limit: int = PAGE, marker: int | None = None) -> Listing[TokenAnswer]:
     """All tokens, newest first, those expired and revoked among them."""
     query = _given({"limit": limit, "marker": marker})
-    return Listing(Call("GET", "/v1/tokens", forms.TokensPage, query), lambda page: page.tokens)
+    return Listing(Call("GET", "/v1/tokens", TokensAnswer, query), lambda page: page.tokens)
 
 
-def token(token: str) -> Call[forms.Token]:
+def token(token: str) -> Call[TokenAnswer]:
     """What is known of a token, by its id."""
-    return Call("GET", f"/v1/tokens/{_quoted(token)}", forms.Token)
+    return Call("GET", f"/v1/tokens/{_quoted(token)}", TokenAnswer)
 
 
 def revoke_token(token: str) -> Call[None]:
@@ -429,9 +447,9 @@ def revoke_token(token: str) -> Call[None]:
     return Call("DELETE", f"/v1/tokens/{_quoted(token)}", type(None))
 
 
-def versions() -> Call[forms.Versions]:
+def versions() -> Call[VersionsAnswer]:
     """The versions of the interface."""
-    return Call("GET", "/", forms.Versions)
+    return Call("GET", "/", VersionsAnswer)
 
 
 def health() -> Call[str]:
@@ -439,9 +457,9 @@ def health() -> Call[str]:
     return Call("GET", "/healthcheck", str)
 
 
-def readiness() -> Call[forms.Readiness]:
+def readiness() -> Call[ReadinessAnswer]:
     """Whether the database answers, and how old each cloud's newest table is."""
-    return Call("GET", "/readiness", forms.Readiness, also=frozenset({503}))
+    return Call("GET", "/readiness", ReadinessAnswer, also=frozenset({503}))
 
 
 def process_metrics() -> Call[str]:

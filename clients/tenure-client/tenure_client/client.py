@@ -28,7 +28,7 @@ from tenure_client.exchange import (
     read,
     request_arguments,
 )
-from tenure_client.forms import Event
+from tenure_client.forms.events import EventAnswer
 from tenure_client.methods import ListMethod, Method
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ class Operations:
     stop = Method(calls.stop)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
+    drill_victim = Method(calls.drill_victim)
     handovers = ListMethod(calls.handovers)
     confirm_handover = Method(calls.confirm_handover)
     create_webhook = Method(calls.create_webhook)
@@ -139,7 +140,7 @@ class TenureClient(Operations):
             yield from listing.items(page)
             call = listing.after(page)
 
-    def follow(self, cloud: str, *, after_seq: int = 0) -> Iterator[Event]:
+    def follow(self, cloud: str, *, after_seq: int = 0) -> Iterator[EventAnswer]:
         """Every event after a seq, once and in order, and each later one when it comes; it never ends by itself.
 
         A stream that breaks is opened again where it was left, for `retry_s` at a time.
@@ -224,7 +225,7 @@ class AsyncTenureClient(Operations):
                 yield item
             call = listing.after(page)
 
-    async def follow(self, cloud: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, cloud: str, *, after_seq: int = 0) -> AsyncIterator[EventAnswer]:
         """As `TenureClient.follow`."""
         call = calls.event_stream(cloud, after_seq=after_seq)
         while True:

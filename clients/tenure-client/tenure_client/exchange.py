@@ -18,7 +18,8 @@ import msgspec
 
 from tenure_client.calls import Call, Repeat
 from tenure_client.errors import AnswerUnreadable, ClientError, ServiceUnreachable
-from tenure_client.forms import Event, Problem, Problems, event_of, refused
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer, refused
+from tenure_client.forms.events import EventAnswer, event_of
 from tenure_client.version import __version__
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exceptio
     return Again(unreachable) if may_be_sent and not isinstance(error, _SENSELESS) else unreachable
 
 
-def event_in(frame: httpx2.ServerSentEvent) -> Event | None:
+def event_in(frame: httpx2.ServerSentEvent) -> EventAnswer | None:
     """The event that a frame of the stream carries; None of one that carries none."""
     if not frame.data:
         return None
@@ -157,10 +158,10 @@ def _decoded(kind: type, response: httpx2.Response) -> object:
         raise AnswerUnreadable(f"{response.url}: the answer is not as documented: {error}") from error
 
 
-def _problems(response: httpx2.Response) -> list[Problem]:
+def _problems(response: httpx2.Response) -> list[ErrorAnswer]:
     """The entries of an error answer; none where it is something else, as a proxy between may answer."""
     try:
-        found: Problems = msgspec.json.decode(response.content, type=Problems)
+        found: ErrorsAnswer = msgspec.json.decode(response.content, type=ErrorsAnswer)
     except msgspec.DecodeError:
         return []
     return found.errors

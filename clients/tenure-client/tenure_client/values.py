@@ -1,11 +1,15 @@
-"""The words of the interface that a caller writes. Answers carry plain strings, which compare equal to these.
+"""Words and operations that a caller writes. Answers carry plain strings, which compare equal to the words here.
 
 A method takes any string in their place, so that a newer service's words can be sent too.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple, TypedDict
+
+from msgspec import Struct
 
 
 class Market(StrEnum):
@@ -45,3 +49,49 @@ class Role(StrEnum):
     ADMIN = "admin"
     SERVICE = "service"
     PEER = "peer"
+
+
+class Resources(NamedTuple):
+    """A resource vector. A node's 0 means that the node does not count this resource; a flavor's 0 asks for none."""
+
+    cores: int
+    memory_mib: int = 0
+    disk_gib: int = 0
+
+
+class Start(Struct, omit_defaults=True):
+    """A start. A spot start declares its lifetime; `eviction_probability` is its own SLA, in place of the cloud's."""
+
+    id: str
+    market: str
+    flavor: str
+    lifetime_s: float | None = None
+    eviction_probability: float | None = None
+    at: datetime | None = None
+
+
+class Stop(Struct, omit_defaults=True):
+    """A stop in a batch."""
+
+    id: str
+    at: datetime | None = None
+
+
+class PolicyChange(TypedDict, total=False):
+    """Fields of an SLA policy as the HTTP interface names them; what is left out stays, or has its default."""
+
+    guarantee: str
+    eviction_probability: float
+    eviction_policy: str
+    clock: str
+    warm_up_s: float
+    recompute_every_s: float
+    table_max_age_s: float
+    history_window_s: float | None
+    horizon_s: float
+    sample_count: int
+    seed: int
+    confidence: float
+    grace_s: float
+    risk_threshold: float | None
+    clock_step_s: float | None

@@ -1,0 +1,114 @@
+"""A worker in a process of its own, beside the API: watched, and started again when it ends."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Self
+
+import app
+
+logger = logging.getLogger(__name__)
+
+COMMAND = Path(app.__file__).parent.parent / "tenure_command.py"
+"""By its path, so that no folder and no variable of the caller's decides which program that is."""
+READY = "ready"
+FAILED = "failed: "
+"""What a worker writes to standard output for the process that started it."""
+
+_STOP_S = 30.0
+_LOOK_S = 0.05
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_STEADY_S = 60.0
+
+
+class WorkerBeside:
+    """A worker process, from entering to leaving the block; its work never delays an answer.
+
+    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; it
+    watches its standard input, so that it leaves as well when this process is killed. `on_ready` is called from another
+    thread whenever a worker is ready. Once `at_once` is true, leaving the block waits for nothing.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], on_ready: Callable[[], None], at_once: Callable[[], bool]
+    ) -> None:
+        self._environment = environment
+        self._on_ready = on_ready
+        self._at_once = at_once
+        self._changing = threading.Lock()
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._watch = threading.Thread(target=self._keep_one, name="worker-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changing:
+            self._stopping.set()
+            process = self._process
+        if process is None:
+            return
+        process.terminate()
+        give_up_at = monotonic() + _STOP_S
+        while process.poll() is None and monotonic() < give_up_at and not self._at_once():
+            sleep(_LOOK_S)
+        process.kill()
+        process.wait()
+
+    def _keep_one(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while (process := self._start()) is not None:
+            began = monotonic()
+            reason = self._follow(process)
+            if monotonic() - began > _STEADY_S:
+                pause_s = _FIRST_PAUSE_S
+            if self._stopping.is_set():
+                return
+            logger.error("the worker ended: %s; it is started again in %g s", reason, pause_s)
+            if self._stopping.wait(pause_s):
+                return
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _start(self) -> subprocess.Popen[str] | None:
+        """Start a worker; None where this process stops."""
+        command = [sys.executable, "-P", str(COMMAND), "worker", "--leave-with-parent"]
+        with self._changing:
+            if self._stopping.is_set():
+                return None
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                env=self._environment,
+                process_group=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+            return self._process
+
+    def _follow(self, process: subprocess.Popen[str]) -> str:
+        """Hear the worker out to its end; the reason of that, as far as it told one."""
+        reason = ""
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.rstrip() == READY:
+                self._on_ready()
+            elif line.startswith(FAILED):
+                reason = line.removeprefix(FAILED).rstrip()
+        status = process.wait()
+        return reason or (f"signal {-status}" if status < 0 else f"exit status {status}")
+
+
+def report(line: str) -> None:
+    """Tell the process that started this worker."""
+    sys.stdout.write(" ".join(line.split()) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,127 @@
+"""The service's settings as commands read them: options over variables, and a sentence for what cannot be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.output import STDERR
+from app.domain.inputs import InputError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+_OF_CLIENTS = ("TENURE_URL", "TENURE_TOKEN", "TENURE_CLOUD")
+_PREFIX = "TENURE_"
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on, instead of TENURE_HOST.")]
+Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on, instead of TENURE_PORT.")]
+WorkerPort = Annotated[
+    str | None,
+    typer.Option("--port", metavar="PORT", help="Port for health and metrics, instead of TENURE_WORKER_PORT."),
+]
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER", help="Where the service's own PostgreSQL keeps its data, instead of TENURE_DATA_DIR."
+    ),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="PostgreSQL to use, instead of TENURE_DATABASE_URL, which does not show in lists of processes.",
+    ),
+]
+
+
+def read_settings(**options: object) -> Settings:
+    """The settings: options that are not None, then variables, then defaults. InputError names what cannot be used."""
+    from pydantic import ValidationError  # noqa: PLC0415 - the service's libraries are slow to load
+
+    from app.settings import Settings  # noqa: PLC0415 - as above
+
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        wrong = [f"{_source(str(one['loc'][0]), given)}: {_lowered(one['msg'])}" for one in error.errors()]
+        raise InputError("; ".join(wrong)) from None
+    _check_database(settings, given)
+    return settings
+
+
+def database_words(settings: Settings) -> str:
+    """The database that the settings lead to, for people; without a password."""
+    from app.store.database import shown_url  # noqa: PLC0415 - as above
+
+    if settings.database_url is None:
+        return f"the service's own PostgreSQL in {settings.data_dir}"
+    return shown_url(settings.database_url)
+
+
+def tell_database(settings: Settings) -> None:
+    """Say on standard error which database a command works on."""
+    STDERR.print(f"database: {database_words(settings)}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def warn_of_unknown_variables() -> None:
+    """Say on standard error which variables begin like a setting but are none, with the nearest that is one."""
+    for name, nearest in unknown_variables(os.environ).items():
+        STDERR.print(
+            f"tenure: {name} is not a setting and is ignored; did you mean {nearest}?",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that begin like a setting but are none, each with the nearest that is one."""
+    ours = [name for name in environment if name.upper().startswith(_PREFIX) and name.upper() not in _OF_CLIENTS]
+    if not ours:
+        return {}
+    from app.settings import Settings  # noqa: PLC0415 - as above
+
+    known = (*(_variable(name) for name in Settings.model_fields), *_OF_CLIENTS)
+    return {name: _nearest(name.upper(), known) for name in ours if name.upper() not in known}
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    return get_close_matches(name, known, n=1, cutoff=0)[0]
+
+
+def _variable(name: str) -> str:
+    return _PREFIX + name.upper()
+
+
+def _source(name: str, given: Mapping[str, object]) -> str:
+    return f"{_variable(name)} (given as an option)" if name in given else _variable(name)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _check_database(settings: Settings, given: Mapping[str, object]) -> None:
+    from app.store.database import parse_url  # noqa: PLC0415 - as above
+
+    if settings.database_url is None:
+        _check_folder(settings.data_dir, _source("data_dir", given))
+        return
+    try:
+        parse_url(settings.database_url)
+    except ValueError as error:
+        raise InputError(f"{_source('database_url', given)}: {error}") from None
+
+
+def _check_folder(folder: Path, source: str) -> None:
+    """InputError where the folder cannot be one of this user's, before anything is made in it."""
+    there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+    if not there.is_dir():
+        raise InputError(f"{source}: {there} is not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{source}: this user may not write in {there}")

@@ -1,0 +1,34 @@
+"""The parts that all forms are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, to_builtins
+
+Json = dict[str, Any]
+Seconds = int | float
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A time with an offset."""
+
+
+class Answer(Struct):
+    """The root of all answers. The service writes every field, also those that have a default for older services."""
+
+
+class Link(Answer, kw_only=True):
+    rel: str
+    href: str
+
+
+def json_of(answer: Answer) -> Json:
+    """Return the answer as JSON values, in the fields of the HTTP interface."""
+    found: Json = to_builtins(answer)
+    return found
+
+
+def one_of(words: Iterable[str], description: str | None = None) -> Meta:
+    """Describe the words that a field may have now. They are documented, but any string is read."""
+    return Meta(description=description, extra_json_schema={"enum": [str(word) for word in words]})

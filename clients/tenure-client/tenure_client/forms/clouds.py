@@ -1,0 +1,59 @@
+"""Clouds and their SLA policies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment, Seconds
+from tenure_client.forms.words import ClockWord, EvictionPolicyWord, GuaranteeWord
+
+
+class PolicyAnswer(Answer, kw_only=True):
+    guarantee: GuaranteeWord
+    eviction_probability: float
+    eviction_policy: EvictionPolicyWord
+    clock: ClockWord
+    warm_up_s: Seconds
+    recompute_every_s: Seconds
+    table_max_age_s: Seconds
+    history_window_s: Seconds | None
+    horizon_s: Seconds
+    sample_count: int
+    seed: int
+    confidence: float
+    grace_s: Seconds
+    risk_threshold: float | None
+    clock_step_s: Seconds | None
+
+
+class CountsAnswer(Answer, kw_only=True):
+    """What was asked and what became of it, since the log began; and what runs now."""
+
+    on_demand_requested: int
+    on_demand_admitted: int
+    spot_requested: int
+    spot_admitted: int
+    spot_evicted: Annotated[int, Meta(description="Drills are not among them.")]
+    spot_drilled: int
+    running: int
+
+
+class CloudAnswer(Answer, kw_only=True):
+    name: str
+    seq: Annotated[int, Meta(description="The log's last event.")]
+    created_at: Moment
+    at: Annotated[Moment, Meta(description="The time of the log's last event.")]
+    policy: PolicyAnswer
+    counts: CountsAnswer
+
+
+class CloudNameAnswer(Answer, kw_only=True):
+    name: str
+    links: list[Link]
+
+
+class CloudsAnswer(Answer, kw_only=True):
+    clouds: list[CloudNameAnswer]
+    links: list[Link]

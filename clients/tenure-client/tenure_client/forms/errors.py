@@ -1,0 +1,40 @@
+"""The form of every error answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from tenure_client.errors import ServiceRefused, refusal
+from tenure_client.forms.answer import Answer, Link
+
+
+class ErrorAnswer(Answer, kw_only=True):
+    request_id: str = ""
+    code: Annotated[str, Meta(description="Permanent: programs may rely on it.")]
+    status: int
+    title: str = ""
+    detail: str
+    links: list[Link] = field(default_factory=list)
+    min_version: Annotated[
+        str | UnsetType, Meta(description="Of an unsupported microversion: the lowest that there is.")
+    ] = UNSET
+    max_version: Annotated[
+        str | UnsetType, Meta(description="Of an unsupported microversion: the highest that there is.")
+    ] = UNSET
+
+
+class ErrorsAnswer(Answer, kw_only=True):
+    errors: list[ErrorAnswer]
+
+
+def refused(status: int, entries: Sequence[ErrorAnswer], reason: str) -> ServiceRefused:
+    """Return the error that an error answer tells of; `reason` is its detail where it has no entries."""
+    if not entries:
+        return refusal(status, "", reason)
+    first = entries[0]
+    return refusal(
+        status, first.code, first.detail or reason, first.request_id, tuple(entry.detail for entry in entries)
+    )

@@ -1,0 +1,101 @@
+"""Quotes, quantile tables and the runs that compute them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment, Seconds
+from tenure_client.forms.words import RunCauseWord, RunStatusWord
+
+
+class EvidenceAnswer(Answer, kw_only=True):
+    """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+
+
+class FlavorQuoteAnswer(Answer, kw_only=True):
+    flavor: str
+    slots: Annotated[int, Meta(description="Available slots, now or as asked.")]
+    eviction_probability: float
+    lifetime_s: Annotated[
+        Seconds | None,
+        Meta(description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."),
+    ]
+    asked_lifetime_s: Seconds | None
+    estimated_eviction_probability: Annotated[
+        float | None,
+        Meta(description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."),
+    ]
+    eviction_probability_bound: Annotated[
+        float | None, Meta(description="What that is below, with the policy's confidence; null: no evidence.")
+    ]
+    evidence: list[EvidenceAnswer]
+
+
+class QuotesAnswer(Answer, kw_only=True):
+    epoch: int
+    epoch_at: Annotated[Moment, Meta(description="The end of the history that the table was computed from.")]
+    expires_at: Annotated[
+        Moment, Meta(description="From then on spot starts are rejected, unless a newer table comes.")
+    ]
+    quotes: list[FlavorQuoteAnswer]
+
+
+class BucketAnswer(Answer, kw_only=True):
+    """The distribution of the time to eviction at a number of available slots."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+    longest_s: Annotated[Seconds, Meta(description="The longest time observed; nothing is certified beyond it.")]
+    times_s: Annotated[list[Seconds], Meta(description="Where the share evicted rises.")]
+    levels: Annotated[list[float], Meta(description="The share evicted by then.")]
+
+
+class CurveAnswer(Answer, kw_only=True):
+    flavor: str
+    buckets: Annotated[list[BucketAnswer], Meta(description="By rising slots.")]
+
+
+class TableSummaryAnswer(Answer, kw_only=True):
+    epoch: int
+    seq: Annotated[int, Meta(description="The log position that it was computed from.")]
+    epoch_at: Annotated[Moment, Meta(description="The end of the history that it was computed from.")]
+    computed_at: Annotated[Moment, Meta(description="When it was published, in the server's time.")]
+    wall_s: Annotated[float, Meta(description="How long the computation took.")]
+    links: list[Link]
+
+
+class TableAnswer(TableSummaryAnswer, kw_only=True):
+    curves: list[CurveAnswer]
+
+
+class TablesAnswer(Answer, kw_only=True):
+    tables: Annotated[list[TableSummaryAnswer], Meta(description="Newest first.")]
+    links: list[Link]
+
+
+class RunAnswer(Answer, kw_only=True):
+    """One computation of a quantile table."""
+
+    id: int
+    cause: RunCauseWord
+    status: RunStatusWord
+    due_at: Annotated[Moment | None, Meta(description="The end of the history to compute from; null: the present.")]
+    attempts: int
+    error: Annotated[str | None, Meta(description="Why the last attempt failed.")]
+    epoch: Annotated[int | None, Meta(description="The table that it published.")]
+    created_at: Moment
+    started_at: Moment | None
+    finished_at: Moment | None
+    links: list[Link]
+
+
+class RunsAnswer(Answer, kw_only=True):
+    runs: Annotated[list[RunAnswer], Meta(description="Newest first.")]
+    links: list[Link]

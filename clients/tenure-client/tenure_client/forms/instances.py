@@ -1,0 +1,172 @@
+"""Starts, stops, and what became of instances."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from tenure_client.errors import ServiceRefused
+from tenure_client.forms.answer import Answer, Link, Moment, Seconds
+from tenure_client.forms.errors import ErrorAnswer, refused
+from tenure_client.forms.nodes import VictimAnswer
+from tenure_client.forms.words import (
+    EvictionReasonWord,
+    HandoverStatusWord,
+    InstanceStatusWord,
+    MarketWord,
+    ReasonWord,
+    RejectionWord,
+    VerdictWord,
+)
+
+
+class DrillAnswer(Answer, kw_only=True):
+    """Who was evicted in a drill."""
+
+    id: str
+    seq: Annotated[int, Meta(description="Where the eviction stands in the event log.")]
+    at: Moment
+
+
+class BudgetAnswer(Answer, kw_only=True):
+    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
+
+    earned: Annotated[float, Meta(description="What they may lose once the instance is admitted.")]
+    evicted: Annotated[int, Meta(description="What they have lost.")]
+    committed: Annotated[float, Meta(description="What those that run are charged for what they may cost.")]
+    charge: Annotated[float, Meta(description="What the instance itself is charged.")]
+    risk: Annotated[float, Meta(description="How likely the instance is evicted at all.")]
+    affordable_lifetime_s: Annotated[
+        Seconds | None, Meta(description="Where it is rejected: the longest lifetime that would not be.")
+    ]
+
+
+class QuoteAnswer(Answer, kw_only=True):
+    """What the decision on a spot start rested on."""
+
+    epoch: Annotated[int | None, Meta(description="The quantile table; null where none was read.")]
+    slots: Annotated[int, Meta(description="Available slots of the flavor just before the decision.")]
+    eviction_probability: Annotated[
+        float | None, Meta(description="The SLA of this start; null where the cloud has none.")
+    ]
+    lifetime_s: Annotated[
+        Seconds | None, Meta(description="The lifetime that the table guarantees at that probability.")
+    ]
+    estimated_eviction_probability: Annotated[
+        float | None, Meta(description="The eviction probability that the table gives the declared lifetime.")
+    ]
+    eviction_probability_bound: Annotated[
+        float | None, Meta(description="What that probability is below, with the policy's confidence.")
+    ]
+    budget: Annotated[BudgetAnswer | None, Meta(description="Under the pooled guarantee only.")]
+
+
+class AcceptableAnswer(Answer, kw_only=True):
+    """What would have been accepted in place of a spot start that the SLA refused: either of both."""
+
+    lifetime_s: Annotated[Seconds | None, Meta(description="The longest lifetime at this SLA; null: none.")]
+    eviction_probability: Annotated[
+        float | None, Meta(description="The smallest SLA for this lifetime; null: none below 1.")
+    ]
+
+
+class StartAnswer(Answer, kw_only=True):
+    """The decision on a start; a rejection is a decision too."""
+
+    id: str
+    seq: Annotated[int, Meta(description="Where the decision stands in the event log.")]
+    status: VerdictWord
+    market: MarketWord
+    flavor: str
+    at: Moment
+    lifetime_s: Seconds | None
+    eviction_probability: Annotated[float | None, Meta(description="The start's own SLA, as requested.")]
+    node: str | None
+    victims: Annotated[list[VictimAnswer], Meta(description="Spot instances evicted to make room, youngest first.")]
+    ready_at: Annotated[
+        Moment | None, Meta(description="From when its room is free: after its victims' grace; null: rejected.")
+    ]
+    reason: Annotated[RejectionWord | None, Meta(description="Why it was rejected.")]
+    quote: QuoteAnswer | None
+    acceptable: AcceptableAnswer | None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the instance runs now."""
+        return self.status == "accepted"
+
+    @property
+    def victim_ids(self) -> tuple[str, ...]:
+        """The instances that were evicted to make room, youngest first."""
+        return tuple(victim.id for victim in self.victims)
+
+    @property
+    def epoch(self) -> int | None:
+        """The quantile table that the decision rests on."""
+        return None if self.quote is None else self.quote.epoch
+
+
+class InstanceAnswer(Answer, kw_only=True):
+    """An instance: the decision on its start, and how it ended if it did."""
+
+    id: str
+    seq: Annotated[int, Meta(description="Where the decision on its start stands in the event log.")]
+    status: InstanceStatusWord
+    market: MarketWord
+    flavor: str
+    at: Annotated[Moment, Meta(description="When its start was decided.")]
+    lifetime_s: Seconds | None
+    eviction_probability: float | None
+    node: str | None
+    reason: Annotated[ReasonWord | None, Meta(description="Why it was rejected or evicted.")]
+    quote: QuoteAnswer | None
+    ended_at: Moment | None
+    cause_seq: Annotated[int | None, Meta(description="The event that it was evicted for.")]
+    ready_at: Annotated[Moment | None, Meta(description="From when its room was free; null: it was rejected.")]
+
+
+class InstancesAnswer(Answer, kw_only=True):
+    instances: Annotated[
+        list[InstanceAnswer],
+        Meta(description="In the order of their starts. A page of one status may be short and still have a next."),
+    ]
+    links: list[Link]
+
+
+class HandoverAnswer(Answer, kw_only=True):
+    id: Annotated[str, Meta(description="The evicted instance.")]
+    node: str
+    flavor: str
+    reason: EvictionReasonWord
+    cause_seq: Annotated[int, Meta(description="The event that it makes room for.")]
+    scheduled_at: Moment
+    deadline: Moment
+    status: HandoverStatusWord
+
+
+class HandoversAnswer(Answer, kw_only=True):
+    handovers: Annotated[list[HandoverAnswer], Meta(description="By deadline; confirmed ones are left out.")]
+    links: list[Link]
+
+
+class BatchResult(Answer, kw_only=True):
+    """The answer to one operation of a batch: of a start its `body`, of one that failed its `errors`."""
+
+    status: Annotated[int, Meta(description="201 of a start, 204 of a stop, else that of the error.")]
+    body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
+    errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="What was wrong with the operation.")] = UNSET
+
+    @property
+    def decision(self) -> StartAnswer | None:
+        """The decision on a start; None of a stop, and of an operation that failed."""
+        return self.body or None
+
+    @property
+    def error(self) -> ServiceRefused | None:
+        """The error of an operation that failed."""
+        return refused(self.status, self.errors, "") if self.errors else None
+
+
+class BatchAnswer(Answer, kw_only=True):
+    results: Annotated[list[BatchResult], Meta(description="One for each operation, in their order.")]

@@ -1,0 +1,54 @@
+"""Nodes and flavors: what there is room on, and what asks for room."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment
+from tenure_client.forms.words import NodeStatusWord
+
+
+class ResourcesAnswer(Answer, kw_only=True):
+    cores: int
+    memory_mib: int
+    disk_gib: int
+
+
+class NodeAnswer(Answer, kw_only=True):
+    name: str
+    status: NodeStatusWord
+    capacity: ResourcesAnswer
+    free: Annotated[ResourcesAnswer, Meta(description="What no instance holds; 0 of what the node does not count.")]
+
+
+class NodesAnswer(Answer, kw_only=True):
+    nodes: Annotated[list[NodeAnswer], Meta(description="In node order: placement takes the first that fits.")]
+    links: list[Link]
+
+
+class VictimAnswer(Answer, kw_only=True):
+    id: str
+    deadline: Annotated[
+        Moment | None, Meta(description="Until when it may go on running; null where the cloud has no grace period.")
+    ] = None
+
+
+class RemovalAnswer(Answer, kw_only=True):
+    """A node was removed; the spot instances that ran on it were evicted, youngest first."""
+
+    victims: list[VictimAnswer]
+
+
+class FlavorAnswer(Answer, kw_only=True):
+    name: str
+    cores: int
+    memory_mib: int
+    disk_gib: int
+    available_slots: Annotated[int, Meta(description="How many more instances of it fit now.")]
+
+
+class FlavorsAnswer(Answer, kw_only=True):
+    flavors: list[FlavorAnswer]
+    links: list[Link]

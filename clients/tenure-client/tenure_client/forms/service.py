@@ -1,0 +1,66 @@
+"""The service itself: access tokens, versions, readiness."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment
+from tenure_client.forms.words import RoleWord, TokenStatusWord
+
+
+class TokenAnswer(Answer, kw_only=True):
+    id: str
+    name: str
+    role: RoleWord
+    cloud: Annotated[str | None, Meta(description="The only cloud that it is for; null: all clouds.")]
+    status: TokenStatusWord
+    created_at: Moment
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    last_used_at: Annotated[Moment | None, Meta(description="To about a minute; null: never.")]
+    links: list[Link]
+
+
+class NewTokenAnswer(TokenAnswer, kw_only=True):
+    """A new token, and the token itself: it is shown this once, only its SHA-256 is kept."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return f"NewTokenAnswer(id={self.id!r}, token=...)"
+
+
+class TokensAnswer(Answer, kw_only=True):
+    tokens: Annotated[list[TokenAnswer], Meta(description="Newest first; those expired and revoked among them.")]
+    links: list[Link]
+
+
+class VersionAnswer(Answer, kw_only=True):
+    id: str
+    status: str
+    min_version: str
+    max_version: str
+    links: list[Link]
+
+
+class VersionsAnswer(Answer, kw_only=True):
+    versions: list[VersionAnswer]
+
+
+class CloudReadinessAnswer(Answer, kw_only=True):
+    """The newest quantile table of a cloud; null before the first."""
+
+    name: str
+    epoch: int | None
+    computed_at: Moment | None
+    table_age_s: Annotated[float | None, Meta(description="Since it was published, in the server's time.")]
+
+
+class ReadinessAnswer(Answer, kw_only=True):
+    ready: bool
+    code: Annotated[str | None, Meta(description="The permanent code of what is wrong; null where it is ready.")] = None
+    database: Annotated[str, Meta(description="`OK`, or what is wrong with it.")]
+    log: Annotated[str, Meta(description="`OK`, or why this process is too old for what the logs hold.")] = "OK"
+    clouds: Annotated[list[CloudReadinessAnswer], Meta(description="Those that the token may read; none without one.")]

@@ -1,0 +1,74 @@
+"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment
+from tenure_client.forms.words import WebhookStatusWord
+
+
+class LaneAnswer(Answer, kw_only=True):
+    """How far a lane has got."""
+
+    seq: Annotated[int, Meta(description="All of its events up to here were taken, or are dead.")]
+    attempts: Annotated[int, Meta(description="How often its next event was tried in vain.")]
+    retry_at: Moment | None
+
+
+class WebhookAnswer(Answer, kw_only=True):
+    id: str
+    url: str
+    kinds: Annotated[list[str] | None, Meta(description="null: all.")]
+    status: WebhookStatusWord
+    paused_because: str | None
+    created_at: Moment
+    delivered_count: int
+    delivered_at: Annotated[Moment | None, Meta(description="The last delivery; null: never.")]
+    last_error: Annotated[str | None, Meta(description="Of the last try; null where it was taken.")]
+    urgent: Annotated[LaneAnswer, Meta(description="Evictions, and notices of them.")]
+    ordinary: Annotated[LaneAnswer, Meta(description="Everything else.")]
+    dead_count: int
+    links: list[Link]
+
+
+class NewWebhookAnswer(WebhookAnswer, kw_only=True):
+    """A new webhook, and the secret that its messages are signed with: it is shown this once."""
+
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"NewWebhookAnswer(id={self.id!r}, secret=...)"
+
+
+class WebhooksAnswer(Answer, kw_only=True):
+    webhooks: Annotated[list[WebhookAnswer], Meta(description="Oldest first.")]
+    links: list[Link]
+
+
+class TrialAnswer(Answer, kw_only=True):
+    """How the receiver answered."""
+
+    taken: bool
+    status: Annotated[int | None, Meta(description="The HTTP status; null where there was no answer.")]
+    error: str | None
+
+
+class DeadLetterAnswer(Answer, kw_only=True):
+    seq: int
+    kind: str
+    attempts: int
+    error: str
+    died_at: Moment
+    replay_asked_at: Annotated[Moment | None, Meta(description="It will be tried once more; null: it will not.")]
+
+
+class DeadLettersAnswer(Answer, kw_only=True):
+    dead: Annotated[list[DeadLetterAnswer], Meta(description="In log order.")]
+    links: list[Link]
+
+
+class ReplayAnswer(Answer, kw_only=True):
+    asked: Annotated[int, Meta(description="How many dead letters will be tried once more.")]

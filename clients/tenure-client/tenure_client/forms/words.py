@@ -1,0 +1,50 @@
+"""Words that fields of answers hold: any string is read, and those that there are now are documented."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tenure_client.forms.answer import one_of
+from tenure_client.values import Clock, EvictionPolicy, Guarantee, Market, Role
+
+MarketWord = Annotated[str, one_of(Market, Market.__doc__)]
+GuaranteeWord = Annotated[str, one_of(Guarantee, Guarantee.__doc__)]
+EvictionPolicyWord = Annotated[str, one_of(EvictionPolicy, EvictionPolicy.__doc__)]
+ClockWord = Annotated[str, one_of(Clock, Clock.__doc__)]
+RoleWord = Annotated[str, one_of(Role, Role.__doc__)]
+NodeStatusWord = Annotated[
+    str,
+    one_of(
+        ("open", "drained", "removed"),
+        "An open node takes placements; a drained one keeps what runs; a removed one is gone.",
+    ),
+]
+_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
+_EVICTIONS = ("on_demand_start", "node_removed", "drill")
+RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
+EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
+ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
+VerdictWord = Annotated[str, one_of(("accepted", "rejected"), "What a start was answered.")]
+InstanceStatusWord = Annotated[
+    str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")
+]
+HandoverStatusWord = Annotated[str, one_of(("pending", "overdue"), "Whether there is time left.")]
+OutcomeWord = Annotated[str, one_of(("accepted", "rejected", "stopped", "evicted"), "What was decided.")]
+PromiseWord = Annotated[
+    str,
+    one_of(
+        ("none", "open", "kept", "broken"),
+        "What became of the promise that a start was given; `none` where it was given none.",
+    ),
+]
+RunCauseWord = Annotated[
+    str,
+    one_of(
+        ("requested", "scheduled", "external_clock", "capacity_changed", "eviction_burst", "sla_drift"),
+        "Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock. Or what "
+        "has happened since the last table: nodes came or went, more was evicted than promised, the SLA was passed.",
+    ),
+]
+RunStatusWord = Annotated[str, one_of(("pending", "running", "succeeded", "failed"), "Where a run stands.")]
+WebhookStatusWord = Annotated[str, one_of(("active", "paused"), "Whether events are sent to it.")]
+TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]

@@ -1,0 +1,29 @@
+"""The `tenure` command: runs the packages beside this file, whatever PYTHONPATH and the caller's folder hold."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_PACKAGES = ("app", "migrations")
+
+
+def main() -> None:
+    """Run the command line of this installation."""
+    sys.path[:] = [entry for entry in sys.path if not _shadows(entry)]
+    if str(_HERE) not in sys.path:
+        sys.path.append(str(_HERE))
+    from app.cli import main as run  # noqa: PLC0415 - only now is it certain which `app` this is
+
+    run()
+
+
+def _shadows(entry: str) -> bool:
+    """Tell whether another package or module in this folder has the name of one of ours."""
+    folder = Path(entry).resolve()
+    return folder != _HERE and any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in _PACKAGES)
+
+
+if __name__ == "__main__":
+    main()
