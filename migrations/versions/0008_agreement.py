@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from migrations import Irreversible
+
 revision = "0008"
 down_revision = "0007"
 branch_labels = None
@@ -28,5 +30,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Nothing is lost: an older program neither knows nor needs it."""
+    """Refuse where logs may hold what programs from before the agreement pass over without a word."""
+    log_format = op.get_bind().exec_driver_sql("SELECT log_format FROM agreement").scalar_one()
+    if log_format > 1:
+        raise Irreversible(f"schema 0008 cannot be taken back: log format {log_format} is in force")
     op.execute("DROP TABLE agreement")

@@ -12,7 +12,7 @@ from processes import HEADERS, Process, tenure
 from servers import on_database, run_sql
 
 import migrations
-from app.store.migrating import upgrade
+from app.store.migrating import LOG_FORMAT, upgrade
 
 CODE = "preemptible.log.newer"
 START = {"market": "on_demand", "flavor": "small"}
@@ -23,7 +23,7 @@ TOO_NEW = {
 }
 AS_IT_WAS = (
     f"UPDATE alembic_version SET version_num = '{migrations.newest()}'; "
-    f"UPDATE agreement SET log_format = 1, runs_from = '{migrations.newest()}'"
+    f"UPDATE agreement SET log_format = {LOG_FORMAT}, runs_from = '{migrations.newest()}'"
 )
 
 

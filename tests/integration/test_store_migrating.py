@@ -193,6 +193,9 @@ def test_a_newer_schema_that_takes_this_program_is_run_on(url: str, caplog: pyte
 
 def test_one_revision_back_and_forth_loses_nothing(url: str) -> None:
     upgrade(url)
+    with pytest.raises(DowngradeRefused, match=r"log format \d+ is in force"):
+        downgrade(url)
+    run_sql(url, "UPDATE agreement SET log_format = 1")
     with psycopg.connect(url) as connection:
         connection.execute(FILL)
     for steps in (1, 2):
