@@ -58,7 +58,7 @@ from tenure_client.forms.webhooks import (
 
 _CLOUD = "/v1/clouds/{cloud}"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
-_TIME = (errors.TimeUnexpected, errors.TimeBackwards)
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
 
@@ -122,7 +122,7 @@ OPERATIONS = (
         "Start and stop many instances",
         answer=BatchAnswer,
         body=instance_wire.BatchBody,
-        errors=_WRITE,
+        errors=(*_WRITE, errors.EpochsCrossed),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Operation(
@@ -171,6 +171,19 @@ OPERATIONS = (
         answer=DecisionsAnswer,
         query=decision_wire.DecisionsQuery,
         query_example={"outcome": "rejected", "limit": 20},
+    ),
+    Operation(
+        "GET",
+        f"{_CLOUD}/drill",
+        instances.show_drill_victim,
+        Tag.INSTANCES,
+        Role.READER,
+        200,
+        "Show the instance that a drill would evict",
+        answer=InstanceAnswer,
+        query=instance_wire.DrillQuery,
+        errors=(errors.DrillImpossible,),
+        query_example={"instance": "i-drill"},
     ),
     Operation(
         "POST",

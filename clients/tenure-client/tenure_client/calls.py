@@ -115,9 +115,11 @@ def cloud(cloud: str) -> Call[CloudAnswer]:
     return Call("GET", _cloud(cloud), CloudAnswer)
 
 
-def change_policy(cloud: str, policy: PolicyChange, *, at: datetime | None = None) -> Call[CloudAnswer]:
-    """Change some fields of the SLA policy from now on."""
-    return Call("PATCH", _cloud(cloud), CloudAnswer, body=_given({"policy": policy, "at": at}))
+def change_policy(
+    cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
+) -> Call[CloudAnswer]:
+    """Change some fields of the SLA policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
+    return Call("PATCH", _cloud(cloud), CloudAnswer, body=_given({"policy": policy, "at": at, "jump": jump}))
 
 
 # --- nodes and flavors -----------------------------------------------------------------------------------------------
@@ -214,6 +216,11 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
     """Evict one spot instance on purpose, by default the one started last."""
     body = _given({"instance": instance, "at": at})
     return Call("POST", f"{_cloud(cloud)}/drill", DrillAnswer, body=body, repeat=Repeat.ONCE)
+
+
+def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
+    """Return the instance that a drill would evict now; nothing is changed."""
+    return Call("GET", f"{_cloud(cloud)}/drill", InstanceAnswer, _given({"instance": instance}))
 
 
 def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
