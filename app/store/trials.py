@@ -14,7 +14,8 @@ RETURNING asked_at
 """
 _OPEN = """
 SELECT webhook.id, cloud.name, webhook.url, webhook.secret, trial.asked_at
-FROM webhook_trial trial JOIN webhook ON webhook.id = trial.webhook_id JOIN cloud ON cloud.id = webhook.cloud_id
+FROM webhook_trial trial JOIN webhook ON webhook.id = trial.webhook_id
+JOIN cloud ON cloud.id = webhook.cloud_id AND NOT cloud.importing
 WHERE trial.answered_at IS NULL AND trial.asked_at > now() - make_interval(secs => %(newer_than_s)s)
 """
 _ANSWER = """
