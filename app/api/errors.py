@@ -1,4 +1,4 @@
-"""The one table from every error to its HTTP status and permanent code, and the handlers that answer with it.
+"""The one table from every error to its HTTP status and permanent code, and the answers made of it.
 
 Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
 `RequestError` below. A test keeps the table complete.
@@ -14,14 +14,12 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-from fastapi import FastAPI
 from pydantic import ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from app.api.respond import respond
+from app.api.safety import SAFE_HEADERS
 from app.domain import errors
 from tenure_client.forms.answer import Link
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
@@ -275,6 +273,10 @@ def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
 
 
 def _headers(error: Exception) -> dict[str, str]:
+    return SAFE_HEADERS | _own_headers(error)
+
+
+def _own_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, errors.Unavailable | ConnectionsExhausted):
         return {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(error, RateExceeded):
@@ -282,37 +284,3 @@ def _headers(error: Exception) -> dict[str, str]:
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
     return {}
-
-
-async def _answer_known(request: Request, error: Exception) -> Response:
-    return answer(request.scope, error)
-
-
-async def _answer_routing(request: Request, error: Exception) -> Response:
-    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
-    assert isinstance(error, HTTPException)
-    if error.status_code != 405:
-        return answer(request.scope, PathUnknown(f"there is nothing at {request.url.path}"))
-    allow = {"Allow": ", ".join(_methods_at(request))}
-    if request.method == "OPTIONS":
-        return Response(status_code=204, headers=allow)
-    refusal = answer(request.scope, MethodUnknown(f"{request.method} is not among {allow['Allow']}"))
-    refusal.headers.update(allow)
-    return refusal
-
-
-def _methods_at(request: Request) -> list[str]:
-    """All methods of the path, over all routes that have it."""
-    methods = {"OPTIONS"}
-    for route in request.app.routes:
-        pattern = getattr(route, "path_regex", None)
-        if pattern is not None and pattern.match(request.scope["path"]):
-            methods |= getattr(route, "methods", None) or set()
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
-
-
-def install_handlers(app: FastAPI) -> None:
-    """Have every error answered by the table above; what is not in it is the middleware's to answer and to log."""
-    for error in (*PROBLEMS, RequestInvalid):
-        app.add_exception_handler(error, _answer_known)
-    app.add_exception_handler(HTTPException, _answer_routing)

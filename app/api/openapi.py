@@ -17,7 +17,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -27,6 +27,7 @@ from app.api.auth import GRANTS
 from app.api.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERVICE_TYPE
 from app.api.operations import Operation, Tag
 from app.api.routes import OPERATIONS
+from app.api.safety import SAFE_HEADERS, page_headers
 from app.api.schemas import event_schemas, schemas_of
 from app.domain import errors
 from tenure_client.forms.errors import ErrorsAnswer
@@ -209,23 +210,28 @@ def install_docs(app: FastAPI) -> None:
     assert package is not None
     assert package.origin is not None
 
+    page = bytes(
+        get_swagger_ui_html(
+            openapi_url=_DOCUMENT,
+            title=app.title,
+            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
+            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
+            swagger_favicon_url=f"{_ASSETS}/favicon.png",
+        ).body
+    )
+    headers = page_headers(page)
+
     @cache
     def written() -> bytes:
         return json.dumps(make_openapi(app), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def show_document(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return Response(written(), media_type="application/json")
+        return Response(written(), headers=SAFE_HEADERS, media_type="application/json")
 
     async def show_docs(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return get_swagger_ui_html(
-            openapi_url=_DOCUMENT,
-            title=app.title,
-            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
-            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
-            swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        )
+        return HTMLResponse(page, headers=headers)
 
     app.add_route(_DOCUMENT, show_document)
     app.add_route("/docs", show_docs)
@@ -238,6 +244,11 @@ class _Assets(StaticFiles):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"].state.rates.count_address(scope)
         await super().__call__(scope, receive, send)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(SAFE_HEADERS)
+        return response
 
 
 def _body_schemas() -> dict[str, Any]:

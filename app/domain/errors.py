@@ -169,3 +169,7 @@ class Overloaded(Unavailable):
 
 class TooManyStreams(Unavailable):
     """As many event streams are open as this process, or this token, may have."""
+
+
+class NoDatabase(Exception):
+    """A command found no database of this service, or one of another version. No request meets it."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -134,6 +134,10 @@ class Scheduler:
         *_, evicted = (await self._change(name, decide, at_us)).events
         assert isinstance(evicted, InstanceEvicted)
         return evicted
+
+    async def drill_victim(self, name: str, instance_id: str | None) -> str:
+        """Return the id of the instance that `drill` would evict now; DrillImpossible where there is none."""
+        return drill_victim(await self.state(name), instance_id)
 
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
         """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""

@@ -116,6 +116,8 @@ CONFLICTING = [
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "running"}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "none"}),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill"),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill?instance=running"),
     Bad(errors.TimeUnexpected, "POST", f"{CLOUD}/drill", json={"at": NOON}),
     start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
     start(errors.InstanceConflict, {**SPOT, "id": "running"}),

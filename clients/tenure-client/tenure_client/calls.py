@@ -218,6 +218,11 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
     return Call("POST", f"{_cloud(cloud)}/drill", DrillAnswer, body=body, repeat=Repeat.ONCE)
 
 
+def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
+    """Return the instance that a drill would evict now; nothing is changed."""
+    return Call("GET", f"{_cloud(cloud)}/drill", InstanceAnswer, _given({"instance": instance}))
+
+
 def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
     """Evictions that no controller has confirmed, by deadline."""
     query = _given({"limit": limit, "marker": marker})

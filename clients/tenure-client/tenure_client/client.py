@@ -59,6 +59,7 @@ class Operations:
     stop = Method(calls.stop)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
+    drill_victim = Method(calls.drill_victim)
     handovers = ListMethod(calls.handovers)
     confirm_handover = Method(calls.confirm_handover)
     create_webhook = Method(calls.create_webhook)
