@@ -6,8 +6,8 @@ from alembic import op
 
 from migrations import Irreversible
 
-revision = "0008"
-down_revision = "0007"
+revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 
@@ -19,7 +19,7 @@ _STATEMENTS = (
         log_format smallint NOT NULL
     )
     """,
-    "INSERT INTO agreement (runs_from, log_format) VALUES ('0008', 1)",
+    "INSERT INTO agreement (runs_from, log_format) VALUES ('0009', 1)",
 )
 
 
@@ -33,5 +33,5 @@ def downgrade() -> None:
     """Refuse where logs may hold what programs from before the agreement pass over without a word."""
     log_format = op.get_bind().exec_driver_sql("SELECT log_format FROM agreement").scalar_one()
     if log_format > 1:
-        raise Irreversible(f"schema 0008 cannot be taken back: log format {log_format} is in force")
+        raise Irreversible(f"schema 0009 cannot be taken back: log format {log_format} is in force")
     op.execute("DROP TABLE agreement")
