@@ -9,6 +9,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
+from app.api.addresses import Addresses
 from app.api.connection import BoundedConnection, Bounds
 from app.api.install import DESCRIPTION, Terms, install, install_worker
 from app.engine.cloud import warm_up
@@ -52,9 +53,13 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     return app
 
 
-def connections(settings: Settings) -> Callable[..., BoundedConnection]:
+def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnection]:
     """What uvicorn makes of each connection."""
-    return partial(BoundedConnection, Bounds(settings.request_timeout_s, settings.max_connections))
+    addresses = getattr(app.state, "addresses", None) or Addresses()
+    bounds = Bounds(
+        settings.request_timeout_s, settings.max_connections, settings.max_connections_per_address, addresses
+    )
+    return partial(BoundedConnection, bounds)
 
 
 def _terms(settings: Settings) -> Terms:

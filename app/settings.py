@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         30.0, gt=0, description="A request not there whole, or an answer not taken, after one to two times this ends."
     )
     max_connections: int = Field(1000, ge=1, description="Connections that one process takes at a time.")
+    max_connections_per_address: int = Field(
+        800, ge=1, description="Connections of one address (of IPv6 one network); all that a proxy brings count as its."
+    )
     token_requests_per_s: int = Field(5000, ge=1, description="Requests of one token that a process takes in a second.")
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process takes from one address in a minute."

@@ -25,6 +25,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from app.api.addresses import Addresses
 from app.api.connection import BoundedConnection, Bounds
 from app.api.install import DESCRIPTION, Terms, install
 from app.api.rates import Rates
@@ -37,7 +38,7 @@ REQUEST = b"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: tnr_benchmark\r\
 class Uncounted(Rates):
     """Rates that count nothing."""
 
-    def count_token(self, token_id: int) -> None:
+    def count_token(self, token_id: int, cost: int = 1) -> None:
         """Nothing."""
 
 
@@ -106,7 +107,7 @@ async def main_loop(requests: int, rounds: int) -> dict[str, list[float]]:
     results: dict[str, list[float]] = {"bare": [], "bounded": []}
     for _ in range(rounds):
         results["bare"].append(await measure(HttpToolsProtocol(bare, ServerState(), {}), requests))
-        connection = BoundedConnection(Bounds(30.0, 1000), bounded, ServerState(), {})
+        connection = BoundedConnection(Bounds(30.0, 1000, 800, Addresses()), bounded, ServerState(), {})
         results["bounded"].append(await measure(connection, requests))
     return results
 

@@ -67,7 +67,8 @@ class Service:
 
 @contextmanager
 def running_service(database_url: str, **changed: object) -> Iterator[Service]:
-    settings = Settings(database_url=database_url, admin_token=TOKEN, database_timeout_s=3, table_wait_s=5, **changed)
+    fixed = {"database_timeout_s": 3, "table_wait_s": 5, **changed}
+    settings = Settings(database_url=database_url, admin_token=TOKEN, **fixed)
     app = create_app(settings)
     server = Server(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)

@@ -11,6 +11,7 @@ from app.domain.errors import (
     InstanceConflict,
     InstanceNotFound,
     TenureError,
+    TimeAhead,
     TimeBackwards,
     TimeMissing,
     TimeUnexpected,
@@ -27,7 +28,7 @@ from app.domain.events import (
     answers_request,
 )
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.times import to_datetime
+from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
 
@@ -37,10 +38,14 @@ MOST_CLASSES = 100
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An operator's change: the events that it takes, decided over the state at a time in microseconds."""
+    """An operator's change: the events that it takes, decided over the state at a time in microseconds.
+
+    `jump` lets its time be further ahead of an external clock than the policy's step.
+    """
 
     decide: Callable[[Cloud, int], Sequence[Event]]
     at_us: int | None = None
+    jump: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +90,31 @@ class Batch:
 
 
 def decide_batch(
-    cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], server_us: int, quotes: Quotes | None
+    cloud: Cloud,
+    steps: Sequence[Step],
+    past: Mapping[str, Recorded],
+    server_us: int,
+    quotes: Quotes | None,
+    waited_us: int = 0,
 ) -> Batch:
     """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`."""
     batch = Batch(dict(past))
     for step in steps:
-        if not decide_next(batch, cloud, step, server_us, quotes):
+        if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
             break
     return batch
 
 
-def decide_next(batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None) -> bool:
+def decide_next(
+    batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None, waited_us: int = 0
+) -> bool:
     """Decide one more step and apply its events; False, and nothing, where it needs a newer table than `quotes`.
 
-    The first step is decided in any case: whoever calls has waited for its table as long as is bearable. A step that
-    makes no sense has an error for its outcome and changes nothing.
+    A table due at `waited_us` or before is not waited for any more: whoever calls has done so as long as is bearable.
+    A step that makes no sense has an error for its outcome and changes nothing.
     """
-    if batch.outcomes and due_table_us(cloud, step, quotes) is not None:
+    is_new = isinstance(step, StartRequest) and step.instance_id not in batch.known
+    if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
     if isinstance(step, StopRequest) and step.instance_id in batch.ended:
         batch.outcomes.append(Stopped(step.instance_id, changed=False))
@@ -125,7 +138,7 @@ def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
         return None
     if policy.clock is not Clock.EXTERNAL or policy.guarantee is Guarantee.NONE:
         return None
-    if step.at_us < max(cloud.at_us, cloud.created_us + policy.warm_up_us):
+    if step.at_us < max(cloud.at_us, cloud.created_us + policy.warm_up_us) or _is_ahead(cloud, step.at_us):
         return None
     due_us = policy.due_epoch_us(step.at_us)
     return None if quotes is not None and quotes.epoch_us >= due_us else due_us
@@ -158,7 +171,7 @@ def _decide(
 ) -> tuple[Outcome | None, Sequence[Event]]:
     """The step's outcome (None: it is the last of the events) and the events that it takes."""
     if isinstance(step, Change):
-        at_us = cloud.at_us if step.at_us is None and _is_external(cloud) else _time_of(cloud, step.at_us, server_us)
+        at_us = cloud.at_us if step.at_us is None and _is_external(cloud) else _time_of_change(cloud, step, server_us)
         events = tuple(step.decide(cloud, at_us))
         return Changed(events), events
     if step.instance_id in known:
@@ -208,8 +221,29 @@ def _is_external(cloud: Cloud) -> bool:
     return cloud.policy.clock is Clock.EXTERNAL
 
 
+def _time_of_change(cloud: Cloud, change: Change, server_us: int) -> int:
+    return _any_time_of(cloud, change.at_us, server_us) if change.jump else _time_of(cloud, change.at_us, server_us)
+
+
 def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """The time at which a request is decided; a log's time never runs backwards, even if the server's clock does."""
+    """The time at which a request is decided: not further ahead of an external clock than the policy's step."""
+    at_us, step_us = _any_time_of(cloud, requested_us, server_us), cloud.policy.clock_step_us
+    if step_us is not None and _is_ahead(cloud, at_us):
+        raise TimeAhead(
+            f"the cloud's time is {to_datetime(cloud.at_us).isoformat()}; one request may move it by"
+            f" {step_us / SECOND_US:g} s at most (the policy's clock_step_s), an admin further"
+        )
+    return at_us
+
+
+def _is_ahead(cloud: Cloud, at_us: int) -> bool:
+    """Whether this is further ahead of an external clock than one request may move it."""
+    step_us = cloud.policy.clock_step_us
+    return _is_external(cloud) and step_us is not None and at_us - cloud.at_us > step_us
+
+
+def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
+    """The time that a request means; a log's time never runs backwards, even if the server's clock does."""
     if not _is_external(cloud):
         if requested_us is not None:
             raise TimeUnexpected("this cloud runs on the system clock: leave the time out")

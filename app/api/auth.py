@@ -19,11 +19,11 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from app.api.errors import Forbidden, ScopeInsufficient, Unauthenticated
-from app.api.rates import Rates
+from app.api.rates import COSTS, Rates
 from app.domain.errors import CloudNotFound
 from app.domain.values import Role
 
-CACHED_S = 5.0
+CACHED_S = 2.0
 """How long a token that was revoked may still be taken by a process."""
 _CACHE_MAX = 10_000
 
@@ -53,8 +53,8 @@ class Caller:
 class Authenticator(Protocol):
     """Finds out who sent a request."""
 
-    def is_known(self, token: bytes) -> bool:
-        """Whether it was valid when it was last shown; asks nobody."""
+    def known(self, token: bytes) -> Caller | None:
+        """Whose token it is, if it was valid when it was last shown; asks nobody."""
 
     async def caller(self, token: bytes) -> Caller:
         """Whose token it is; Unauthenticated where it is nobody's."""
@@ -94,9 +94,10 @@ class TokenAuthenticator:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
 
-    def is_known(self, token: bytes) -> bool:
-        """Whether it was valid when it was last shown."""
-        return sha256(token).digest() in self._known
+    def known(self, token: bytes) -> Caller | None:
+        """Whose token it is, if it was valid when it was last shown."""
+        _, caller = self._known.get(sha256(token).digest(), (0.0, None))
+        return caller
 
     async def caller(self, token: bytes) -> Caller:
         """Whose token it is; Unauthenticated where it is nobody's."""
@@ -149,16 +150,29 @@ async def identify(request: Request, token: bytes) -> Caller:
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
-    if rates.is_anyone_shut and not authenticator.is_known(token):
+    if rates.is_anyone_shut and authenticator.known(token) is None:
         rates.check_address(request.scope)
     try:
         caller = await authenticator.caller(token)
     except Unauthenticated:
         rates.count_address(request.scope)
         raise
-    rates.count_token(caller.id)
-    request.scope["state"]["caller"] = caller
+    state = request.scope["state"]
+    rates.count_token(caller.id, COSTS.get(state.get("operation"), 1))
+    if state.get("caller") is None:
+        request.app.state.addresses.know((request.scope["client"] or (None,))[0])
+    state["caller"] = caller
     return caller
+
+
+def count_unasked(request: Request) -> None:
+    """Count a request that no operation answers: for the token, if it is known, else for the address."""
+    token = token_of(request.scope)
+    caller = None if token is None else request.app.state.authenticator.known(token)
+    if caller is None:
+        request.app.state.rates.count_address(request.scope)
+    else:
+        request.app.state.rates.count_token(caller.id)
 
 
 def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from app.api.addresses import Addresses
 from app.api.errors import (
     ConnectionsExhausted,
     HeadTooLarge,
@@ -42,11 +43,13 @@ _LEAVE_S = 5.0
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """`timeout_s`: a request that is not there, or an answer that is not taken, after one to two times this is given
-    up. `connections`: more than this are refused.
+    up. `connections`: more than this are refused, and more than `of_one_address` of one.
     """
 
     timeout_s: float
     connections: int
+    of_one_address: int
+    addresses: Addresses
 
 
 class _Flow(FlowControl):
@@ -98,11 +101,15 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport, self._parse_soon)
         self._look_in(self._bounds.timeout_s)
-        if len(self.connections) > self._bounds.connections:
-            self._refuse(ConnectionsExhausted("there are too many connections"))
+        bounds, host = self._bounds, (self.client or (None,))[0]
+        bounds.addresses.open(host)
+        why = bounds.addresses.refusal(host, len(self.connections), bounds.connections, bounds.of_one_address)
+        if why is not None:
+            self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
+        self._bounds.addresses.close((self.client or (None,))[0])
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)

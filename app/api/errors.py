@@ -1,4 +1,4 @@
-"""The one table from every error to its HTTP status and permanent code, and the handlers that answer with it.
+"""The one table from every error to its HTTP status and permanent code, and the answers made of it.
 
 Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
 `RequestError` below. A test keeps the table complete.
@@ -14,14 +14,12 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-from fastapi import FastAPI
 from pydantic import ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from app.api.respond import respond
+from app.api.safety import SAFE_HEADERS
 from app.domain import errors
 from tenure_client.forms.answer import Link
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
@@ -179,6 +177,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
@@ -190,6 +189,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
@@ -273,6 +273,10 @@ def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
 
 
 def _headers(error: Exception) -> dict[str, str]:
+    return SAFE_HEADERS | _own_headers(error)
+
+
+def _own_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, errors.Unavailable | ConnectionsExhausted):
         return {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(error, RateExceeded):
@@ -280,37 +284,3 @@ def _headers(error: Exception) -> dict[str, str]:
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
     return {}
-
-
-async def _answer_known(request: Request, error: Exception) -> Response:
-    return answer(request.scope, error)
-
-
-async def _answer_routing(request: Request, error: Exception) -> Response:
-    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
-    assert isinstance(error, HTTPException)
-    if error.status_code != 405:
-        return answer(request.scope, PathUnknown(f"there is nothing at {request.url.path}"))
-    allow = {"Allow": ", ".join(_methods_at(request))}
-    if request.method == "OPTIONS":
-        return Response(status_code=204, headers=allow)
-    refusal = answer(request.scope, MethodUnknown(f"{request.method} is not among {allow['Allow']}"))
-    refusal.headers.update(allow)
-    return refusal
-
-
-def _methods_at(request: Request) -> list[str]:
-    """All methods of the path, over all routes that have it."""
-    methods = {"OPTIONS"}
-    for route in request.app.routes:
-        pattern = getattr(route, "path_regex", None)
-        if pattern is not None and pattern.match(request.scope["path"]):
-            methods |= getattr(route, "methods", None) or set()
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
-
-
-def install_handlers(app: FastAPI) -> None:
-    """Have every error answered by the table above; what is not in it is the middleware's to answer and to log."""
-    for error in (*PROBLEMS, RequestInvalid):
-        app.add_exception_handler(error, _answer_known)
-    app.add_exception_handler(HTTPException, _answer_routing)

@@ -9,8 +9,9 @@ from fastapi import FastAPI
 from fastapi.sse import EventSourceResponse
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from app.api.addresses import Addresses
 from app.api.auth import TokenAuthenticator
-from app.api.errors import install_handlers
+from app.api.handling import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, extra, install_docs, responses
 from app.api.rates import Rates
@@ -48,6 +49,7 @@ def install_worker(app: FastAPI, terms: Terms) -> None:
 def _install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
     app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
+    app.state.addresses = Addresses()
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
     for row in rows:

@@ -17,7 +17,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -26,6 +26,7 @@ from app.api import errors as api_errors
 from app.api.auth import GRANTS
 from app.api.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERVICE_TYPE
 from app.api.routes import ENDPOINTS
+from app.api.safety import SAFE_HEADERS, page_headers
 from app.api.schemas import event_schemas, schemas_of
 from app.api.serving import Served
 from app.domain import errors
@@ -46,7 +47,7 @@ DESCRIPTION: dict[str, Any] = {
     "openapi_tags": [
         {
             "name": Chapter.CLOUDS,
-            "description": "A pool of nodes with one scheduler, one log and one SLA policy.",
+            "description": "A pool of nodes with one scheduler, one event log and one SLA policy.",
         },
         {"name": Chapter.NODES, "description": "Compute hosts with a capacity."},
         {"name": Chapter.FLAVORS, "description": "Named resource vectors that instances ask for."},
@@ -119,7 +120,7 @@ _EVENT_OF_STREAM = {
 
 
 def errors_of(row: Served) -> tuple[type[Exception], ...]:
-    """Every error that the row can answer."""
+    """Every error that the endpoint can answer."""
     found: list[type[Exception]] = [
         api_errors.VersionMalformed,
         api_errors.VersionUnsupported,
@@ -170,7 +171,7 @@ def _answer_content(row: Served) -> dict[str, Any]:
 
 
 def extra(row: Served) -> dict[str, Any]:
-    """What FastAPI cannot see of the row: its parameters, its body, its role."""
+    """What FastAPI cannot see of the endpoint: its parameters, its body, its role."""
     found: dict[str, Any] = {"parameters": [*_path_parameters(row), *_query_parameters(row), _VERSION_PARAMETER]}
     if row.body is not None:
         schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
@@ -211,23 +212,28 @@ def install_docs(app: FastAPI) -> None:
     assert package is not None
     assert package.origin is not None
 
+    page = bytes(
+        get_swagger_ui_html(
+            openapi_url=_DOCUMENT,
+            title=app.title,
+            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
+            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
+            swagger_favicon_url=f"{_ASSETS}/favicon.png",
+        ).body
+    )
+    headers = page_headers(page)
+
     @cache
     def written() -> bytes:
         return json.dumps(make_openapi(app), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def show_document(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return Response(written(), media_type="application/json")
+        return Response(written(), headers=SAFE_HEADERS, media_type="application/json")
 
     async def show_docs(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
-        return get_swagger_ui_html(
-            openapi_url=_DOCUMENT,
-            title=app.title,
-            swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
-            swagger_css_url=f"{_ASSETS}/swagger-ui.css",
-            swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        )
+        return HTMLResponse(page, headers=headers)
 
     app.add_route(_DOCUMENT, show_document)
     app.add_route("/docs", show_docs)
@@ -240,6 +246,11 @@ class _Assets(StaticFiles):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"].state.rates.count_address(scope)
         await super().__call__(scope, receive, send)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(SAFE_HEADERS)
+        return response
 
 
 def _body_schemas() -> dict[str, Any]:

@@ -8,18 +8,33 @@ from __future__ import annotations
 
 import math
 import time
-from ipaddress import IPv6Address, ip_address
 
 from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 from starlette.types import Scope
 
+from app.api.addresses import place_of
 from app.api.errors import RateExceeded
+from app.telemetry.metrics import PAGE
 
 _PARTS = 100
-_NETWORK_BITS = 64
-"""Of an IPv6 address: whoever has one has the whole network of this length."""
+COSTS = {
+    PAGE: 10,
+    "explain_instance": 10,
+    "list_decisions": 10,
+    "list_events": 10,
+    "list_instances": 10,
+    "read_cloud_metrics": 50,
+    "read_reliability": 50,
+    "read_sla": 5,
+    "read_utilisation": 20,
+    "request_table": 50,
+    "show_newest_table": 10,
+    "show_table": 10,
+    "test_webhook": 50,
+}
+"""How many requests one counts as, by operation: those that read or compute much more than a start does."""
 
 
 class Rates:
@@ -38,14 +53,22 @@ class Rates:
         """Whether any address has used up its requests."""
         return bool(self._shut)
 
-    def count_token(self, token_id: int) -> None:
+    def count_token(self, token_id: int, cost: int = 1) -> None:
         """One more request with this token; RateExceeded where those of this second are used up."""
+        cost = min(cost, self._of_token.amount)
         left = self._left.get(token_id, 0)
-        if not left:
-            if not self._hit(self._of_token, str(token_id), self._part):
+        if left < cost:
+            part = max(self._part, cost - left)
+            if not self._hit(self._of_token, str(token_id), part):
                 raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
-            left = self._part
-        self._left[token_id] = left - 1
+            left += part
+        self._left[token_id] = left - cost
+
+    def count_probe(self, scope: Scope) -> None:
+        """One more question after the service's health: counted apart, so that no wrong tokens stand in its way."""
+        address = f"probe {_address(scope)}"
+        if not self._hit(self._of_address, address, 1):
+            raise self._exceeded(self._of_address, address, "too many probes")
 
     def count_address(self, scope: Scope) -> None:
         """One more request without a valid token; RateExceeded where the address's of this minute are used up."""
@@ -83,12 +106,5 @@ class Rates:
 
 
 def _address(scope: Scope) -> str:
-    """Who is at the other end; of IPv6 the network."""
     client = scope.get("client")
-    if client is None:
-        return "local"
-    try:
-        address = ip_address(client[0])
-    except ValueError:
-        return str(client[0])
-    return str(int(address) >> _NETWORK_BITS) if isinstance(address, IPv6Address) else str(address)
+    return place_of(None if client is None else client[0])

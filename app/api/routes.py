@@ -34,7 +34,7 @@ from app.domain import errors
 from app.domain.values import Role
 from tenure_client import endpoints
 
-_TIME = (errors.TimeUnexpected, errors.TimeBackwards)
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
 
@@ -78,7 +78,7 @@ ENDPOINTS = (
         instances.run_batch,
         role=Role.MEMBER,
         body=instance_wire.BatchBody,
-        errors=_WRITE,
+        errors=(*_WRITE, errors.EpochsCrossed),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Served(
@@ -97,6 +97,14 @@ ENDPOINTS = (
         role=Role.READER,
         query=decision_wire.DecisionsQuery,
         query_example={"outcome": "rejected", "limit": 20},
+    ),
+    Served(
+        endpoints.DRILL_VICTIM,
+        instances.show_drill_victim,
+        role=Role.READER,
+        query=instance_wire.DrillQuery,
+        errors=(errors.DrillImpossible,),
+        query_example={"instance": "i-drill"},
     ),
     Served(
         endpoints.DRILL,

@@ -22,6 +22,8 @@ from app.domain.values import Role
 from tenure_client.endpoints import Endpoint
 from tenure_client.forms.answer import Answer
 
+PROBES = {"check_health", "check_readiness"}
+"""Asked by machines, whose address others may share."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -82,6 +84,8 @@ class Served:
         async def handle(request: Request) -> Response:
             if role is not None:
                 await authorise(request, role, for_scoped=for_scoped)
+            elif handler.__name__ in PROBES:
+                request.app.state.rates.count_probe(request.scope)
             else:
                 request.app.state.rates.count_address(request.scope)
             if not takes_query and request.scope["query_string"]:

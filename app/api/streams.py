@@ -1,17 +1,16 @@
-"""A stream of server-sent events as an answer."""
+"""Streams of server-sent events as answers, which end soon after their token is taken no more."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
-from time import monotonic
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, suppress
 
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.errors import RequestError
+from app.api.errors import RateExceeded, RequestError
 from app.domain.errors import TenureError
 from app.services.feed import Feed
 
@@ -19,24 +18,59 @@ logger = logging.getLogger(__name__)
 
 _STALLED_S = 30.0
 """How long a reader may take nothing before it is dropped: it resumes when it can."""
-_CHECK_S = 10.0
+_CHECK_S = 2.0
+"""How often a stream's token is asked for again; with what a process remembers of it, a stream outlives it by 4 s."""
+_FAREWELL_S = 1.0
 _RETRY_MS = 1000
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _OPENING = format_sse_event(comment="events follow", retry=_RETRY_MS)
 _HEARTBEAT = format_sse_event(comment="heartbeat")
 
 
+Check = Callable[[], Awaitable[object]]
+
+
+async def send_while(may_go_on: Check, sending: Coroutine[None, None, None], send: Send, farewell: bytes = b"") -> None:
+    """Send a stream to its end, or until `may_go_on` raises an error other than RateExceeded; then send `farewell`.
+
+    It is asked beside the sending, so that a reader who takes nothing keeps nothing open.
+    """
+    task = asyncio.ensure_future(sending)
+    try:
+        while not (await asyncio.wait({task}, timeout=_CHECK_S))[0]:
+            error = await _objection(may_go_on)
+            if error is not None:
+                logger.info("a stream ended: %s", error or type(error).__name__)
+                await _break_off(task, send, farewell)
+                return
+        await task
+    finally:
+        task.cancel()
+
+
+async def _objection(may_go_on: Check) -> Exception | None:
+    try:
+        await may_go_on()
+    except RateExceeded:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever it is, the stream cannot go on
+        return error
+    return None
+
+
+async def _break_off(sending: asyncio.Future[None], send: Send, farewell: bytes) -> None:
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FAREWELL_S):
+            await send({"type": "http.response.body", "body": farewell})
+
+
 class EventStream(EventSourceResponse):
     """The events of a log after a seq, at most `limit`, for as long as `may_go_on` does not raise."""
 
     def __init__(
-        self,
-        feed: Feed,
-        cloud_id: int,
-        after_seq: int,
-        limit: int | None,
-        owner: int,
-        may_go_on: Callable[[], Awaitable[None]],
+        self, feed: Feed, cloud_id: int, after_seq: int, limit: int | None, owner: int, may_go_on: Check
     ) -> None:
         super().__init__(self._frames(feed, cloud_id, after_seq, limit), headers=_HEADERS)
         self._feed = feed
@@ -55,7 +89,7 @@ class EventStream(EventSourceResponse):
                 await self._send_head(send)
                 return
             try:
-                await super().__call__(scope, receive, send_in_time)
+                await send_while(self._may_go_on, super().__call__(scope, receive, send_in_time), send)
             except TimeoutError:
                 logger.info("%s: the reader of a stream took nothing for %g s", scope["path"], _STALLED_S)
 
@@ -65,13 +99,10 @@ class EventStream(EventSourceResponse):
 
     async def _frames(self, feed: Feed, cloud_id: int, after_seq: int, limit: int | None) -> AsyncIterator[bytes]:
         yield _OPENING
-        checked_at, left = monotonic(), limit
+        left = limit
         async with aclosing(feed.follow(cloud_id, after_seq)) as pages:
             try:
                 async for page in pages:
-                    if monotonic() - checked_at > _CHECK_S:
-                        await self._may_go_on()
-                        checked_at = monotonic()
                     shown = page[:left]
                     yield b"".join(event.content for event in shown) or _HEARTBEAT
                     if left is not None:

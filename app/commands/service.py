@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from app.commands.beside import FAILED, READY, WorkerBeside, report
 from app.commands.configuring import database_words, unknown_variables
@@ -34,11 +35,11 @@ from app.wiring import WorkerParts, database_url, upgrade_schema
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def server_config(app: Callable[..., Any], settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
     """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
     options: dict[str, Any] = {
         "loop": "uvloop",
-        "http": connections(settings),
+        "http": connections(app, settings),
         "ws": "none",
         "lifespan": "on",
         "access_log": False,
@@ -67,7 +68,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
 
         def greet() -> None:
             starting.close()
-            steps.say(greeting(settings, port, app.state.admin_token))
+            steps.show(greeting(settings, port, app.state.admin_token))
 
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
         server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)

@@ -129,6 +129,7 @@ def policy_of(
         horizon_us=_positive("--horizon", horizon),
         sample_count=samples,
         seed=seed,
+        clock_step_us=None,  # a workload may be idle for as long as it likes
     )
 
 

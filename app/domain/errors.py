@@ -5,9 +5,9 @@
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
-    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, LifetimeMissing, ProbabilityUnexpected, PolicyInvalid,
-    |            MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, Overloaded, TooManyStreams
+    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
+    |            PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, EpochsCrossed, Overloaded, TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -115,6 +115,10 @@ class TimeBackwards(Invalid):
     """The request's time lies before the last event of the cloud's log."""
 
 
+class TimeAhead(Invalid):
+    """The request's time lies further ahead of the cloud's log than one request may move an external clock."""
+
+
 class LifetimeMissing(Invalid):
     """A spot start must declare its lifetime."""
 
@@ -151,6 +155,10 @@ class LogContended(Unavailable):
     """Other writers were first too many times in a row."""
 
 
+class EpochsCrossed(Unavailable):
+    """The batch needs the tables of more than one epoch; from this operation on it was not decided. Send it again."""
+
+
 class LogNewer(Unavailable):
     """The cloud's log holds what only a newer version of this service can read."""
 
@@ -161,3 +169,7 @@ class Overloaded(Unavailable):
 
 class TooManyStreams(Unavailable):
     """As many event streams are open as this process, or this token, may have."""
+
+
+class NoDatabase(Exception):
+    """A command found no database of this service, or one of another version. No request meets it."""

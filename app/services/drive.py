@@ -15,9 +15,10 @@ from app.domain.values import Policy
 from app.services.tally import Outcome, Scenario, Tally
 from app.services.workload import flavors, operations
 from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
-from tenure_client.forms.instances import StartAnswer
+from tenure_client.forms.instances import BatchResult, StartAnswer
 
 Progress = Callable[[int, int], None]
+_NEXT_TABLE = "preemptible.batch.epochs_crossed"
 
 
 def drive(
@@ -66,10 +67,22 @@ def _answers(
         return
     for at in range(0, len(steps), batch):
         part = steps[at : at + batch]
-        for step, result in zip(part, client.batch(cloud, [form_of(step) for step in part]).results, strict=True):
-            if result.error is not None:
-                raise result.error
-            yield step, result.decision
+        while part:
+            decided = _decided(client.batch(cloud, [form_of(step) for step in part]).results)
+            yield from zip(part, decided, strict=False)
+            part = part[len(decided) :]
+
+
+def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
+    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    decided: list[StartAnswer | None] = []
+    for result in results:
+        if result.error is not None:
+            if decided and result.error.code == _NEXT_TABLE:
+                break
+            raise result.error
+        decided.append(result.decision)
+    return decided
 
 
 def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | None:

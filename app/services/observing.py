@@ -1,11 +1,16 @@
-"""What is so of every cloud right now, for whoever watches the service."""
+"""What is so of every cloud right now, for whoever watches the service.
+
+A cloud that does not answer in time is told as such, and keeps nobody from hearing of the others.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from time import monotonic
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,11 +24,24 @@ from app.services.scheduler import Scheduler
 from app.store.observations import Observation, Observations
 from app.telemetry.clouds import OTHER, ClassFacts, CloudFacts
 
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 KEPT_S = 1.0
 """Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
+ANSWER_S = 2.0
+"""How long each cloud is waited for, here and by the pages that show many."""
+_AT_ONCE = 16
 _SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The clouds that answered, by name, and the names of those that did not."""
+
+    clouds: tuple[CloudFacts, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 class Observing:
@@ -33,25 +51,45 @@ class Observing:
         self._scheduler = scheduler
         self._observations = observations
         self._looking = asyncio.Lock()
-        self._seen: tuple[CloudFacts, ...] = ()
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._seen = Seen()
         self._seen_until = 0.0
 
-    async def clouds(self) -> tuple[CloudFacts, ...]:
+    async def clouds(self) -> Seen:
         """Every cloud, by name; not older than a second."""
         async with self._looking:
             if monotonic() >= self._seen_until:
-                self._seen = tuple([facts async for facts in self._look_at_all()])
+                self._seen = await self._look_at_all()
                 self._seen_until = monotonic() + KEPT_S
             return self._seen
 
-    async def _look_at_all(self) -> AsyncIterator[CloudFacts]:
-        """Every cloud that this process can read."""
-        for found in await self._observations.all():
-            with suppress(LogNewer):  # the store has said so, and readiness does
-                yield await self._look(found)
+    async def _look_at_all(self) -> Seen:
+        found = await self._observations.all()
+        looked = await asyncio.gather(*(self._look(one) for one in found))
+        silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
+        return Seen(tuple(facts for facts in looked if facts is not None), tuple(silent))
 
-    async def _look(self, found: Observation) -> CloudFacts:
+    async def _look(self, found: Observation) -> CloudFacts | None:
+        """What is so of the cloud; None where it cannot be read in time."""
+        async with self._places:
+            return await in_time(found.cloud, self._facts(found))
+
+    async def _facts(self, found: Observation) -> CloudFacts:
         return facts_of(found, *await self._scheduler.attainment(found.cloud))
+
+
+async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
+    """What is asked of one cloud of many; None where it takes too long or fails."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await asked
+    except LogNewer:
+        return None  # the store has said so, and readiness does
+    except TimeoutError:
+        logger.warning("a cloud did not answer in time", extra={"cloud": cloud, "waited_s": ANSWER_S})
+    except Exception:  # one cloud's trouble must not keep anybody from the others
+        logger.exception("a cloud could not be read", extra={"cloud": cloud})
+    return None
 
 
 def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment]) -> CloudFacts:

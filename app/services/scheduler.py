@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -60,17 +60,23 @@ class Scheduler:
         await self._clouds.create(name, Recorded(1, CloudCreated(at_us=begin_us, policy=policy)))
         return await self.state(name)
 
-    async def change_policy(self, name: str, change: Callable[[Policy], Policy], at_us: int | None) -> Cloud:
-        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning."""
+    async def change_policy(
+        self, name: str, change: Callable[[Policy], Policy], at_us: int | None, *, jump: bool = False
+    ) -> Cloud:
+        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning.
+
+        With `jump`, `at_us` may be as far ahead of an external clock as the caller likes; the log keeps that time.
+        """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             policy = change(cloud.policy)
             check_policy(policy)
             if policy.clock is not cloud.policy.clock:
                 raise PolicyInvalid("a cloud's clock cannot be changed")
-            return [] if policy == cloud.policy else [PolicyChanged(at_us=now_us, policy=policy)]
+            moves = jump and now_us > cloud.at_us
+            return [PolicyChanged(at_us=now_us, policy=policy)] if moves or policy != cloud.policy else []
 
-        await self._change(name, decide, at_us)
+        await self._one(name, Change(decide, at_us, jump), Changed)
         return await self.state(name)
 
     async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> bool:
@@ -128,6 +134,10 @@ class Scheduler:
         *_, evicted = (await self._change(name, decide, at_us)).events
         assert isinstance(evicted, InstanceEvicted)
         return evicted
+
+    async def drill_victim(self, name: str, instance_id: str | None) -> str:
+        """Return the id of the instance that `drill` would evict now; DrillImpossible where there is none."""
+        return drill_victim(await self.state(name), instance_id)
 
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
         """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""

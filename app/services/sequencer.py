@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
-from app.domain.errors import LogContended, LogUnavailable, Overloaded, TenureError
+from app.domain.errors import EpochsCrossed, LogContended, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.services.growth import Growth
@@ -75,12 +75,25 @@ class _StateBehind(Exception):
     """The state that was decided on, without writing anything, is not the newest one."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Submission:
+    """`waited_us`: the due time of the one table that this submission has waited for."""
+
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
     origin: Any = field(default_factory=TRACES.origin)
     outcomes: list[Outcome] = field(default_factory=list)
+    waited_us: int = 0
+
+    def undecided(self) -> Sequence[Step]:
+        """The steps to decide yet; none where nobody waits for their outcomes any more."""
+        return () if self.answered.done() else self.steps[len(self.outcomes) :]
+
+    def refuse_rest(self) -> None:
+        """Answer what is undecided with EpochsCrossed: its order holds only if nothing after it is decided either."""
+        error = EpochsCrossed("the operations before this one took a new table, and this one needs a newer one still")
+        for _ in self.undecided():
+            _answer(self, error)
 
 
 class Sequencer:
@@ -91,6 +104,7 @@ class Sequencer:
         self._name = name
         self._parts = parts
         self._cloud = Cloud()
+        self._loading: asyncio.Task[Cloud] | None = None
         self._in_sync = False
         self._look_up_starts = False
         self._take_turns_until = 0.0
@@ -121,8 +135,9 @@ class Sequencer:
 
     async def close(self) -> None:
         """Stop deciding; what waits is answered with an error."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in filter(None, (self._task, self._loading)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         _fail(self._waiting, LogUnavailable("the service is stopping"))
         self._meter.close()
 
@@ -133,16 +148,14 @@ class Sequencer:
             while self._waiting:
                 batch = self._take_batch()
                 try:
-                    async with self._deciding:
-                        with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
-                            await self._settle(batch)
+                    with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
+                        await self._settle(batch)
                 except asyncio.CancelledError:
                     _fail(batch, LogUnavailable("the service is stopping"))
                     raise
                 except Exception as error:  # the loop must outlive any fault; whoever waits gets it
                     if not isinstance(error, TenureError):
                         logger.exception("a batch failed", extra={"cloud": self._name})
-                    self._forget_undecided()
                     _fail(batch, error)
 
     def _take_batch(self) -> list[_Submission]:
@@ -155,22 +168,39 @@ class Sequencer:
         return batch
 
     async def _settle(self, batch: Sequence[_Submission]) -> None:
-        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table."""
-        pending = [(submission, step) for submission in batch for step in submission.steps]
-        while pending:
-            await self._catch_up()
-            await self._wait_for_table(pending[0][1])
-            outcomes = await self._decide_durably([step for _, step in pending])
+        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table.
+
+        Nothing is held while a table is waited for: who reads the state does not wait with the batch.
+        """
+        waited_us = 0
+        while pending := [(one, step) for one in batch for step in one.undecided()]:
+            async with self._alone():
+                outcomes = await self._decide_durably([step for _, step in pending], waited_us)
+                head = pending[len(outcomes) :]
+                due_us = self._due_us(head[0][1]) if head else None
             for (submission, _), outcome in zip(pending, outcomes, strict=False):
                 _answer(submission, outcome)
-            pending = pending[len(outcomes) :]
+            if due_us is not None:
+                await self._wait_for_table(head[0][0], due_us)
+                waited_us = max(waited_us, due_us)
 
-    async def _decide_durably(self, steps: Sequence[Step]) -> list[Outcome]:
-        """Outcomes of the first steps (all but those that need a newer table), committed."""
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """The state, up to date, for nobody else; what was not committed is forgotten where that fails."""
+        async with self._deciding:
+            try:
+                await self._catch_up()
+                yield
+            except BaseException:
+                self._forget_undecided()
+                raise
+
+    async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
+        """Outcomes of the first steps (all but those that need a table newer than `waited_us`), committed."""
         for _ in range(_TRIES):
             try:
                 async with self._turn() as log:
-                    batch = await self._decide_and_append(steps, log)
+                    batch = await self._decide_and_append(steps, waited_us, log)
             except SeqConflict:
                 self._meter.lost("conflict")
                 self._take_turns_until = monotonic() + _TAKE_TURNS_S
@@ -205,12 +235,12 @@ class Sequencer:
             await catch_up(self._cloud, self.cloud_id, turn)
             yield turn
 
-    async def _decide_and_append(self, steps: Sequence[Step], log: LogAccess) -> Batch:
+    async def _decide_and_append(self, steps: Sequence[Step], waited_us: int, log: LogAccess) -> Batch:
         cloud = self._cloud
         ids = ids_to_look_up(cloud, steps, every_start=self._look_up_starts)
         past = await log.starts(self.cloud_id, ids) if ids else {}
         with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-            batch = await self._decide(steps, past)
+            batch = await self._decide(steps, past, waited_us)
             TRACES.add(events=len(batch.recorded))
         if batch.recorded:
             began = perf_counter()
@@ -222,32 +252,54 @@ class Sequencer:
             raise _StateBehind
         return batch
 
-    async def _decide(self, steps: Sequence[Step], past: Mapping[str, Recorded]) -> Batch:
+    async def _decide(self, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
         """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
         batch, turns = Batch(dict(past)), Turns()
         server_us, quotes = self._parts.now_us(), self._parts.tables.newest(self.cloud_id)
         for step in steps:
-            if not decide_next(batch, self._cloud, step, server_us, quotes):
+            if not decide_next(batch, self._cloud, step, server_us, quotes, waited_us):
                 break
             if turns.is_due():
                 await turns.give()
         return batch
 
-    async def _wait_for_table(self, step: Step) -> None:
-        due_us = due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
-        if due_us is not None:
-            with TRACES.span("wait for table"):
-                await self._parts.tables.wait_for(self.cloud_id, due_us)
+    def _due_us(self, step: Step) -> int | None:
+        return due_table_us(self._cloud, step, self._parts.tables.newest(self.cloud_id))
+
+    async def _wait_for_table(self, submission: _Submission, due_us: int) -> None:
+        """Wait until the table is there, will not come, or nobody waits for it; one table for each submission."""
+        if submission.waited_us:
+            return submission.refuse_rest()
+        submission.waited_us = due_us
+        with TRACES.span("wait for table"):
+            coming = asyncio.create_task(self._parts.tables.wait_for(self.cloud_id, due_us))
+            either: list[asyncio.Future[Any]] = [coming, submission.answered]
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _end(coming)
 
     async def _catch_up(self) -> None:
         """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""
         if self._in_sync:
             return
         if self._cloud.seq == 0:
-            self._cloud = await load_state(self.cloud_id, self._parts.log, self._parts.snapshots)
+            self._cloud = await self._load()
         else:
             await catch_up(self._cloud, self.cloud_id, self._parts.log)
         self._in_sync = True
+
+    async def _load(self) -> Cloud:
+        """The state from its snapshot and the log; who gives up waiting for it does not make the next begin anew."""
+        loading = self._loading or asyncio.create_task(
+            load_state(self.cloud_id, self._parts.log, self._parts.snapshots), context=Context()
+        )
+        self._loading = loading
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            if loading.done():
+                self._loading = None
 
     def _forget_undecided(self) -> None:
         """Leave no trace of a batch that was not committed; if its outcome is unknown, the log will tell."""
@@ -265,3 +317,12 @@ def _fail(batch: Iterable[_Submission], error: Exception) -> None:
     for submission in batch:
         if not submission.answered.done():
             submission.answered.set_exception(error)
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancel the task where it still goes on; raise what it failed with."""
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    elif not task.cancelled():
+        task.result()

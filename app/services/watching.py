@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from app.store.pulses import Pulse, Pulses
 _KEPT_S = 0.5
 _MOST = 1000
 _STREAMS_MAX = 500
+_STREAMS_OF_ONE = 100
 
 
 @dataclass(slots=True)
@@ -32,22 +34,26 @@ class Watching:
         self._pulses = pulses
         self._growth = growth
         self._seen: dict[int, _Seen] = {}
-        self._open = 0
+        self._owners: Counter[int] = Counter()
         self.closing = asyncio.Event()
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """One that watches, until the block ends."""
-        self._open += 1
+    def place(self, owner: int) -> Iterator[None]:
+        """Room for a page that watches with this token, until the block ends; TooManyStreams where there is none."""
+        self.check_room(owner)
+        self._owners[owner] += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._owners[owner] -= 1
+            self._owners += Counter()
 
-    def check_room(self) -> None:
-        """TooManyStreams where no more can watch through this process."""
-        if self._open >= _STREAMS_MAX:
+    def check_room(self, owner: int) -> None:
+        """TooManyStreams where no more can watch through this process, or with this token."""
+        if self._owners.total() >= _STREAMS_MAX:
             raise TooManyStreams(f"{_STREAMS_MAX} pages are watched through this process already; try again later")
+        if self._owners[owner] >= _STREAMS_OF_ONE:
+            raise TooManyStreams(f"{_STREAMS_OF_ONE} pages are open with this token already; close one")
 
     async def pulse(self, cloud: str) -> Pulse:
         """How far the cloud is, or was a moment ago; CloudNotFound."""

@@ -16,7 +16,7 @@ from app.domain.events import Event
 from app.domain.events.registry import KINDS
 from app.store.strict import shape_of
 
-LOG_FORMAT = 1
+LOG_FORMAT = 2
 """Rises with every kind, version, field or value that older programs cannot read (docs/operations.md, *Upgrading*)."""
 
 _DECODERS: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {

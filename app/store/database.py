@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 import migrations
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogUnavailable, NoDatabase
 from app.store.lockids import MIGRATION_LOCK
 from app.store.newer import NewerLogs
 
@@ -52,10 +52,6 @@ class ConstraintBroken(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-
-class NoDatabase(LogUnavailable):
-    """There is no database of this service where one was looked for, or not of this version."""
 
 
 class Session:

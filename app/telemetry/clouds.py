@@ -78,7 +78,7 @@ class Family:
     labels: tuple[str, ...]
     values: Callable[[CloudFacts], Mapping[tuple[str, ...], float | None]]
 
-    def of(self, clouds: Iterable[CloudFacts]) -> Metric:
+    def of(self, clouds: Iterable[CloudFacts]) -> CounterMetricFamily | GaugeMetricFamily:
         """Its samples of these clouds; none where the value is None."""
         metric = self.kind(f"tenure_cloud_{self.name}", self.what, labels=["cloud", *self.labels])
         for cloud in clouds:
@@ -103,7 +103,11 @@ def _of_class(kind: Kind, name: str, what: str, value: Callable[[ClassFacts], fl
 
 
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+ANSWERING = _one(
+    _GAUGE, "answering", "1 where the cloud's state could be read in time; 0: nothing else is told of it.", lambda _: 1
+)
 FAMILIES = (
+    ANSWERING,
     _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
     _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
     _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
@@ -189,11 +193,17 @@ FAMILIES = (
 
 
 class CloudCollector(Collector):
-    """All families, of these clouds."""
+    """All families, of the clouds that answered; `silent` names those that did not."""
 
-    def __init__(self, clouds: Iterable[CloudFacts]) -> None:
+    def __init__(self, clouds: Iterable[CloudFacts], silent: Iterable[str]) -> None:
         self._clouds = tuple(clouds)
+        self._silent = tuple(silent)
 
     def collect(self) -> Iterator[Metric]:
         """One metric after the other."""
-        return (family.of(self._clouds) for family in FAMILIES)
+        for family in FAMILIES:
+            metric = family.of(self._clouds)
+            if family is ANSWERING:
+                for name in self._silent:
+                    metric.add_metric([name], 0)
+            yield metric

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.api.auth import GRANTS, Caller, identify
 from app.api.errors import PROBLEMS, Forbidden, FormInvalid, HeadTooLarge, RateExceeded, Unauthenticated
-from app.domain.errors import CloudNotFound, Invalid, NotFound, TenureError, Unavailable
+from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
 from app.telemetry.context import shown
 from app.telemetry.metrics import PAGE
@@ -81,6 +81,7 @@ async def still_signed_in(request: Request) -> Caller:
         raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
     token = request.cookies.get(COOKIE)
     if not token:
+        request.app.state.rates.count_address(request.scope)
         raise NotSignedIn
     try:
         return await identify(request, token.encode())
@@ -117,10 +118,7 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _status(error: TenureError) -> int:
-    for kind, status in ((NotFound, 404), (Invalid, 400), (Unavailable, 503)):
-        if isinstance(error, kind):
-            return status
-    return 409
+    return PROBLEMS[type(error)].status
 
 
 def _secured(response: Response) -> Response:

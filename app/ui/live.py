@@ -13,12 +13,14 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from app.api.errors import RateExceeded
+from app.api.auth import caller_of
 from app.api.reached import reached
+from app.api.streams import send_while
 from app.domain.errors import Unavailable
 from app.services.watching import Watching
-from app.ui.guard import NotSignedIn, still_signed_in
+from app.ui.guard import still_signed_in
 
 _APART_S = 0.9
 """The least time between two changes that a page hears of."""
@@ -27,6 +29,7 @@ _LOOK_S = 2.0
 _HEARTBEAT_S = 15.0
 _LONGEST_S = 300.0
 """A stream ends after this long, and the browser begins the next."""
+_SIGNED_OUT = b"event: signed-out\ndata: {}\n\n"
 
 Look = Callable[[], Awaitable[dict[str, Any]]]
 Wait = Callable[[dict[str, Any]], Awaitable[None]]
@@ -59,29 +62,42 @@ async def follow_all(request: Request) -> Response:
 
 
 def _stream(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> Response:
-    reached(request, Watching).check_room()
-    return StreamingResponse(_changes(request, look, wait, seen), media_type="text/event-stream")
+    reached(request, Watching).check_room(caller_of(request).id)
+    return _PageStream(request, _changes(request, look, wait, seen))
+
+
+class _PageStream(StreamingResponse):
+    """Changes, until the longest time is over, or the token is, or the process."""
+
+    def __init__(self, request: Request, changes: AsyncIterator[str]) -> None:
+        super().__init__(changes, media_type="text/event-stream")
+        self._request = request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+
+        async def may_go_on() -> None:
+            await still_signed_in(self._request)
+
+        with reached(self._request, Watching).place(caller_of(self._request).id):
+            await send_while(may_go_on, super().__call__(scope, receive, send), send, _SIGNED_OUT)
 
 
 async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> AsyncIterator[str]:
-    """The state at first, then each new one, until the longest time is over, or the token is, or the process."""
-    with reached(request, Watching).place():
-        yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
-        end, told = monotonic() + _LONGEST_S, monotonic()
-        while monotonic() < end and not reached(request, Watching).closing.is_set():
-            await wait(seen)
-            try:
-                await still_signed_in(request)
-                found = await look()
-            except NotSignedIn:
-                yield "event: signed-out\ndata: {}\n\n"
-                return
-            except (Unavailable, RateExceeded):  # the browser comes back
-                return
-            if found != seen:
-                seen, told = found, monotonic()
-                yield f"event: changed\ndata: {json.dumps(found)}\n\n"
-                await reached(request, Watching).rest(_APART_S)
-            elif monotonic() - told > _HEARTBEAT_S:
-                told = monotonic()
-                yield ": heartbeat\n\n"
+    """The state at first, then each new one."""
+    watching = reached(request, Watching)
+    yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
+    end, told = monotonic() + _LONGEST_S, monotonic()
+    while monotonic() < end and not watching.closing.is_set():
+        await wait(seen)
+        try:
+            found = await look()
+        except Unavailable:  # the browser comes back
+            return
+        if found != seen:
+            seen, told = found, monotonic()
+            yield f"event: changed\ndata: {json.dumps(found)}\n\n"
+            await watching.rest(_APART_S)
+        elif monotonic() - told > _HEARTBEAT_S:
+            told = monotonic()
+            yield ": heartbeat\n\n"

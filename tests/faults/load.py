@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 from faults.calls import Caller
@@ -30,8 +30,11 @@ CLOUDS: Mapping[str, Mapping[str, Any]] = {
         "sample_count": 50,
         "horizon_s": 3600,
     },
+    "quiet": {"guarantee": "none"},
 }
 """The clouds and their policies."""
+QUIET = "quiet"
+"""The cloud of one client alone: the other processes hear nothing of what it does at one of them."""
 NODE = {"cores": 4, "memory_mib": 8192}
 _NODES = 3
 _MOST_NODES = 6
@@ -234,6 +237,52 @@ class Operator(Client):
         waiting = await self._ask_once("list_handovers")
         for handover in waiting.answer["handovers"][:3] if waiting.is_done else []:
             await self._ask("confirm", id=handover["id"])
+
+
+class Wanderer(Client):
+    """Does everything alone in its cloud, each step at another process than the one before."""
+
+    def __init__(self, caller: Caller, shared: Shared, rng: random.Random) -> None:
+        super().__init__(caller, shared, rng)
+        self._turns = cycle(SERVERS)
+
+    def _where(self) -> str:
+        return next(self._turns)
+
+    def _weights(self) -> Mapping[Step, int]:
+        few = len(self._shared.flavors) < _MOST_FLAVORS
+        return {self._live: 8, self._drill: 1, self._take_out: 2, self._add_flavor: 1 if few else 0, self._retune: 1}
+
+    async def _live(self) -> None:
+        name = self._shared.new("od")
+        await self._ask("start", id=name, market="on_demand", flavor="small")
+        if self._rng.random() < 0.5:
+            await self._ask("show_instance", id=name)
+        await self._ask("stop", id=name)
+        await self._ask("show_instance", id=name)
+
+    async def _drill(self) -> None:
+        name = self._shared.new("spot")
+        await self._ask("start", id=name, market="spot", flavor="small", lifetime_s=600)
+        await self._ask("drill", instance=name)
+        await self._ask("stop", id=name)
+
+    async def _take_out(self) -> None:
+        node = self._shared.nodes[0]
+        for what in ("drain_node", "open_node", "drain_node", "remove_node"):
+            await self._ask(what, name=node)
+        await self._ask("add_node", name=node, **NODE)
+        await self._ask("list_nodes")
+
+    async def _add_flavor(self) -> None:
+        flavor = self._shared.new("flavor")
+        self._shared.flavors.append(flavor)
+        await self._ask("add_flavor", name=flavor, cores=1)
+        await self._ask("start", id=self._shared.new("od"), market="spot", flavor=flavor, lifetime_s=1)
+
+    async def _retune(self) -> None:
+        await self._ask("change_policy", policy={"seed": next(self._shared.numbers)})
+        await self._ask("show_cloud")
 
 
 class Reader(Client):

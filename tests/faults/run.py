@@ -18,7 +18,7 @@ import httpx2
 from faults.calls import HEADERS, TIMEOUT, Caller
 from faults.follow import Follower
 from faults.inflict import Inflicter
-from faults.load import CLOUDS, Controller, Operator, Reader, set_up
+from faults.load import CLOUDS, QUIET, Client, Controller, Operator, Reader, Wanderer, set_up
 from faults.plan import SERVERS, Fault, Inflicted, draw
 from faults.record import Attempt, Follow, Record
 from faults.stage import Stage
@@ -95,11 +95,14 @@ async def _create_clouds(caller: Caller, http: httpx2.AsyncClient) -> None:
         assert created.status_code == 201, created.text
 
 
-async def _clients(caller: Caller, rng: random.Random) -> list[Controller | Operator | Reader]:
-    """For each cloud a controller at each process, some that roam, an operator and a reader."""
-    clients: list[Controller | Operator | Reader] = []
+async def _clients(caller: Caller, rng: random.Random) -> list[Client]:
+    """For each cloud a controller at each process, some that roam, an operator and a reader; for the quiet one one."""
+    clients: list[Client] = []
     for cloud in CLOUDS:
         shared = await set_up(caller, cloud)
+        if cloud == QUIET:
+            clients.append(Wanderer(caller, shared, random.Random(rng.random())))
+            continue
         homes = (*SERVERS, *[None] * _ROAMING)
         clients += [Controller(caller, shared, random.Random(rng.random()), home) for home in homes]
         clients += [kind(caller, shared, random.Random(rng.random())) for kind in (Operator, Reader)]

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx2
 import pytest
@@ -17,6 +17,7 @@ from app.api import errors
 from app.api.bodies import MOST_PARAMETERS, OPERATION_BYTES, OPERATION_VALUES
 from app.api.connection import LONGEST_HEADER, LONGEST_TARGET, MOST_HEADERS, MOST_WAITING, BoundedConnection
 from app.api.wire.fields import Body
+from app.services import watching
 
 AS_JSON = {"Content-Type": "application/json"}
 NORTH = "/v1/clouds/north"
@@ -239,3 +240,14 @@ def test_a_batch_of_dear_decisions_delays_nobody(service: Service) -> None:
         results = client.post("/v1/clouds/dear/batch", json={"operations": operations}).json()["results"]
     assert all(result["body"]["victims"] for result in results)
     assert max(took, default=0) < BEARABLE_S
+
+
+def test_a_token_may_have_so_many_pages_open(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_STREAMS_OF_ONE", 2)
+    other = service.client.post("/v1/tokens", json={"name": "pages", "role": "reader"}).json()["token"]
+    cookies = [{"Cookie": f"tenure_token={token}"} for token in (TOKEN, TOKEN, TOKEN, other)]
+    with ExitStack() as stack:
+        streams = [
+            stack.enter_context(httpx2.stream("GET", f"{service.url}/ui/live", headers=cookie)) for cookie in cookies
+        ]
+        assert [stream.status_code for stream in streams] == [200, 200, 429, 200]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
+from base64 import b64encode
+from hashlib import sha256
 
 import httpx2
 import pytest
@@ -183,3 +185,21 @@ def test_the_wires_policy_is_the_domains() -> None:
     assert set(PolicyBody.model_fields) == fields
     assert PolicyBody().over(Policy()) == Policy()
     assert {field.replace("_us", "_s") for field in fields} == set(PolicyAnswer.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/docs/assets/swagger-ui.css", "/openapi.json", "/nowhere", "/v1/tokens/x"]
+)
+def test_browsers_make_no_more_of_an_answer_than_it_is(client: httpx2.Client, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_the_documentation_runs_its_own_script_alone(client: httpx2.Client) -> None:
+    answer = client.get("/docs")
+    (inline,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    hashed = b64encode(sha256(inline.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{hashed}'; " in answer.headers["Content-Security-Policy"]

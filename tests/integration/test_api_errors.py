@@ -27,6 +27,7 @@ EXTERNAL = "/v1/clouds/external"
 START = {"id": "new", "market": "on_demand", "flavor": "c1"}
 SPOT = {"id": "new", "market": "spot", "flavor": "c1", "lifetime_s": 60}
 NOON, EARLIER = "1970-01-01T12:00:00Z", "1970-01-01T11:59:59.999999Z"
+FAR = "9999-12-31T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ CONFLICTING = [
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "running"}),
     Bad(errors.DrillImpossible, "POST", f"{CLOUD}/drill", json={"instance": "none"}),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill"),
+    Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill?instance=running"),
     Bad(errors.TimeUnexpected, "POST", f"{CLOUD}/drill", json={"at": NOON}),
     start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
     start(errors.InstanceConflict, {**SPOT, "id": "running"}),
@@ -127,6 +130,11 @@ CONFLICTING = [
     start(errors.TimeBackwards, {**START, "at": EARLIER}, EXTERNAL),
     Bad(errors.TimeBackwards, "DELETE", f"{EXTERNAL}/instances/running?at={EARLIER}"),
     Bad(errors.TimeBackwards, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": EARLIER}),
+    start(errors.TimeAhead, {**START, "at": FAR}, EXTERNAL),
+    start(errors.TimeAhead, {**SPOT, "at": FAR}, EXTERNAL),
+    Bad(errors.TimeAhead, "DELETE", f"{EXTERNAL}/instances/running?at={FAR}"),
+    Bad(errors.TimeAhead, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": FAR}),
+    Bad(errors.TimeAhead, "PATCH", EXTERNAL, json={"policy": {"seed": 3}, "at": FAR}),
     start(errors.LifetimeMissing, {"id": "new", "market": "spot", "flavor": "c1"}),
     start(errors.ProbabilityUnexpected, {**START, "eviction_probability": 0.1}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"clock": "external"}}),
@@ -432,6 +440,39 @@ def test_more_than_may_wait_is_an_error(world: Service, database_url: str) -> No
     with running_service(database_url, queue_limit=10) as small:
         check(small.client.post(f"{CLOUD}/batch", json=body), errors.Overloaded)
     assert world.last_seq("system") == before
+
+
+def test_a_batch_that_needs_the_tables_of_two_epochs_is_decided_up_to_the_second(database_url: str) -> None:
+    policy = {"clock": "external", "warm_up_s": 0, "recompute_every_s": 3600, "table_max_age_s": 3600}
+    starts = [{"start": {**SPOT, "id": f"s-{n}", "at": f"1970-01-01T0{n}:30:00Z"}} for n in (1, 2, 3)]
+    with running_service(database_url, table_wait_s=0.1) as impatient:
+        make_cloud(impatient.client, "crossing", policy, {"at": "1970-01-01T00:30:00Z"})
+        path = "/v1/clouds/crossing"
+        answer = impatient.client.post(f"{path}/batch", json={"operations": starts})
+        results = answer.json()["results"]
+        assert [result["status"] for result in results] == [201, 503, 503]
+        assert results[1]["errors"][0]["code"] == code_of(errors.EpochsCrossed)
+        assert impatient.client.get(path).json()["at"] == "1970-01-01T01:30:00Z"
+        again = impatient.client.post(f"{path}/batch", json={"operations": starts}).json()["results"]
+    assert [result["status"] for result in again] == [201, 201, 503]
+    assert again[0] == results[0]
+
+
+def code_of(error: type[Exception]) -> str:
+    return PROBLEMS[error].code
+
+
+def test_an_admin_who_says_so_moves_the_clock_as_far_as_needed(world: Service) -> None:
+    path, body = "/v1/clouds/jumping", {"policy": {}, "at": "2026-11-21T00:00:00Z"}
+    make_cloud(world.client, "jumping", {"clock": "external"}, {"at": NOON})
+    check(world.client.patch(path, json=body), errors.TimeAhead)
+    seq = world.last_seq("jumping")
+    moved = world.client.patch(path, json={**body, "jump": True})
+    assert (moved.status_code, moved.json()["at"], moved.json()["seq"]) == (200, body["at"], seq + 1)
+    again = world.client.patch(path, json={**body, "jump": True})
+    assert (again.status_code, again.json()["seq"]) == (200, seq + 1)
+    started = world.client.post(f"{path}/instances", json={**START, "at": "2026-11-21T23:00:00Z"})
+    assert started.status_code == 201
 
 
 def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 from api_service import TOKEN, Service, running_service
 
 from app.api import auth, errors
+from app.api.addresses import Addresses
 from app.api.connection import BoundedConnection
 from app.api.errors import PROBLEMS
 from app.api.rates import Rates
@@ -84,11 +85,35 @@ class TestRates:
                 answer = service.client.get("/v1/clouds", headers={"X-Auth-Token": token})
                 check_answer(answer, errors.RateExceeded)
             with httpx2.Client(base_url=service.url) as anyone:
-                check_answer(anyone.get("/healthcheck"), errors.RateExceeded)
-                check_answer(anyone.get("/v1/clouds"), errors.RateExceeded)
-                for path in ("/openapi.json", "/docs", "/docs/assets/swagger-ui.css"):
+                assert [anyone.get(path).status_code for path in ("/healthcheck", "/readiness")] == [200, 200]
+                paths = ("/", "/v1/clouds", "/openapi.json", "/docs", "/docs/assets/swagger-ui.css", "/nowhere", "/v1")
+                for path in paths:
                     check_answer(anyone.get(path), errors.RateExceeded)
-                assert anyone.get("/ui/sign-in").status_code == 429
+                for path in ("/ui", "/ui/sign-in", "/ui/nowhere"):
+                    assert anyone.get(path).status_code == 429
+            check_answer(service.client.get("/nowhere"), errors.PathUnknown)
+
+    def test_probes_have_a_limit_of_their_own(self, database_url: str) -> None:
+        with (
+            running_service(database_url, address_requests_per_min=5) as service,
+            httpx2.Client(base_url=service.url) as anyone,
+        ):
+            assert [anyone.get("/healthcheck").status_code for _ in range(7)] == [200] * 5 + [429] * 2
+            assert anyone.get("/").status_code == 200
+
+    def test_dear_reads_count_more_than_once(self, database_url: str) -> None:
+        with running_service(database_url, token_requests_per_s=100) as service:
+            service.client.get("/metrics/clouds")
+            time.sleep(1.1)
+            statuses = [service.client.get("/metrics/clouds").status_code for _ in range(4)]
+            assert statuses.count(429) >= 1
+            time.sleep(1.1)
+            assert [service.client.get("/v1/clouds").status_code for _ in range(20)] == [200] * 20
+
+    def test_what_costs_more_than_the_limit_is_taken_once(self) -> None:
+        rates = Rates(10, 1)
+        taken, _ = until_refused(lambda: rates.count_token(1, 50))
+        assert taken == 1
 
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)
@@ -104,6 +129,8 @@ class TestRates:
         assert take(("10.0.0.2", 1))
         assert [take((f"2001:db8::{n}", 1)) for n in range(3)] == [True, True, False]
         assert take(("2001:db8:0:1::1", 1))
+        assert not take(("::ffff:10.0.0.1", 1))
+        assert [take((f"::ffff:10.0.1.{n}", 1)) for n in range(3)] == [True, True, True]
         assert [take(None) for _ in range(3)] == [True, True, False]
         assert rates.is_anyone_shut
 
@@ -128,6 +155,52 @@ class TestRates:
             taken, refused = until_refused(count)
             assert 1 <= taken <= 4
             assert 1 <= refused.retry_after_s <= window_s
+
+
+class TestPlaces:
+    def test_one_address_cannot_have_all_connections(self) -> None:
+        addresses = Addresses()
+        for total in range(1, 801):
+            addresses.open("10.0.0.1")
+            assert addresses.refusal("10.0.0.1", total, 1000, 800) is None
+        addresses.open("10.0.0.1")
+        assert addresses.refusal("10.0.0.1", 801, 1000, 800) is not None
+        addresses.close("10.0.0.1")
+        addresses.open("10.0.0.2")
+        assert addresses.refusal("10.0.0.2", 801, 1000, 800) is None
+
+    def test_the_last_places_are_for_who_has_few_and_for_who_is_known(self) -> None:
+        addresses = Addresses()
+        addresses.know("2001:db8::1")
+        for _ in range(5):
+            addresses.open("10.0.0.1")
+        for host in ("10.0.0.2", "2001:db8::2"):
+            addresses.open(host)
+        taken = {
+            host: [total for total in (900, 901, 950, 951, 1000, 1001) if not addresses.refusal(host, total, 1000, 800)]
+            for host in ("10.0.0.1", "10.0.0.2", "2001:db8::2")
+        }
+        assert taken == {
+            "10.0.0.1": [900],
+            "10.0.0.2": [900, 901, 950],
+            "2001:db8::2": [900, 901, 950, 951, 1000],
+        }
+
+    def test_a_flood_from_one_address_shuts_nobody_else_out(self, database_url: str) -> None:
+        with (
+            running_service(database_url, max_connections=100, max_connections_per_address=10) as service,
+            ExitStack() as flood,
+        ):
+            port = int(service.url.rpartition(":")[2])
+            assert service.client.get("/v1/clouds").status_code == 200
+            for _ in range(12):
+                flood.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with socket.create_connection(("127.0.0.1", port)) as one_more:
+                answer, body = read(one_more)
+                check(answer.status, answer, body, errors.ConnectionsExhausted)
+            with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) as other:
+                other.sendall(b"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert read(other)[0].status == 200
 
 
 @contextmanager

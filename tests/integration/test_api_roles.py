@@ -22,6 +22,7 @@ LEAST = {
     "stop_instance": "member",
     "run_batch": "member",
     "run_drill": "admin",
+    "show_drill_victim": "reader",
     "explain_instance": "reader",
     "list_decisions": "reader",
     "list_instances": "reader",

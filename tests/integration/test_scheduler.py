@@ -11,7 +11,7 @@ from itertools import count
 
 import pytest
 
-from app.admission.batch import Started
+from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import StartRequest, StopRequest
@@ -22,6 +22,7 @@ from app.engine.cloud import Cloud
 from app.services.forecasts import Forecasts
 from app.services.growth import Growth
 from app.services.notices import Notices
+from app.services.observing import Observing
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
 from app.services.states import States, load_state
@@ -33,9 +34,11 @@ from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.notices import listen
+from app.store.observations import Observations
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
+from app.telemetry.clouds import CloudCollector
 
 pytestmark = pytest.mark.anyio
 names = (f"cloud-{number}" for number in count())
@@ -287,8 +290,14 @@ async def test_on_an_external_clock_a_spot_start_waits_for_the_table_of_its_epoc
     late = spot("late", at_us=DAY_US + 7 * HOUR_US)
     async with worker(process, lambda: 0):
         steps = [*busy_day(DAY_US), spot("first", at_us=DAY_US), on_demand("o", at_us=DAY_US + HOUR_US), late]
+        steps.append(StopRequest("o", at_us=DAY_US + 8 * HOUR_US))
         outcomes = await process.scheduler.batch(name, steps)
-    first, last = outcomes[-3].decision, outcomes[-1].decision
+        assert [type(outcome) for outcome in outcomes[-2:]] == [errors.EpochsCrossed] * 2, "one table for each batch"
+        assert (await process.scheduler.state(name)).at_us == DAY_US + HOUR_US
+        again = await process.scheduler.batch(name, steps[-4:])
+        assert again[0] == replace(outcomes[-4], repeated=True)
+    first, last = outcomes[-4].decision, again[-2].decision
+    assert again[-1] == Stopped("o", changed=True)
     assert isinstance(first, InstanceStarted)
     assert isinstance(last, InstanceStarted)
     assert (first.basis.epoch, last.basis.epoch) == (1, 2)
@@ -301,6 +310,54 @@ async def test_without_a_worker_the_wait_is_bounded_and_nothing_is_promised(data
         name = await make_cloud(process, EXTERNAL)
         answer = await process.scheduler.start(name, spot("a", at_us=DAY_US))
         assert answer.decision.reason == "no_history"
+
+
+async def test_who_reads_does_not_wait_for_a_table_that_a_start_waits_for(process: Process):
+    name = await make_cloud(process, EXTERNAL)
+    start = asyncio.create_task(process.scheduler.start(name, spot("a", at_us=DAY_US)))
+    await asyncio.sleep(0.5)
+    async with asyncio.timeout(3):
+        cloud = await process.scheduler.state(name)
+        seen = await Observing(process.scheduler, Observations(process.database)).clouds()
+    assert not start.done()
+    assert cloud.at_us == 0
+    assert name in {facts.name for facts in seen.clouds}
+    start.cancel()
+
+
+async def test_nobody_waits_for_a_table_whose_caller_has_gone(process: Process):
+    name = await make_cloud(process, EXTERNAL)
+    gone = asyncio.create_task(process.scheduler.batch(name, [spot("a", at_us=DAY_US), on_demand("b", at_us=DAY_US)]))
+    await asyncio.sleep(0.5)
+    waiting = asyncio.create_task(process.scheduler.start(name, spot("c", at_us=DAY_US)))
+    later = asyncio.create_task(process.scheduler.start(name, on_demand("d", at_us=HOUR_US)))
+    await asyncio.sleep(0.1)
+    gone.cancel()
+    waiting.cancel()
+    async with asyncio.timeout(3):
+        assert (await later).decision.at_us == HOUR_US
+    assert (await process.scheduler.state(name)).running.keys() == {"d"}
+
+
+async def test_a_cloud_that_does_not_answer_is_said_so_and_the_others_are_told(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("app.services.observing.ANSWER_S", 0.5)
+    stalled, broken, good = [await make_cloud(process) for _ in range(3)]
+    broken_id = await process.scheduler.cloud_id(broken)
+    await process.database.execute(f"UPDATE event SET version = 99 WHERE cloud_id = {broken_id} AND seq = 2")
+    try:
+        async with running(Process(process.database)) as other:
+            sequencer = await other.scheduler._sequencer(stalled)
+            async with sequencer._deciding, asyncio.timeout(20):
+                seen = await Observing(other.scheduler, Observations(process.database)).clouds()
+    finally:
+        await process.database.execute(f"UPDATE event SET version = 1 WHERE cloud_id = {broken_id} AND seq = 2")
+    assert {stalled, broken} <= set(seen.silent)
+    assert good in {facts.name for facts in seen.clouds}
+    families = {metric.name: metric for metric in CloudCollector(seen.clouds, seen.silent).collect()}
+    told = {sample.labels["cloud"]: sample.value for sample in families["tenure_cloud_answering"].samples}
+    assert (told[stalled], told[broken], told[good]) == (0, 0, 1)
 
 
 async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(process: Process):

@@ -198,12 +198,19 @@ def test_a_stream_ends_after_its_time_and_when_the_service_stops(database_url: s
         assert not ended.is_alive()
 
 
-def test_a_token_that_was_revoked_ends_its_streams(
-    service: Service, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.api.streams._CHECK_S", 0.0)
-    run_sql(database_url, "INSERT INTO token (name, role, hash) VALUES ('gone', 'reader', sha256('tnr_gone'))")
-    with reading(service, "?after_seq=1000000", **{"X-Auth-Token": "tnr_gone"}) as reader:
-        reader.frame()
-        run_sql(database_url, "UPDATE token SET revoked_at = now() WHERE name = 'gone'")
-        ends(reader)
+@pytest.mark.parametrize("change", ["revoked_at = now()", "expires_at = now()"])
+@pytest.mark.parametrize("path", [f"{STREAM}?after_seq=1", "/ui/live", "/ui/clouds/streamed/live"])
+def test_a_stream_ends_soon_after_its_token(service: Service, database_url: str, path: str, change: str) -> None:
+    name = f"gone-{abs(hash((path, change)))}"
+    run_sql(database_url, f"INSERT INTO token (name, role, hash) VALUES ('{name}', 'reader', sha256('tnr_{name}'))")
+    headers = {"X-Auth-Token": f"tnr_{name}", "Cookie": f"tenure_token=tnr_{name}"}
+    with httpx2.stream("GET", service.url + path, headers=headers, timeout=20) as stream:
+        assert stream.status_code == 200
+        lines = stream.iter_lines()
+        next(lines)
+        time.sleep(1)
+        run_sql(database_url, f"UPDATE token SET {change} WHERE name = '{name}'")
+        begun = time.monotonic()
+        last = [line for line in lines if line]
+        assert time.monotonic() - begun < 5.5
+        assert path.startswith("/v1") or "event: signed-out" in last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,7 +12,7 @@ from app.admission.batch import Change, Changed, Started, Stopped, decide_batch,
 from app.domain import errors
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud
 
@@ -36,7 +37,7 @@ class FixedQuotes:
 
 def make_cloud(**policy: object) -> Cloud:
     cloud = Cloud()
-    cloud.apply(CloudCreated(at_us=0, policy=replace(Policy(clock=Clock.EXTERNAL), **policy)))
+    cloud.apply(CloudCreated(at_us=0, policy=replace(Policy(clock=Clock.EXTERNAL, clock_step_us=None), **policy)))
     cloud.apply(NodeAdded(at_us=0, node="node-0", capacity=Resources(4)))
     cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
     cloud.apply(FlavorAdded(at_us=0, flavor="c4", demand=Resources(4)))
@@ -53,8 +54,8 @@ def on_demand(instance_id: str, flavor: str = "c4", at_us: int = DAY_US) -> Star
     return StartRequest(instance_id, Market.ON_DEMAND, flavor, None, None, at_us)
 
 
-def decide(cloud: Cloud, *steps, quotes=FixedQuotes(), past=None, server_us=0):
-    return decide_batch(cloud, steps, past or {}, server_us, quotes)
+def decide(cloud: Cloud, *steps, quotes=FixedQuotes(), past=None, server_us=0, waited_us=1 << 60):
+    return decide_batch(cloud, steps, past or {}, server_us, quotes, waited_us)
 
 
 def test_spot_is_admitted_when_the_quote_exceeds_the_lifetime():
@@ -187,11 +188,44 @@ def test_time_never_runs_backwards():
 
 def test_a_batch_ends_before_the_step_that_needs_a_newer_table():
     cloud, later = make_cloud(), DAY_US + 6 * HOUR_US
-    batch = decide(cloud, spot("a"), on_demand("b", "c1", later), spot("c", later))
+    batch = decide(cloud, spot("a"), on_demand("b", "c1", later), spot("c", later), waited_us=later - 1)
     assert len(batch.outcomes) == 2
     assert due_table_us(cloud, spot("c", later), FixedQuotes()) == later
     assert due_table_us(cloud, spot("c", later), FixedQuotes(epoch_us=later)) is None
-    assert len(decide(cloud, spot("c", later)).outcomes) == 1, "the first step is decided in any case"
+    assert len(decide(cloud, spot("c", later), waited_us=later).outcomes) == 1, "it was waited for long enough"
+
+
+def test_one_request_moves_an_external_clock_by_the_policys_step_at_most():
+    step_us = Policy().clock_step_us
+    cloud = make_cloud(guarantee=Guarantee.NONE, clock_step_us=step_us)
+    far = from_datetime(datetime(9999, 12, 31, tzinfo=UTC))
+    steps = [on_demand("a", "c1", far), spot("b", far), StopRequest("a", far), Change(lambda _, __: [], far)]
+    outcomes = decide(cloud, *steps, waited_us=0).outcomes
+    assert [type(outcome) for outcome in outcomes] == [errors.TimeAhead] * 4
+    assert cloud.at_us == 0
+    assert "1970-01-01" in str(outcomes[0])
+    near = decide(cloud, on_demand("a", "c1", step_us), on_demand("b", "c1", 2 * step_us + 1)).outcomes
+    assert isinstance(near[0], Started)
+    assert isinstance(near[1], errors.TimeAhead)
+    free = make_cloud(guarantee=Guarantee.NONE)
+    assert isinstance(decide(free, on_demand("a", "c1", far)).outcomes[0], Started)
+
+
+def test_a_jump_that_says_so_goes_as_far_as_it_likes():
+    cloud = make_cloud(clock_step_us=DAY_US)
+    (outcome,) = decide(
+        cloud, Change(lambda _, at_us: [NodeAdded(at_us=at_us, node="n", capacity=Resources(1))], 90 * DAY_US, True)
+    ).outcomes
+    assert isinstance(outcome, Changed)
+    assert cloud.at_us == 90 * DAY_US
+    (late,) = decide(cloud, Change(lambda _, __: [], DAY_US, True)).outcomes
+    assert isinstance(late, errors.TimeBackwards)
+
+
+def test_no_table_is_waited_for_where_the_time_is_refused():
+    cloud = make_cloud(clock_step_us=DAY_US)
+    assert due_table_us(cloud, spot("a", 2 * DAY_US), FixedQuotes()) is None
+    assert due_table_us(cloud, spot("a", DAY_US), None) == DAY_US
 
 
 def test_changes_take_the_clouds_time_where_none_is_given():

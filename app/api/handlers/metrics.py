@@ -19,8 +19,8 @@ async def read_process_metrics(request: Request) -> Response:
 
 async def read_cloud_metrics(request: Request) -> Response:
     """What is so of the clouds. Every process says the same: to be scraped of the service as a whole."""
-    clouds = await reached(request, Observing).clouds()
-    return _respond(exposed(CloudCollector(clouds), _accepted(request)))
+    seen = await reached(request, Observing).clouds()
+    return _respond(exposed(CloudCollector(seen.clouds, seen.silent), _accepted(request)))
 
 
 def _accepted(request: Request) -> str:

@@ -9,6 +9,7 @@ from app.api.auth import may, recognise
 from app.api.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
 from app.api.reached import reached
 from app.api.respond import respond
+from app.api.safety import SAFE_HEADERS
 from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
 from app.services.health import Health
@@ -30,7 +31,7 @@ _VERSIONS = VersionsAnswer(
 
 async def discover(_: Request) -> Response:
     """The versions of this interface."""
-    return respond(_VERSIONS)
+    return respond(_VERSIONS, headers=SAFE_HEADERS)
 
 
 async def check_health(request: Request) -> Response:

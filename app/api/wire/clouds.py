@@ -59,6 +59,11 @@ class PolicyBody(Body):
         _DEFAULT.risk_threshold,
         description="Notices of risk are given of running instances above this probability; null: none are given.",
     )
+    clock_step_us: PositiveSeconds | None = Field(
+        _DEFAULT.clock_step_us,
+        alias="clock_step_s",
+        description="How far one request may move an external clock ahead; null: as far as it likes.",
+    )
 
     def over(self, policy: Policy) -> Policy:
         """The policy with the fields that the body names in place of its own."""
@@ -89,6 +94,9 @@ class CloudChange(Body):
 
     policy: PolicyChange
     at_us: Time | None = Field(None, alias="at", description=AT)
+    jump: bool = Field(
+        default=False, description="Let `at` be further ahead than `clock_step_s`: the cloud's time moves there."
+    )
 
 
 def policy_answer(policy: Policy) -> PolicyAnswer:

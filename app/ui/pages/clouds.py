@@ -1,7 +1,8 @@
-"""All clouds at a glance."""
+"""All clouds at a glance; those that do not answer in time are named, and keep nobody from seeing the others."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from app.api.reached import reached
 from app.domain.errors import LogNewer
 from app.domain.values import Policy
 from app.engine.cloud import Counts
+from app.services.observing import in_time
 from app.services.scheduler import Scheduler
 from app.services.table_reads import TableReads
 from app.ui.asking import number, server_time
@@ -49,9 +51,15 @@ async def show(request: Request) -> Response:
     own = request.scope["state"]["caller"].cloud
     names = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
     first = number(request, "from", len(names)) or 0
-    cards = [await _card(request, name) for name in names[first : first + _ON_PAGE]]
+    shown = names[first : first + _ON_PAGE]
+    found = await asyncio.gather(*(in_time(name, _card(request, name)) for name in shown))
+    cards = [card for card in found if card is not None]
+    silent = [name for name, card in zip(shown, found, strict=True) if card is None]
     more = first + _ON_PAGE if first + _ON_PAGE < len(names) else None
-    return render(request, "clouds.html", cards=cards, cloud_count=len(names), first=first, more=more, live="/ui/live")
+    count = len(names)
+    return render(
+        request, "clouds.html", cards=cards, silent=silent, cloud_count=count, first=first, more=more, live="/ui/live"
+    )
 
 
 async def _card(request: Request, name: str) -> Card | Unreadable:

@@ -32,13 +32,6 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, VersionsAnswer
-from tenure_client.forms.webhooks import (
-    DeadLetterAnswer,
-    NewWebhookAnswer,
-    ReplayAnswer,
-    TrialAnswer,
-    WebhookAnswer,
-)
 from tenure_client.values import PolicyChange, Resources, Start, Stop
 
 PAGE = 1000
@@ -63,9 +56,11 @@ def cloud(cloud: str) -> Call[CloudAnswer]:
     return endpoints.CLOUD.call(cloud=cloud)
 
 
-def change_policy(cloud: str, policy: PolicyChange, *, at: datetime | None = None) -> Call[CloudAnswer]:
-    """Change some fields of the SLA policy from now on."""
-    return endpoints.CHANGE_POLICY.call(body={"policy": policy, "at": at}, cloud=cloud)
+def change_policy(
+    cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
+) -> Call[CloudAnswer]:
+    """Change some fields of the SLA policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
+    return endpoints.CHANGE_POLICY.call(body={"policy": policy, "at": at, "jump": jump}, cloud=cloud)
 
 
 # --- nodes and flavors -----------------------------------------------------------------------------------------------
@@ -153,6 +148,11 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
     return endpoints.DRILL.call(body={"instance": instance, "at": at}, cloud=cloud)
 
 
+def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
+    """Return the instance that a drill would evict now; nothing is changed."""
+    return endpoints.DRILL_VICTIM.call(query={"instance": instance}, cloud=cloud)
+
+
 def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
     """Evictions that no controller has confirmed, by deadline."""
     return Listing(endpoints.HANDOVERS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.handovers)
@@ -161,57 +161,6 @@ def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Li
 def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
     """Say that an evicted instance is stopped; the same again changes nothing."""
     return endpoints.CONFIRM_HANDOVER.call(query={"at": at}, cloud=cloud, handover=instance)
-
-
-# --- webhooks --------------------------------------------------------------------------------------------------------
-
-
-def create_webhook(
-    cloud: str, url: str, *, kinds: Sequence[str] | None = None, after_seq: int | None = None
-) -> Call[NewWebhookAnswer]:
-    """Have events sent to a URL: of these kinds or of all, after a seq or from now on. The secret is shown once."""
-    return endpoints.CREATE_WEBHOOK.call(body={"url": url, "kinds": kinds, "after_seq": after_seq}, cloud=cloud)
-
-
-def webhooks(cloud: str, *, limit: int = PAGE, marker: int | None = None) -> Listing[WebhookAnswer]:
-    """A cloud's webhooks, and how far each has got."""
-    return Listing(endpoints.WEBHOOKS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.webhooks)
-
-
-def webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
-    """A webhook, how far it has got, and what went wrong last."""
-    return endpoints.WEBHOOK.call(cloud=cloud, webhook=webhook)
-
-
-def delete_webhook(cloud: str, webhook: str) -> Call[None]:
-    """Send nothing more to it, and forget it with its dead letters."""
-    return endpoints.DELETE_WEBHOOK.call(cloud=cloud, webhook=webhook)
-
-
-def pause_webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
-    """Send nothing until it is resumed."""
-    return endpoints.PAUSE_WEBHOOK.call(cloud=cloud, webhook=webhook)
-
-
-def resume_webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
-    """Go on where it was paused."""
-    return endpoints.RESUME_WEBHOOK.call(cloud=cloud, webhook=webhook)
-
-
-def test_webhook(cloud: str, webhook: str) -> Call[TrialAnswer]:
-    """Send one message that is no event, and tell how it was answered."""
-    return endpoints.TEST_WEBHOOK.call(cloud=cloud, webhook=webhook)
-
-
-def dead_letters(cloud: str, webhook: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[DeadLetterAnswer]:
-    """The events that the receiver did not take, in log order."""
-    query = {"after_seq": after_seq, "limit": limit}
-    return Listing(endpoints.DEAD_LETTERS.call(query=query, cloud=cloud, webhook=webhook), lambda page: page.dead)
-
-
-def replay_dead_letters(cloud: str, webhook: str, *, seqs: Sequence[int] | None = None) -> Call[ReplayAnswer]:
-    """Have these dead letters, or all, tried once more."""
-    return endpoints.REPLAY_DEAD_LETTERS.call(body={"seqs": seqs}, cloud=cloud, webhook=webhook)
 
 
 # --- what became of instances ----------------------------------------------------------------------------------------

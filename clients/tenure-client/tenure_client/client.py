@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls
+from tenure_client import calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -59,17 +59,18 @@ class Methods:
     stop = Method(calls.stop)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
+    drill_victim = Method(calls.drill_victim)
     handovers = Method(calls.handovers)
     confirm_handover = Method(calls.confirm_handover)
-    create_webhook = Method(calls.create_webhook)
-    webhooks = Method(calls.webhooks)
-    webhook = Method(calls.webhook)
-    delete_webhook = Method(calls.delete_webhook)
-    pause_webhook = Method(calls.pause_webhook)
-    resume_webhook = Method(calls.resume_webhook)
-    test_webhook = Method(calls.test_webhook)
-    dead_letters = Method(calls.dead_letters)
-    replay_dead_letters = Method(calls.replay_dead_letters)
+    create_webhook = Method(webhook_calls.create_webhook)
+    webhooks = Method(webhook_calls.webhooks)
+    webhook = Method(webhook_calls.webhook)
+    delete_webhook = Method(webhook_calls.delete_webhook)
+    pause_webhook = Method(webhook_calls.pause_webhook)
+    resume_webhook = Method(webhook_calls.resume_webhook)
+    test_webhook = Method(webhook_calls.test_webhook)
+    dead_letters = Method(webhook_calls.dead_letters)
+    replay_dead_letters = Method(webhook_calls.replay_dead_letters)
     instances = Method(calls.instances)
     instance = Method(calls.instance)
     explain = Method(calls.explain)

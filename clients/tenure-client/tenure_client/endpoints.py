@@ -145,6 +145,9 @@ INSTANCES = Endpoint("GET", f"{_CLOUD}/instances", InstancesAnswer, Chapter.INST
 INSTANCE = Endpoint("GET", _INSTANCE, InstanceAnswer, Chapter.INSTANCES, "Show an instance")
 EXPLAIN = Endpoint("GET", f"{_INSTANCE}/explanation", ExplanationAnswer, Chapter.INSTANCES, "Explain an instance")
 DECISIONS = Endpoint("GET", f"{_CLOUD}/decisions", DecisionsAnswer, Chapter.INSTANCES, "List the newest decisions")
+DRILL_VICTIM = Endpoint(
+    "GET", f"{_CLOUD}/drill", InstanceAnswer, Chapter.INSTANCES, "Show the instance that a drill would evict"
+)
 DRILL = Endpoint(
     "POST", f"{_CLOUD}/drill", DrillAnswer, Chapter.INSTANCES, "Evict an instance as a drill", repeat=Repeat.ONCE
 )

@@ -94,3 +94,4 @@ class PolicyChange(TypedDict, total=False):
     confidence: float
     grace_s: float
     risk_threshold: float | None
+    clock_step_s: float | None

@@ -25,6 +25,7 @@ class PolicyAnswer(Answer, kw_only=True):
     confidence: float
     grace_s: Seconds
     risk_threshold: float | None
+    clock_step_s: Seconds | None
 
 
 class CountsAnswer(Answer, kw_only=True):
