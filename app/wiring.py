@@ -35,6 +35,7 @@ from app.services.states import States
 from app.services.table_reads import TableReads
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
+from app.services.trials import TrialAsker, TrialSender
 from app.services.upkeep import Schedule, Snapshotting
 from app.services.utilisation import UtilisationHistory
 from app.services.watching import Watching
@@ -53,10 +54,12 @@ from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 from app.store.tables import Tables
 from app.store.tokens import Tokens
+from app.store.trials import Trials
 from app.store.utilisation import UtilisationRows
 from app.store.webhooks import Webhooks
 
-_POSTS_AT_ONCE = 32
+_POSTS_AT_ONCE = 8
+"""Of one cloud."""
 
 
 class Services(dict[type, Any]):
@@ -137,8 +140,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         try:
             observing = Observing(scheduler, Observations(database))
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
-            async with growth.kept_up(), poster(settings) as post:
-                webhooks = webhook_keeper(settings, database, post)
+            async with growth.kept_up():
+                webhooks = webhook_keeper(settings, database)
                 watching = Watching(clouds, Pulses(database), growth)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
                 others = observing, tokens, feed, webhooks, watching, history
@@ -166,26 +169,24 @@ def poster(settings: Settings) -> Poster:
     )
 
 
-def webhook_keeper(settings: Settings, database: Database, post: Poster) -> WebhookKeeper:
+def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     """What manages webhooks."""
     return WebhookKeeper(
         Clouds(database),
         EventLog(database),
         Webhooks(database),
-        post,
+        TrialAsker(Trials(database), settings.webhook_timeout_s),
         most=settings.webhook_limit,
         allow_private=settings.webhook_allow_private,
-        now=_now,
     )
 
 
 def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster) -> Deliveries:
     """What delivers to webhooks."""
-    log, courtesy = (
-        EventLog(database),
-        Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes),
-    )
-    return Deliveries(DeliveryParts(log, growth, Webhooks(database), Locks(database), post, event_json, courtesy, _now))
+    log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
+    courtesy = Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
+    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, _now)
+    return Deliveries(DeliveryParts(log, growth, webhooks, locks, post, trials, event_json, courtesy, _now))
 
 
 @contextmanager

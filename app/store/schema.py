@@ -169,6 +169,16 @@ webhook_dead = Table(
     Column("replay_asked_at", DateTime(timezone=True)),
 )
 
+webhook_trial = Table(
+    "webhook_trial",
+    metadata,
+    Column("webhook_id", BigInteger, ForeignKey("webhook.id", ondelete="CASCADE"), primary_key=True),
+    Column("asked_at", DateTime(timezone=True), nullable=False),
+    Column("answered_at", DateTime(timezone=True)),
+    Column("status", Integer),
+    Column("error", Text),
+)
+
 utilisation = Table(
     "utilisation",
     metadata,
