@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from app.api.errors import PROBLEMS
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.cli import app
 from app.commands import service
 from app.domain.events.registry import KINDS
@@ -127,7 +127,7 @@ def test_every_rule_and_refusal_of_an_import_is_explained() -> None:
 
 
 def test_paths_in_the_documentation_exist() -> None:
-    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in OPERATIONS}
+    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in ENDPOINTS}
     for path in PAGES:
         for written in re.findall(r"`(?:GET|POST|PATCH|DELETE) (/[^`?]*)", path.read_text()):
             assert re.sub(r"\{\w+\}", "x", written) in known, f"{path.name}: {written}"
