@@ -122,6 +122,7 @@ class LogAccess:
         PredecessorMissing where the event before the first of them is not there, or has another time than `before_us`.
         After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
         """
+        self._connections.newer.check()
         parameters = {
             "cloud_id": cloud_id,
             "seqs": [item.seq for item in recorded],

@@ -57,9 +57,11 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from app.engine.cloud import Cloud
 from app.services.logcsv import LogWriter, read_rows
 from app.services.logevents import events_of
 from app.store.codec import decode, encode
+from app.store.snapshots import decode_cloud, encode_cloud
 from tenure_client import forms
 from tenure_client.forms.answer import Answer
 
@@ -203,6 +205,19 @@ def test_events_are_read_as_ever() -> None:
     rows = [row for _, row in read_rows(lines, "golden")]
     read = [repr(one) for one in events_of(rows, Policy())]
     assert read == golden("events_of_csv", read)
+
+
+def test_a_snapshot_is_read_as_ever() -> None:
+    """The file holds one that an earlier version took of this log's state."""
+    cloud = Cloud()
+    cloud.apply_recorded(RECORDED)
+    taken = json.loads((GOLDEN / "snapshot.json").read_text(encoding="utf-8"))
+    read = decode_cloud(bytes.fromhex(taken["data"]))
+    assert read is not None
+    assert read.digest() == cloud.digest()
+    again = decode_cloud(encode_cloud(cloud))
+    assert again is not None
+    assert again.facts() == cloud.facts()
 
 
 def test_a_frame_of_the_stream() -> None:
