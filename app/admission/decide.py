@@ -25,10 +25,9 @@ from app.domain.events import (
     InstanceStopped,
     NodeRemoved,
 )
-from app.domain.events.nodes import NodeInspected
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
-from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Rejection
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
 
 
@@ -44,12 +43,6 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
     """The event that answers a stop; none where the instance is not running."""
     return [InstanceStopped(at_us=at_us, instance_id=instance_id)] if instance_id in cloud.running else []
-
-
-def decide_inspection(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
-    """Return the event of a look after a node; none where the node is gone."""
-    is_there = node in cloud.nodes and cloud.nodes[node].status is not NodeStatus.REMOVED
-    return [NodeInspected(at_us=at_us, node=node)] if is_there else []
 
 
 def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:

@@ -576,10 +576,6 @@ def _check_node_drained(world: _World, row: LogRow) -> None:
     _node_of(world, row).is_open = False
 
 
-def _check_node_inspected(world: _World, row: LogRow) -> None:
-    _node_of(world, row)
-
-
 def _check_node_opened(world: _World, row: LogRow) -> None:
     _node_of(world, row).is_open = True
 
@@ -625,7 +621,6 @@ _CHECKS: dict[str, Callable[[_World, LogRow], None]] = {
     "node_drained": _check_node_drained,
     "node_opened": _check_node_opened,
     "node_removed": _check_node_removed,
-    "node_inspected": _check_node_inspected,
     "flavor_added": _check_flavor,
     "instance_started": _check_started,
     "instance_rejected": _check_rejected,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from random import Random
 
 import pytest
@@ -10,14 +9,12 @@ from oracles.engine import NaiveCluster, NaiveInstance, NaiveNode, youth
 from oracles.histories import RandomCloud, random_log
 from oracles.replay import NaiveHistory
 
-from app.admission.decide import decide_inspection, decide_node_removal, decide_start, decide_stop
-from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained, Recorded
-from app.domain.events.wire import of_wire, to_wire
+from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.cluster import spot_rows_by_youth
-from app.services.logcsv import LogWriter
 from benchmarks.walks import cluster_of, walk_ms
 
 POLICIES = list(EvictionPolicy)
@@ -188,17 +185,3 @@ def test_stopping_twice_changes_nothing() -> None:
     start(cloud, "a", Market.SPOT)
     cloud.apply(decide_stop(cloud, "a", 1)[0])
     assert decide_stop(cloud, "a", 2) == []
-
-
-def test_a_node_is_inspected_while_it_is_there() -> None:
-    cloud = Cloud()
-    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
-    cloud.apply(NodeAdded(at_us=0, node="n", capacity=Resources(1)))
-    (event,) = decide_inspection(cloud, "n", 5)
-    assert cloud.apply(event).seq == 3
-    assert decide_inspection(cloud, "m", 5) == []
-    file = io.StringIO()
-    writer = LogWriter(file)
-    writer.write(Recorded(1, event))
-    assert file.getvalue().splitlines()[1].startswith("1,0.000005,node_inspected,,,,,n,")
-    assert of_wire(to_wire(Recorded(3, event))) == Recorded(3, event)

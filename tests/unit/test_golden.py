@@ -41,7 +41,6 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.events.nodes import NodeInspected
 from app.domain.events.registry import KINDS, kind_of, version_of
 from app.domain.events.wire import of_wire
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
@@ -144,7 +143,6 @@ LOG: list[Event] = [
     EvictionConfirmed(**ending(10, "s")),
     InstanceEvicted(**ending(11, "full"), reason=EvictionReason.DRILL, cause_seq=21),
     InstanceStopped(**ending(12, "least")),
-    NodeInspected(at_us=at(13), node="n"),
 ]
 """Each kind of event, with all of its fields and with as few as it can have, in an order that a log could have."""
 RECORDED = [Recorded(seq, event) for seq, event in enumerate(LOG, 1)]

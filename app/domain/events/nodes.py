@@ -39,15 +39,6 @@ class NodeRemoved:
     node: str
 
 
-@event("node_inspected", subject="node", decisive=False)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeInspected:
-    """An operator has looked after the node; it takes placements as before."""
-
-    at_us: int
-    node: str
-
-
 @event("flavor_added", subject="flavor")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorAdded:
@@ -58,4 +49,4 @@ class FlavorAdded:
     demand: Resources
 
 
-NodeEvent = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | NodeInspected | FlavorAdded
+NodeEvent = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | FlavorAdded

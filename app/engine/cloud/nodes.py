@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from app.domain.events import Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, NodeRemoved
-from app.domain.events.nodes import NodeInspected
 from app.domain.values import NodeStatus, Resources
 from app.engine.cloud.records import Facts, Flavor, Fold, Node, Room, Undo
 from app.engine.cluster import UNCOUNTED
@@ -32,7 +31,6 @@ class Nodes:
             NodeDrained: self._to(NodeStatus.DRAINED),
             NodeOpened: self._to(NodeStatus.OPEN),
             NodeRemoved: self._to(NodeStatus.REMOVED),
-            NodeInspected: self._inspect,
         }
 
     def facts(self) -> Mapping[str, Any]:
@@ -81,10 +79,6 @@ class Nodes:
         self.order.pop()
         cluster = self._room.cluster
         self._room.cluster = cluster._replace(free=cluster.free[:-1].copy(), is_open=cluster.is_open[:-1].copy())
-
-    def _inspect(self, event: NodeInspected) -> Undo | None:
-        assert event.node in self.by_name, f"there is no node {event.node}"
-        return None
 
     def _to(self, status: NodeStatus) -> Callable[[NodeDrained | NodeOpened | NodeRemoved], Undo]:
         def fold(event: NodeDrained | NodeOpened | NodeRemoved) -> Undo:
