@@ -78,7 +78,7 @@ async def _drive(stage: Stage, directory: Path, seconds: float, seed: int) -> Ou
         await _under_faults(inflicter, plan, begun, seconds, record)
         ended = time.monotonic()
         caller.stopping = True
-        await asyncio.to_thread(stage.wait_until_up)
+        assert await asyncio.to_thread(stage.wait_until_up), f"a process did not come up again: see {directory}"
         await asyncio.wait(clients, timeout=_SETTLE_S)
         _raise_faults_of_our_own(clients)
         logs = {cloud: await _read_log(http, stage.urls, cloud) for cloud in CLOUDS}
