@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.events import CloudCreated, PolicyChanged
+from app.domain.events import CloudCreated, Event, PolicyChanged
 from app.domain.values import Policy
 from app.engine.cloud.records import Facts, Fold, Undo
 
