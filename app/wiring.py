@@ -42,11 +42,13 @@ from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, require_newest, upgrade
+from app.store.codec import LOG_FORMAT
+from app.store.database import Database
 from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
+from app.store.migrating import DowngradeRefused, Standing, downgrade, require_newest, stand, upgrade
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
 from app.store.pulses import Pulses
@@ -57,6 +59,9 @@ from app.store.tokens import Tokens
 from app.store.trials import Trials
 from app.store.utilisation import UtilisationRows
 from app.store.webhooks import Webhooks
+
+__all__ = ["LOG_FORMAT", "DowngradeRefused"]
+"""What is passed on from the store as it is."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
@@ -106,10 +111,22 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
             yield url
 
 
-def upgrade_schema(settings: Settings) -> None:
-    """Bring the database to the newest schema."""
+def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
+    """Bring the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        upgrade(url)
+        upgrade(url, finish=finish)
+
+
+def downgrade_schema(settings: Settings) -> Standing:
+    """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
+    with database_url(settings, create=False) as url:
+        return downgrade(url)
+
+
+def database_standing(settings: Settings) -> Standing:
+    """How the database stands: its schema, which programs it takes, its log format."""
+    with database_url(settings, create=False) as url:
+        return stand(url)
 
 
 @asynccontextmanager

@@ -86,6 +86,14 @@ def metric_row(name: str, kind: str, labels: Sequence[str], what: str) -> str:
     return f"| `{name}{'_total' if kind == 'counter' else ''}` | {kind} | {shown} | {what} |"
 
 
+def test_every_revision_is_told_whether_it_goes_back() -> None:
+    told = re.findall(r"^\| (0\d{3}) \| (yes|no)\b", page("operations.md"), re.MULTILINE)
+    files = sorted((ROOT / "migrations/versions").glob("0*.py"), reverse=True)[:-1]
+    assert told == [
+        (file.name[:4], "yes" if re.search(r"DROP|drop_index", file.read_text()) else "no") for file in files
+    ]
+
+
 def test_error_table_is_complete() -> None:
     rows = [
         f"| `{problem.code}` | {problem.status} | {(error.__doc__ or '').strip().splitlines()[0]} |"

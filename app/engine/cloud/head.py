@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.events import CloudCreated, Event, PolicyChanged
+from app.domain.events import CloudCreated, PolicyChanged
 from app.domain.values import Policy
 from app.engine.cloud.records import Facts, Fold, Undo
 
@@ -19,7 +19,7 @@ class Head:
         self.created_us = 0
         self.policy = Policy()
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {CloudCreated: self._create, PolicyChanged: self._change_policy}
 

@@ -43,7 +43,7 @@ class Cloud:
             self._risks,
             self._instances,
         )
-        self._folds: dict[type[Event], list[Fold]] = {}
+        self._folds: dict[type, list[Fold]] = {}
         for part in self._parts:
             for kind, fold in part.folds().items():
                 self._folds.setdefault(kind, []).append(fold)
