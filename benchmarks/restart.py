@@ -34,8 +34,9 @@ from app.services.states import States, catch_up, load_state
 from app.services.upkeep import Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.database import Database
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.snapshots import Snapshots
 from app.wiring import database_url
 

@@ -160,7 +160,7 @@ class EpochsCrossed(Unavailable):
 
 
 class LogNewer(Unavailable):
-    """The cloud's log holds what only a newer version of this service can read."""
+    """The database, or the cloud's log in it, is for a newer version of this service."""
 
 
 class Overloaded(Unavailable):

@@ -25,6 +25,7 @@ from app.domain.events.registry import KINDS, URGENT, kind_of
 from app.outbound.messages import event_message
 from app.outbound.posting import Poster, Receipt
 from app.services.growth import Growth
+from app.services.trials import TrialSender
 from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import Locks
 from app.store.log import EventLog
@@ -66,6 +67,7 @@ class Parts:
     webhooks: Webhooks
     locks: Locks
     poster: Poster
+    trials: TrialSender
     render: Callable[[Recorded], bytes]
     courtesy: Courtesy
     now: Callable[[], datetime]
@@ -97,9 +99,11 @@ class Deliveries:
             try:
                 while True:
                     await hold.check()
+                    await self._parts.trials.look()
                     await self._reconcile()
                     await asyncio.sleep(_LOOK_S)
             finally:
+                await self._parts.trials.close()
                 couriers = list(self._couriers.values())
                 self._couriers.clear()
                 for courier in couriers:
@@ -310,7 +314,7 @@ class Courier:
     async def _post(self, item: Recorded) -> Receipt:
         webhook, parts = self._webhook, self._parts
         message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
-        receipt = await parts.poster.post(webhook.url, webhook.secret, message)
+        receipt = await parts.poster.post(webhook.cloud, webhook.url, webhook.secret, message)
         self._count("delivered" if receipt.taken else "failed")
         return receipt
 

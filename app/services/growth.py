@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
+from app.store.agreement import check_agreement
 from app.store.database import Database
 from app.store.log import EventLog
 from app.store.notices import LOGS, LogGrew, Resync, announce_growth, listen
@@ -105,6 +106,8 @@ class Growth:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
+            with suppress(LogNewer, LogUnavailable):  # who reads or writes is told
+                await check_agreement(self._database)
             await self._look_once()
 
     async def _look_once(self) -> None:

@@ -88,6 +88,7 @@ class LogAccess:
 
         After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
         """
+        self._connections.newer.check()
         parameters = {
             "cloud_id": cloud_id,
             "seqs": [item.seq for item in recorded],

@@ -15,7 +15,7 @@ from servers import run_sql
 
 from app.api import auth
 from app.api.auth import GRANTS, Role
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.api.wire.clouds import PolicyBody
 from app.domain.values import Policy
 from tenure_client.forms.clouds import PolicyAnswer
@@ -119,7 +119,7 @@ def test_tokens(anyone: httpx2.Client, headers: dict[str, str], status: int) -> 
 
 
 def test_everything_but_the_service_itself_needs_a_token(anyone: httpx2.Client) -> None:
-    for operation in OPERATIONS:
+    for operation in ENDPOINTS:
         if operation.path.startswith("/v1"):
             assert operation.role is not None
             answer = anyone.request(operation.method, operation.path)

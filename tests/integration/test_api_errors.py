@@ -18,7 +18,7 @@ from app.admission import batch
 from app.api import errors as api_errors
 from app.api.errors import PROBLEMS, RequestError
 from app.api.openapi import errors_of
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.domain import errors
 from app.domain.errors import TenureError
 
@@ -538,7 +538,7 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
 
 def test_every_error_of_the_table_is_documented() -> None:
     """But for those of paths and methods that there are not, and of what never became a request."""
-    documented = {error for operation in OPERATIONS for error in errors_of(operation)}
+    documented = {error for operation in ENDPOINTS for error in errors_of(operation)}
     assert set(PROBLEMS) - documented == {
         api_errors.PathUnknown,
         api_errors.MethodUnknown,

@@ -69,6 +69,7 @@ KEPT_TO = {
     "apscheduler": {"worker"},
     "distributed": {"wiring"},
     "httpx2": {"outbound"},
+    "h11": {"outbound"},
     "cloudevents": {"outbound"},
     "standardwebhooks": {"outbound"},
     "typer": {"cli", "commands"},

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from app.api.errors import PROBLEMS
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.cli import app
 from app.commands import service
 from app.domain.events.registry import KINDS
@@ -86,6 +86,14 @@ def metric_row(name: str, kind: str, labels: Sequence[str], what: str) -> str:
     return f"| `{name}{'_total' if kind == 'counter' else ''}` | {kind} | {shown} | {what} |"
 
 
+def test_every_revision_is_told_whether_it_goes_back() -> None:
+    told = re.findall(r"^\| (0\d{3}) \| (yes|no)\b", page("operations.md"), re.MULTILINE)
+    files = sorted((ROOT / "migrations/versions").glob("0*.py"), reverse=True)[:-1]
+    assert told == [
+        (file.name[:4], "yes" if re.search(r"DROP|drop_index", file.read_text()) else "no") for file in files
+    ]
+
+
 def test_error_table_is_complete() -> None:
     rows = [
         f"| `{problem.code}` | {problem.status} | {(error.__doc__ or '').strip().splitlines()[0]} |"
@@ -119,7 +127,7 @@ def test_every_rule_and_refusal_of_an_import_is_explained() -> None:
 
 
 def test_paths_in_the_documentation_exist() -> None:
-    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in OPERATIONS}
+    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in ENDPOINTS}
     for path in PAGES:
         for written in re.findall(r"`(?:GET|POST|PATCH|DELETE) (/[^`?]*)", path.read_text()):
             assert re.sub(r"\{\w+\}", "x", written) in known, f"{path.name}: {written}"
