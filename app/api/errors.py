@@ -227,7 +227,7 @@ _FIELD_ERRORS: dict[str, type[RequestError]] = {
 
 
 def answer(scope: Scope, error: Exception) -> Response:
-    """The error answer in the form of design/api.md."""
+    """Return the answer that tells of an error (docs/errors.md)."""
     entries = entries_of(scope["state"]["request_id"], error)
     return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
 

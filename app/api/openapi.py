@@ -56,7 +56,7 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Chapter.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
         {"name": Chapter.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
         {"name": Chapter.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
-        {"name": Chapter.SERVICE, "description": "The service itself; no token is needed."},
+        {"name": Chapter.SERVICE, "description": "The service itself; a token is needed for its metrics alone."},
     ],
     "openapi_url": None,
     "docs_url": None,

@@ -1,4 +1,4 @@
-"""Recomputing quantile tables (design/architecture.md, *The life of a quantile table*).
+"""Recomputing quantile tables (docs/architecture.md, *The life of a quantile table*).
 
 A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
 publishes. A run that fails leaves the old table in place, says why, and is tried again.

@@ -1,4 +1,4 @@
-"""One cloud's decisions, in order, as durable batches (design/architecture.md, *The life of a start request*).
+"""One cloud's decisions, in order, as durable batches (docs/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
 state, appended to the log in one transaction, and only then answered (services/appending.py).
