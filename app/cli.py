@@ -28,7 +28,7 @@ from app.commands import (
     workloads,
 )
 from app.commands.configuring import warn_of_unknown_variables
-from app.domain.errors import TenureError, Unavailable
+from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.services.refusals import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
@@ -40,6 +40,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     ServiceUnreachable: 3,
     AnswerUnreadable: 3,
     Unavailable: 3,
+    NoDatabase: 3,
     TenureError: 1,
 }
 """The first that fits."""

@@ -59,7 +59,12 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
 
 
 def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
-    """Evict one spot instance on purpose: the named one, or the one that was started last.
+    """Evict one spot instance on purpose: the named one, or the one that was started last. DrillImpossible."""
+    return _evictions(cloud, [drill_victim(cloud, instance_id)], at_us, EvictionReason.DRILL)
+
+
+def drill_victim(cloud: Cloud, instance_id: str | None) -> str:
+    """Return the id of the spot instance that a drill would evict: the named one, or the one that was started last.
 
     DrillImpossible where the named one is no running spot instance, or where none runs.
     """
@@ -68,8 +73,7 @@ def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[
     if not among:
         what = f"{instance_id!r} is not a running spot instance" if instance_id else "no spot instance is running"
         raise DrillImpossible(f"{what}, so there is nothing to evict")
-    victim = max(among, key=lambda one: one.seq)
-    return _evictions(cloud, [victim.instance_id], at_us, EvictionReason.DRILL)
+    return max(among, key=lambda one: one.seq).instance_id
 
 
 def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:

@@ -43,6 +43,8 @@ _VERSION_HEADER = b"openstack-api-version"
 _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
+_REFRESH = b"x-tenure-live"
+"""A page that renews itself sends this header."""
 _METER = RequestMeter()
 _RANDOM = Random()  # noqa: S311 - seeded by the system
 _QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
@@ -162,7 +164,7 @@ class Exchange:
         scope, status = self.scope, self.status
         if status >= 500:
             level = logging.ERROR
-        elif status < 400 and scope["state"].get("operation") in _QUIET:
+        elif status < 400 and (scope["state"].get("operation") in _QUIET or _is_refresh(scope)):
             level = logging.DEBUG
         else:
             level = logging.INFO
@@ -186,6 +188,20 @@ def _new_id() -> str:
     """A UUID without a call of the kernel for each: it must be new, not secret."""
     text = f"{_RANDOM.getrandbits(128):032x}"
     return f"req-{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
+def _is_refresh(scope: Scope) -> bool:
+    """Tell whether an open page asks by itself: for what changed, for news of changes, or for its files."""
+    path = scope["path"]
+    return (
+        scope["method"] == "GET"
+        and path.startswith("/ui")
+        and (
+            path.startswith("/ui/static/")
+            or path.endswith("/live")
+            or any(name == _REFRESH for name, _ in scope["headers"])
+        )
+    )
 
 
 @lru_cache(maxsize=256)

@@ -68,7 +68,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
 
         def greet() -> None:
             starting.close()
-            steps.say(greeting(settings, port, app.state.admin_token))
+            steps.show(greeting(settings, port, app.state.admin_token))
 
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
         server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)

@@ -29,7 +29,11 @@ class Steps:
         if self._to_log:
             logger.info(text)
         else:
-            STDOUT.print(text, markup=False, highlight=False)
+            self.show(text)
+
+    def show(self, text: str) -> None:
+        """Tell what is for whoever started the process and for no log: it may hold a token."""
+        STDOUT.print(text, markup=False, highlight=False)
 
     def stopping(self, more: str = "") -> None:
         """Tell that the process stops. Safe in a signal handler."""

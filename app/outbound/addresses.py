@@ -2,22 +2,51 @@
 
 Whoever may create a webhook chooses where this service sends requests from inside its network. So a name is resolved
 here, all of its addresses are looked at, and the request goes to the very address that was looked at: a name that
-changes its mind between the look and the request gains nothing.
+changes its mind between the look and the request gains nothing. What is refused is said in one way, whether a name has
+no address or one inside: whoever may create webhooks learns nothing of the network's names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from app.domain.errors import WebhookRefused
 
 URL_MAX = 2000
 _PORTS = {"http": 80, "https": 443}
-_NAT64 = IPv6Network("64:ff9b::/96")
+_NOT_PUBLIC_4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # shared by providers; metadata services as well
+            "127.0.0.0/8",
+            "168.63.129.16/32",  # Azure's own services for a machine
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # protocols; 192.0.0.192 is a metadata service
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+    )
+)
+_PUBLIC_6 = IPv6Network("2000::/3")
+_NOT_PUBLIC_6 = tuple(
+    map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))  # tunnels, protocols, documentation
+)
 
 
 class AddressRefused(Exception):
@@ -60,27 +89,29 @@ def _check_parts(parts: SplitResult) -> None:
         raise WebhookRefused("the URL may not hold a user, a password or a fragment")
 
 
-async def resolve(target: Target, *, allow_private: bool) -> str:
-    """An address to connect to. AddressRefused where any of the name's addresses is not to be sent to."""
+async def resolve(target: Target, resolvers: Executor, *, allow_private: bool) -> str:
+    """An address to connect to. AddressRefused where the name has none, or any that is not to be sent to.
+
+    `resolvers` are the threads that ask name servers.
+    """
+    ask = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise AddressRefused(f"{target.host} has no address: {error}") from error
+        found = await asyncio.get_running_loop().run_in_executor(resolvers, ask)
+    except (OSError, UnicodeError):
+        found = []
     addresses = [str(entry[4][0]) for entry in found]
-    for address in addresses:
-        if not (allow_private or is_public(ip_address(address.partition("%")[0]))):
-            raise AddressRefused(f"{target.host} leads to {address}, which is not of the public internet")
+    if not addresses or not (allow_private or all(is_public(ip_address(one.partition("%")[0])) for one in addresses)):
+        raise AddressRefused(f"{target.host} leads to no address that is sent to")
     return addresses[0]
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether the address, and what it may stand for, is of the public internet."""
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if address in _NAT64 or address.sixtofour is not None or address.teredo is not None:
-            return False
-    return address.is_global and not address.is_multicast
+    """Return whether the address is of the public internet: by lists of our own, as others let too much through."""
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _NOT_PUBLIC_4)
+    if address.ipv4_mapped is not None:
+        return is_public(address.ipv4_mapped)
+    return address in _PUBLIC_6 and not any(address in network for network in _NOT_PUBLIC_6)
 
 
 def _literal(host: str) -> IPv4Address | IPv6Address | None:

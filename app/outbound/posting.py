@@ -1,14 +1,19 @@
-"""Sending one message to one receiver: bounded in time, without redirects, to an address that was looked at."""
+"""Sending one message to one receiver: bounded in time, without redirects, to an address that was looked at.
+
+Receivers and their name servers may be as slow as they like: each cloud has places of its own, so that its receivers
+keep nobody else's waiting, and names are resolved by threads that nothing else of the process needs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Self
 
@@ -17,10 +22,14 @@ import httpx2
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.outbound.addresses import AddressRefused, Target, read_url, resolve
+from app.outbound.connection import NoAnswer, Place, status_of
 from app.outbound.messages import Message, signed_headers
 
 _ERROR_MAX = 300
 _AGENT = f"tenure/{__version__}"
+_RESOLVERS = 32
+_RESOLVED_AT_ONCE = 2
+"""Of one cloud: a name that nobody answers for takes a thread until the system gives up on it, whoever still waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +46,16 @@ class Receipt:
 
 
 class Poster:
-    """See the module's docstring. `now` is the server's clock."""
+    """See the module's docstring. `at_once` is how many messages of one cloud are under way; `now` is the clock."""
 
     def __init__(self, *, timeout_s: float, allow_private: bool, at_once: int, now: Callable[[], datetime]) -> None:
         self._timeout_s = timeout_s
         self._allow_private = allow_private
-        self._room = asyncio.Semaphore(at_once)
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
+        self._resolving: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_RESOLVED_AT_ONCE))
+        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve")
         self._now = now
-        # No proxy of the environment comes between: it would resolve the name anew. No connection is kept: it would be
-        # found again by its address, whatever name its certificate was checked for. Nor is a cookie: all receivers at
-        # an address would be sent those of each.
-        self._http = httpx2.AsyncClient(
-            verify=_trusted(),
-            timeout=timeout_s,
-            follow_redirects=False,
-            trust_env=False,
-            limits=httpx2.Limits(max_keepalive_connections=0),
-            headers={"user-agent": _AGENT},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        )
+        self._trusted = _trusted()
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,37 +63,36 @@ class Poster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._http.aclose()
+        self._resolvers.shutdown(wait=False, cancel_futures=True)
 
-    async def post(self, url: str, secret: str, message: Message) -> Receipt:
-        """Send it, and tell what came of that; never raises because of the receiver."""
-        async with self._room:
+    async def post(self, cloud: str, url: str, secret: str, message: Message) -> Receipt:
+        """Send a cloud's message, and tell what came of that; never raises because of the receiver."""
+        async with self._places[cloud]:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     target = read_url(url, allow_private=self._allow_private)
-                    address = await resolve(target, allow_private=self._allow_private)
-                    return await self._send(target, address, secret, message)
+                    return await self._send(target, await self._resolve(cloud, target), secret, message)
             except TimeoutError:
                 return Receipt(None, f"no answer within {self._timeout_s:g} s")
-            except (AddressRefused, WebhookRefused, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                return Receipt(None, (str(error) or type(error).__name__)[:_ERROR_MAX])
+            except (AddressRefused, WebhookRefused, NoAnswer) as error:
+                return Receipt(None, str(error)[:_ERROR_MAX])
+
+    async def _resolve(self, cloud: str, target: Target) -> str:
+        """The address of the name; the cloud's turn to ask lasts until the thread is done, though nobody may wait."""
+        turn = self._resolving[cloud]
+        await turn.acquire()
+        asked = asyncio.ensure_future(resolve(target, self._resolvers, allow_private=self._allow_private))
+        asked.add_done_callback(lambda _: turn.release())
+        return await asyncio.shield(asked)
 
     async def _send(self, target: Target, address: str, secret: str, message: Message) -> Receipt:
-        host = f"[{address}]" if ":" in address else address
-        headers = {**signed_headers(message, secret, self._now()), "host": target.authority}
-        request = self._http.build_request(
-            "POST",
-            f"{target.scheme}://{host}:{target.port}{target.path}",
-            content=message.body,
-            headers=headers,
-            extensions={"sni_hostname": target.host, "timeout": httpx2.Timeout(self._timeout_s).as_dict()},
+        signed = signed_headers(message, secret, self._now())
+        place = Place(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+        status = await status_of(
+            place, target.path, {"host": target.authority, "user-agent": _AGENT, **signed}, message.body
         )
-        response = await self._http.send(request, stream=True)
-        try:  # the answer's body is nobody's business, however long it is
-            taken = response.is_success
-            return Receipt(response.status_code, None if taken else f"answered {response.status_code}")
-        finally:
-            await response.aclose()
+        receipt = Receipt(status, None)
+        return receipt if receipt.taken else Receipt(status, f"answered {status}")
 
 
 def _trusted() -> ssl.SSLContext:

@@ -1,9 +1,10 @@
 """Delivering events to webhooks: at least once, in order, what must not wait first.
 
 Each subscription has two lanes with a place in the log of their own: the urgent one holds evictions and the notices of
-them, the ordinary one the rest. Within a lane events are delivered in order of seq, one at a time, each until it is
-taken or dead. An urgent event waits for no ordinary one; an ordinary event waits until every urgent one before it is
-settled. So whoever hears of an on-demand start has heard of its victims.
+evictions and of risk, but not confirmations; the ordinary one holds the rest. Within a lane events are delivered in
+order of seq, one at a time, each until it is taken or dead. An urgent event waits for no ordinary one; an ordinary
+event waits until every urgent one before it is settled. So whoever hears of an on-demand start has heard of its
+victims.
 
 One worker of all delivers; its lock is free again when it dies, and another goes on. What is done is in the database:
 after a kill the event that was under way is sent again, under the same id.
@@ -25,6 +26,7 @@ from app.domain.events.registry import KINDS, URGENT, kind_of
 from app.outbound.messages import event_message
 from app.outbound.posting import Poster, Receipt
 from app.services.growth import Growth
+from app.services.trials import TrialSender
 from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import Locks
 from app.store.log import EventLog
@@ -66,6 +68,7 @@ class Parts:
     webhooks: Webhooks
     locks: Locks
     poster: Poster
+    trials: TrialSender
     render: Callable[[Recorded], bytes]
     courtesy: Courtesy
     now: Callable[[], datetime]
@@ -97,9 +100,11 @@ class Deliveries:
             try:
                 while True:
                     await hold.check()
+                    await self._parts.trials.look()
                     await self._reconcile()
                     await asyncio.sleep(_LOOK_S)
             finally:
+                await self._parts.trials.close()
                 couriers = list(self._couriers.values())
                 self._couriers.clear()
                 for courier in couriers:
@@ -310,7 +315,7 @@ class Courier:
     async def _post(self, item: Recorded) -> Receipt:
         webhook, parts = self._webhook, self._parts
         message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
-        receipt = await parts.poster.post(webhook.url, webhook.secret, message)
+        receipt = await parts.poster.post(webhook.cloud, webhook.url, webhook.secret, message)
         self._count("delivered" if receipt.taken else "failed")
         return receipt
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
-from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.domain.errors import (
     CloudNotFound,
     FlavorExists,
@@ -135,6 +136,10 @@ class Scheduler:
         assert isinstance(evicted, InstanceEvicted)
         return evicted
 
+    async def drill_victim(self, name: str, instance_id: str | None) -> str:
+        """Return the id of the instance that `drill` would evict now; DrillImpossible where there is none."""
+        return drill_victim(await self.state(name), instance_id)
+
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
         """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""
 
@@ -189,8 +194,11 @@ class Scheduler:
         return sorted(await self._clouds.list())
 
     async def cloud_id(self, name: str) -> int:
-        """The number under which the store knows the cloud."""
-        return (await self._sequencer(name)).cloud_id
+        """Return the number under which the store knows the cloud; CloudNotFound."""
+        cloud_id = await self._clouds.find(name)
+        if cloud_id is None:
+            raise CloudNotFound(f"there is no cloud {name!r}")
+        return cloud_id
 
     async def close(self) -> None:
         """Stop deciding."""
@@ -210,12 +218,15 @@ class Scheduler:
     async def _sequencer(self, name: str) -> Sequencer:
         async with self._opening:
             if name not in self._sequencers:
-                cloud_id = await self._clouds.find(name)
-                if cloud_id is None:
-                    raise CloudNotFound(f"there is no cloud {name!r}")
-                await self._tables.load(cloud_id)
-                self._sequencers[name] = Sequencer(cloud_id, name, self._parts)
+                await self._find(name)
+                self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
             return self._sequencers[name]
+
+    async def _find(self, name: str) -> int:
+        """Return the cloud's number, with its newest table held; CloudNotFound."""
+        cloud_id = await self.cloud_id(name)
+        await self._tables.load(cloud_id)
+        return cloud_id
 
 
 def find_node(cloud: Cloud, node: str) -> Node:

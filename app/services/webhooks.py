@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from app.domain.errors import CloudNotFound, TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
 from app.outbound.addresses import read_url
-from app.outbound.messages import make_secret, trial_message
-from app.outbound.posting import Poster, Receipt
+from app.outbound.messages import make_secret
+from app.outbound.posting import Receipt
+from app.services.trials import TrialAsker
 from app.store.clouds import Clouds
 from app.store.log import EventLog
 from app.store.webhooks import DeadLetter, Progress, Webhook, Webhooks
@@ -29,26 +29,24 @@ class NewWebhook:
 
 
 class WebhookKeeper:
-    """Methods raise CloudNotFound and WebhookNotFound. `most` is how many a cloud may have; `now` is the clock."""
+    """Methods raise CloudNotFound and WebhookNotFound. `most` is how many a cloud may have."""
 
     def __init__(
         self,
         clouds: Clouds,
         log: EventLog,
         webhooks: Webhooks,
-        poster: Poster,
+        trials: TrialAsker,
         *,
         most: int,
         allow_private: bool,
-        now: Callable[[], datetime],
     ) -> None:
         self._clouds = clouds
         self._log = log
         self._webhooks = webhooks
-        self._poster = poster
+        self._trials = trials
         self._most = most
         self._allow_private = allow_private
-        self._now = now
 
     async def create(self, cloud: str, url: str, kinds: Sequence[str] | None, after_seq: int | None) -> NewWebhook:
         """Deliver the events after a seq, by default from now on. WebhookRefused, TooManyWebhooks."""
@@ -89,9 +87,8 @@ class WebhookKeeper:
         return await self.show(cloud, webhook_id)
 
     async def test(self, cloud: str, webhook_id: int) -> Receipt:
-        """Send one message that is no event, at once, and tell how it was answered."""
-        webhook = await self.show(cloud, webhook_id)
-        return await self._poster.post(webhook.url, webhook.secret, trial_message(webhook.id, cloud, self._now()))
+        """Have a worker send one message that is no event, at once, and tell how it was answered."""
+        return await self._trials.ask((await self.show(cloud, webhook_id)).id)
 
     async def dead(self, cloud: str, webhook_id: int, after_seq: int, limit: int) -> Page[DeadLetter]:
         """Dead letters in log order, after a seq."""

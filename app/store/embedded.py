@@ -18,7 +18,7 @@ from typing import TextIO
 import psutil
 import psycopg
 
-from app.store.database import NoDatabase
+from app.domain.errors import NoDatabase
 
 with warnings.catch_warnings():
     # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.

@@ -41,6 +41,14 @@ _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 
+agreement = Table(
+    "agreement",
+    metadata,
+    Column("one", Boolean, primary_key=True, server_default=text("true")),
+    Column("runs_from", Text, nullable=False),
+    Column("log_format", SmallInteger, nullable=False),
+)
+
 cloud = Table(
     "cloud",
     metadata,
@@ -167,6 +175,16 @@ webhook_dead = Table(
     Column("error", Text, nullable=False),
     Column("died_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Column("replay_asked_at", DateTime(timezone=True)),
+)
+
+webhook_trial = Table(
+    "webhook_trial",
+    metadata,
+    Column("webhook_id", BigInteger, ForeignKey("webhook.id", ondelete="CASCADE"), primary_key=True),
+    Column("asked_at", DateTime(timezone=True), nullable=False),
+    Column("answered_at", DateTime(timezone=True)),
+    Column("status", Integer),
+    Column("error", Text),
 )
 
 utilisation = Table(

@@ -11,9 +11,7 @@ import zlib
 
 import msgspec
 
-from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, NodeDrained, NodeRemoved
-from app.domain.values import NodeStatus, Policy, Resources
-from app.engine.cloud import ClassCounts, Cloud, Counts, Handover, Node, Running
+from app.engine.cloud import Cloud, Facts
 from app.store.codec import LOG_FORMAT
 from app.store.database import Database
 
@@ -32,25 +30,7 @@ WHERE snapshot.seq <= EXCLUDED.seq
 """
 
 
-class _Snapshot(msgspec.Struct, array_like=True):
-    """The facts that a state is rebuilt from; `nodes` by name, `node_order` as `Cloud.node_order`."""
-
-    seq: int
-    at_us: int
-    created_us: int
-    policy: Policy
-    counts: Counts
-    classes: list[tuple[float, ClassCounts]]
-    on_demand_peak: Resources
-    node_order: tuple[str, ...]
-    nodes: dict[str, Node]
-    flavors: list[tuple[str, Resources]]
-    running: list[Running]
-    handovers: list[Handover]
-    at_risk: list[str]
-
-
-_DECODER = msgspec.msgpack.Decoder(_Snapshot)
+_DECODER = msgspec.msgpack.Decoder(Facts)
 
 
 class Snapshots:
@@ -85,6 +65,10 @@ class Snapshots:
             return None
         return cloud
 
+    async def forget(self, cloud_id: int) -> None:
+        """Remove the cloud's snapshot: it is of another log than the one that is there."""
+        await self._database.execute("DELETE FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id})
+
     async def newest_seq(self, cloud_id: int) -> int | None:
         """The log position of the newest snapshot that this version can read, or None."""
         rows = await self._database.execute(
@@ -99,57 +83,13 @@ def _is_known(version: int) -> bool:
 
 
 def encode_cloud(cloud: Cloud) -> bytes:
-    """The state's facts, compressed. What was applied but not committed must not be in it."""
-    snapshot = _Snapshot(
-        cloud.seq,
-        cloud.at_us,
-        cloud.created_us,
-        cloud.policy,
-        cloud.counts,
-        sorted(cloud.classes.items()),
-        cloud.on_demand_peak,
-        cloud.node_order(),
-        cloud.nodes,
-        [(flavor.name, flavor.resources) for flavor in cloud.flavors.values()],
-        sorted(cloud.running.values(), key=lambda running: running.seq),
-        cloud.known_handovers(),
-        sorted(cloud.at_risk),
-    )
-    return zlib.compress(msgspec.msgpack.encode(snapshot), 1)
+    """Return the state's facts, compressed. What was applied but not committed must not be in it."""
+    return zlib.compress(msgspec.msgpack.encode(cloud.facts()), 1)
 
 
 def decode_cloud(data: bytes) -> Cloud | None:
-    """The state of `encode_cloud`, or None where the bytes are no such state."""
+    """Return the state of `encode_cloud`, or None where the bytes are no such state."""
     try:
-        snapshot = _DECODER.decode(zlib.decompress(data))
+        return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError):
         return None
-    return _rebuilt(snapshot)
-
-
-def _rebuilt(snapshot: _Snapshot) -> Cloud:
-    cloud = Cloud()
-    at_us = snapshot.created_us
-    cloud.apply(CloudCreated(at_us=at_us, policy=snapshot.policy))
-    for name, resources in snapshot.flavors:
-        cloud.apply(FlavorAdded(at_us=at_us, flavor=name, demand=resources))
-    for index, name in enumerate(snapshot.node_order):
-        _add_node(cloud, index, snapshot.nodes[name], at_us)
-    for running in snapshot.running:
-        cloud.restore_running(running)
-    cloud.seq, cloud.at_us, cloud.counts = snapshot.seq, snapshot.at_us, snapshot.counts
-    cloud.classes, cloud.on_demand_peak = dict(snapshot.classes), snapshot.on_demand_peak
-    cloud.handovers = {handover.instance_id: handover for handover in snapshot.handovers}
-    cloud.at_risk = set(snapshot.at_risk)
-    cloud.commit()
-    return cloud
-
-
-def _add_node(cloud: Cloud, index: int, node: Node, at_us: int) -> None:
-    """Enter what stands at this place in node order: the node, or an earlier one of its name that was removed."""
-    status = node.status if node.index == index else NodeStatus.REMOVED
-    cloud.apply(NodeAdded(at_us=at_us, node=node.name, capacity=node.capacity))
-    if status is NodeStatus.DRAINED:
-        cloud.apply(NodeDrained(at_us=at_us, node=node.name))
-    elif status is NodeStatus.REMOVED:
-        cloud.apply(NodeRemoved(at_us=at_us, node=node.name))

@@ -37,12 +37,13 @@ class Process:
         self.environment = os.environ | own | (environment or {})
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers and says that it is ready."""
+        before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("a") as log:
             arguments = [sys.executable, "-m", "app.cli", self.command]
             self.process = subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
         for _ in range(600):
-            if self.is_up():
+            if self.is_up() and (self.command == "worker" or "Tenure is ready" in self.log.read_text()[before:]):
                 return
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.1)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -333,6 +334,53 @@ def test_a_handover_is_listed_and_confirmed(service: Process) -> None:
     assert (refused.returncode, "preemptible." in refused.stderr) == (1, True)
 
 
+def test_a_drill_names_its_victim_and_asks(service: Process) -> None:
+    with httpx2.Client(base_url=f"{service.url}/v1", headers=HEADERS, timeout=30) as client:
+        for path, body in (
+            ("/clouds", {"name": "drilled", "policy": {"guarantee": "none"}}),
+            ("/clouds/drilled/nodes", {"name": "n", "cores": 4}),
+            ("/clouds/drilled/flavors", {"name": "c1", "cores": 1}),
+            *(
+                ("/clouds/drilled/instances", {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 600})
+                for name in ("s0", "s1", "s2")
+            ),
+        ):
+            assert client.post(path, json=body).is_success
+        own, seq = [*to(service), "--cloud", "drilled"], client.get("/clouds/drilled").json()["seq"]
+        refused = tenure("drill", *own)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "this would evict s2 (flavor c1, on n, started " in refused.stderr
+        assert "--yes" in refused.stderr
+        assert tenure("drill", *own, "--dry-run").stdout.startswith("would evict s2 (flavor c1, on n, started ")
+        assert json.loads(tenure("drill", "s0", *own, "--dry-run", "--json").stdout)["id"] == "s0"
+        no_one = tenure("drill", "nobody", *own, "--dry-run")
+        assert (no_one.returncode, "preemptible.drill.impossible" in no_one.stderr) == (1, True)
+        assert client.get("/clouds/drilled").json()["seq"] == seq, "so far nothing was done"
+        assert tenure("drill", *own, "--yes").stdout.startswith("evicted s2 at ")
+    for answer, status, running in (("n", 1, ["s0", "s1"]), ("y", 0, ["s0"])):
+        told, code = answered(answer, "drill", *own)
+        assert "Evict s1 (flavor c1, on n, started " in told
+        assert (code, "nothing was evicted" in told) == (status, answer == "n"), told
+        found = json.loads(tenure("instances", *own, "--status", "running", "--json").stdout)["instances"]
+        assert [one["id"] for one in found] == running
+
+
+def answered(answer: str, *arguments: str) -> tuple[str, int]:
+    """What a command prints on a terminal on which this is answered, and its exit code."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    found = b""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 1 << 16):
+            found += part
+            if part.rstrip().endswith(b"[y/N]:"):
+                os.write(ours, f"{answer}\n".encode())
+    os.close(ours)
+    return found.decode(), process.wait(60)
+
+
 # --- completion ------------------------------------------------------------------------------------------------------
 
 
@@ -353,7 +401,16 @@ def test_completion(service: Process, line: str, expected: list[str]) -> None:
     assert (done.returncode, done.stdout.split()) == (0, expected), done.stderr
 
 
-def test_completion_for_each_shell() -> None:
-    for shell in ("bash", "zsh", "fish"):
-        shown = tenure("--show-completion", shell)
-        assert (shown.returncode, "_TENURE_COMPLETE" in shown.stdout) == (0, True), shown.stderr
+@pytest.mark.parametrize(
+    ("shell", "begins"),
+    [("bash", "_tenure_completion() {"), ("zsh", "#compdef tenure"), ("fish", "complete --command tenure")],
+)
+def test_completion_for_each_shell(shell: str, begins: str) -> None:
+    """Each shell's own script, by the command of docs/cli.md."""
+    command = f"_TENURE_COMPLETE=source_{shell} tenure"
+    assert command.replace(shell, "zsh") in (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shown = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env=os.environ | {"PATH": path}, check=True
+    )
+    assert shown.stdout.strip().startswith(begins)

@@ -12,12 +12,12 @@ from api_service import Service
 from jsonschema import Draft202012Validator
 
 from app.api.openapi import PATH_EXAMPLES
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
-    "show_instance", "explain_instance", "list_instances", "run_batch", "run_drill",
+    "show_instance", "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
     "list_handovers", "confirm_handover", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
@@ -45,7 +45,7 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
     }
     found = {}
     for name in STORY:
-        if name == "run_drill":
+        if name == "show_drill_victim":
             run_spot(service.client, "i-drill")
         found[name] = ask(service.client, *operations[name])
         if name == "request_table":
@@ -78,14 +78,16 @@ def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]
 
 def test_the_story_tells_of_every_operation(document: dict[str, Any]) -> None:
     documented = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
-    assert documented == set(STORY) == {operation.name for operation in OPERATIONS}
+    assert documented == set(STORY) == {operation.name for operation in ENDPOINTS}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda operation: operation.name)
 def test_each_example_has_its_documented_answer(operation, answers, document) -> None:
     answer = answers[operation.name]
-    assert answer.status_code == operation.status, answer.text
-    documented = document["paths"][operation.path][operation.method.lower()]["responses"][str(operation.status)]
+    assert answer.status_code == operation.endpoint.status, answer.text
+    documented = document["paths"][operation.path][operation.method.lower()]["responses"][
+        str(operation.endpoint.status)
+    ]
     if operation.streams:
         assert "data: {" in answer.text
     elif operation.answer is None:
@@ -120,8 +122,8 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 
 
 def test_every_operation_with_a_body_has_an_example() -> None:
-    assert all(operation.example is not None for operation in OPERATIONS if operation.body is not None)
-    assert {name for operation in OPERATIONS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
+    assert all(operation.example is not None for operation in ENDPOINTS if operation.body is not None)
+    assert {name for operation in ENDPOINTS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
         PATH_EXAMPLES
     )
 

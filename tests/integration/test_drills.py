@@ -47,6 +47,10 @@ def log_of(client: httpx2.Client) -> list[Recorded]:
 
 
 def test_the_youngest_goes_or_the_one_that_is_named(client: httpx2.Client, cloud: str) -> None:
+    before = client.get(cloud).json()["seq"]
+    foreseen = [client.get(f"{cloud}/drill", params=named).json() for named in ({}, {"instance": "s0"})]
+    assert [(one["id"], one["status"]) for one in foreseen] == [("s2", "running"), ("s0", "running")]
+    assert client.get(cloud).json()["seq"] == before, "who asks changes nothing"
     youngest = client.post(f"{cloud}/drill", json={}).json()
     named = client.post(f"{cloud}/drill", json={"instance": "s0"}).json()
     assert (youngest["id"], named["id"]) == ("s2", "s0")
@@ -134,5 +138,5 @@ def test_a_drill_that_was_not_committed_leaves_no_trace(client: httpx2.Client, c
 def test_the_command_tells_who_went(service: Service, cloud: str, capsys: pytest.CaptureFixture[str]) -> None:
     from app.commands.drills import drill  # noqa: PLC0415 - a command is a function
 
-    drill("s1", url=service.url, token=service.client.headers["X-Auth-Token"], cloud="drilled")
+    drill("s1", yes=True, url=service.url, token=service.client.headers["X-Auth-Token"], cloud="drilled")
     assert "evicted s1" in capsys.readouterr().out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import socketserver
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -20,6 +22,8 @@ from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
+from app.outbound.messages import make_secret, trial_message
+from app.outbound.posting import Poster
 from app.wiring import open_worker, poster
 
 _names = (f"hooked-{number}" for number in count())
@@ -362,19 +366,31 @@ def test_one_of_several_workers_delivers(service, client, cloud, receiver) -> No
     assert len(receiver.tries) == len(receiver.taken) == len(log_of(client, cloud)), "and none of them twice"
 
 
-def test_a_trial_tells_how_the_receiver_answers(client, cloud, receiver) -> None:
+def test_a_trial_tells_how_the_receiver_answers(service, client, cloud, receiver) -> None:
     path = hook(client, cloud, receiver)
-    assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
-    assert receiver.taken[0].event.get_type() == "tenure.webhook_test"
-    receiver.answer = lambda _: 302
-    assert client.post(f"{path}/test").json() == {"taken": False, "status": 302, "error": "answered 302"}
+    with delivering(service):
+        assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
+        assert receiver.taken[0].event.get_type() == "tenure.webhook_test"
+        receiver.answer = lambda _: 302
+        assert client.post(f"{path}/test").json() == {"taken": False, "status": 302, "error": "answered 302"}
     assert len(receiver.tries) == 2, "redirects are not followed"
 
 
-def test_cookies_of_receivers_are_not_kept(client, cloud, receiver) -> None:
+def test_a_trial_that_no_worker_sends_is_said_so_and_not_sent_later(service, client, cloud, receiver) -> None:
+    """Nothing is sent by a process that answers callers."""
+    path = hook(client, cloud, receiver)
+    answer = client.post(f"{path}/test").json()
+    assert (answer["taken"], answer["status"]) == (False, None)
+    assert "is one running?" in answer["error"]
+    with delivering(service):
+        time.sleep(2)
+    assert receiver.tries == []
+
+
+def test_cookies_of_receivers_are_not_kept(service, client, cloud, receiver) -> None:
     """Another receiver at the same address would be sent them, and in the end more than it takes."""
     receiver.cookie = "session=of-this-receiver; Path=/"
-    with Receiver() as neighbour:
+    with Receiver() as neighbour, delivering(service):
         first, second = hook(client, cloud, receiver), hook(client, cloud, neighbour)
         answers = [client.post(f"{path}/test").json()["taken"] for path in (first, second, first)]
     assert answers == [True, True, True]
@@ -395,12 +411,16 @@ def test_private_addresses_are_refused_when_sending_too(service, client, cloud, 
     """The name was fine when the webhook was made; where it leads now is looked at each time."""
     path = hook(client, cloud, receiver)
     run_sql(database_url, f"UPDATE webhook SET url = 'http://localhost:{receiver.url.split(':')[2]}'")
-    with running_service(database_url) as strict:
-        answer = strict.client.post(f"{path}/test").json()
-    assert not answer["taken"]
-    assert "not of the public internet" in answer["error"]
+    with delivering(changed(service, webhook_allow_private=False)):
+        answer = client.post(f"{path}/test").json()
+        run_sql(database_url, "UPDATE webhook SET url = 'http://no-such-name.invalid/'")
+        unknown = client.post(f"{path}/test").json()
+    assert answer == {"taken": False, "status": None, "error": "localhost leads to no address that is sent to"}
+    assert unknown["error"] == "no-such-name.invalid leads to no address that is sent to", "as for one that is inside"
     assert receiver.tries == []
-    assert client.post(f"{path}/test").json()["taken"], "where the setting allows it"
+    run_sql(database_url, f"UPDATE webhook SET url = 'http://localhost:{receiver.url.split(':')[2]}'")
+    with delivering(service):
+        assert client.post(f"{path}/test").json()["taken"], "where the setting allows it"
 
 
 @contextmanager
@@ -421,7 +441,7 @@ def test_over_tls_the_certificate_is_that_of_the_urls_name(service, client, clou
         path = hook(client, cloud, receiver, after_seq=0)
         with delivering(service):
             receiver.wait_for(lambda: receiver.seqs() == [event["seq"] for event in log_of(client, cloud)])
-        assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
+            assert client.post(f"{path}/test").json() == {"taken": True, "status": 204, "error": None}
         assert len(receiver.names) == len(receiver.taken)
 
 
@@ -447,10 +467,10 @@ def test_nothing_is_sent_to_who_has_no_good_certificate(service, client, cloud, 
     """It is a failure like any other: told, retried, a dead letter in the end, and delivered when that is put right."""
     with secured(issued(authority, flaw)) as receiver:
         path = hook(client, cloud, receiver, kinds=["instance_started"])
-        answer = client.post(f"{path}/test").json()
-        assert (answer["taken"], answer["status"]) == (False, None)
-        assert told in answer["error"]
         with delivering(service):
+            answer = client.post(f"{path}/test").json()
+            assert (answer["taken"], answer["status"]) == (False, None)
+            assert told in answer["error"]
             seq = start(client, cloud, "s0")
             receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 1)
             (letter,) = client.get(f"{path}/dead").json()["dead"]
@@ -466,6 +486,82 @@ def test_authorities_that_cannot_be_read_are_told_at_once(service, monkeypatch, 
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing.pem"))
     with pytest.raises(OSError, match="SSL_CERT_FILE"):
         poster(service.settings)
+
+
+class Flood(socketserver.ThreadingTCPServer):
+    """A receiver that answers each request with the same bytes again and again, for as long as they are taken."""
+
+    daemon_threads = True
+
+    def __init__(self, sent: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self._sent = sent
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def finish_request(self, request: socket.socket, client_address: object) -> None:
+        with suppress(OSError):
+            request.recv(65536)
+            while True:
+                request.sendall(self._sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, b"x-more: of this\r\n" * 1000, b"HTTP/1.1 200 OK\r\n" + b"a" * 99999],
+)
+@pytest.mark.anyio
+async def test_a_receiver_that_sends_on_and_on_before_its_answer_stops_nobody(sent: bytes) -> None:
+    """The loop goes on beside it, and the try is over long before its time."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.01)
+            turns += 1
+
+    with Flood(sent) as flood:
+        counting = asyncio.create_task(count_turns())
+        began = time.monotonic()
+        async with Poster(timeout_s=20, allow_private=True, at_once=1, now=lambda: datetime.now(UTC)) as post:
+            place = f"http://127.0.0.1:{flood.server_address[1]}/"
+            receipt = await post.post("c", place, make_secret(), trial_message(1, "c", datetime.now(UTC)))
+            took_s = time.monotonic() - began
+            await asyncio.sleep(0.1)
+        counting.cancel()
+        flood.shutdown()
+    assert receipt.status is None
+    assert receipt.error
+    assert took_s < 5
+    assert turns > 0
+
+
+@pytest.mark.anyio
+async def test_slow_receivers_and_slow_names_of_one_cloud_keep_no_other_waiting(monkeypatch) -> None:
+    names = threading.Event()
+    ask = socket.getaddrinfo
+
+    def slowly(host: str, *more: object, **how: object) -> object:
+        if host == "slow.example":
+            names.wait(20)
+        return ask("127.0.0.1", *more, **how)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    with socket.create_server(("127.0.0.1", 0)) as silent, Receiver() as quick:
+        message, secret = trial_message(1, "c", datetime.now(UTC)), make_secret()
+        quick.secret = secret
+        never = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        async with Poster(timeout_s=20, allow_private=True, at_once=4, now=lambda: datetime.now(UTC)) as post:
+            urls = [(cloud, never) for cloud in ("a", "b")] * 40 + [("d", "http://slow.example/")] * 40
+            slow = [asyncio.create_task(post.post(cloud, url, secret, message)) for cloud, url in urls]
+            await asyncio.sleep(0.2)
+            async with asyncio.timeout(5):
+                assert (await post.post("c", quick.url, secret, message)).taken
+                await asyncio.to_thread(time.sleep, 0)  # the threads of everybody else are free
+            names.set()
+            for one in slow:
+                one.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
 
 
 def test_a_cloud_has_only_so_many(client, cloud, receiver) -> None:

@@ -14,7 +14,7 @@ import yaml
 from compose_spec import PyCompose
 
 from app import __version__
-from app.api.routes import OPERATIONS, WORKERS
+from app.api.routes import ENDPOINTS, WORKERS
 from app.cli import app
 from app.settings import Settings
 
@@ -102,7 +102,7 @@ def test_probed_paths_need_no_token() -> None:
     probed = {served[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
     probed |= set(re.findall(r"http://127\.0\.0\.1:8080(/[^']*)", DOCKERFILE))
     assert probed == {"/", "/readiness", "/healthcheck"}
-    assert probed <= {operation.path for operation in OPERATIONS if operation.role is None}
+    assert probed <= {operation.path for operation in ENDPOINTS if operation.role is None}
 
 
 def test_workers_are_probed_where_they_answer() -> None:

@@ -57,9 +57,11 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from app.engine.cloud import Cloud
 from app.services.logcsv import LogWriter, read_rows
 from app.services.logevents import events_of
 from app.store.codec import decode, encode
+from app.store.snapshots import decode_cloud, encode_cloud
 from tenure_client import forms
 from tenure_client.forms.answer import Answer
 
@@ -205,8 +207,21 @@ def test_events_are_read_as_ever() -> None:
     assert read == golden("events_of_csv", read)
 
 
+def test_a_snapshot_is_read_as_ever() -> None:
+    """The file holds one that an earlier version took after the first 22 events."""
+    cloud = Cloud()
+    cloud.apply_recorded(RECORDED[:22])
+    taken = json.loads((GOLDEN / "snapshot.json").read_text(encoding="utf-8"))
+    read = decode_cloud(bytes.fromhex(taken["data"]))
+    assert read is not None
+    assert read.digest() == cloud.digest()
+    again = decode_cloud(encode_cloud(cloud))
+    assert again is not None
+    assert again.facts() == cloud.facts()
+
+
 def test_a_frame_of_the_stream() -> None:
-    recorded = RECORDED[-1]
+    recorded = RECORDED[21]
     assert event_frame(recorded) == (
         f"event: instance_stopped\ndata: {event_json(recorded).decode()}\nid: {recorded.seq}\n\n".encode()
     )

@@ -12,6 +12,7 @@ from app.api.reached import reached
 from app.api.respond import respond
 from app.api.wire.instances import (
     DrillBody,
+    DrillQuery,
     InstancesQuery,
     StartBody,
     instance_answer,
@@ -68,6 +69,16 @@ async def run_drill(request: Request) -> Response:
     body = await read_body(request, DrillBody)
     evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
     return respond(DrillAnswer(id=evicted.instance_id, seq=evicted.cause_seq, at=to_datetime(evicted.at_us)))
+
+
+async def show_drill_victim(request: Request) -> Response:
+    """Show the instance that a drill would evict now. Nothing is changed, so another one may have been started since.
+
+    Name its id in the drill to evict this one and no other.
+    """
+    query, name = read_query(request, DrillQuery), request.path_params["cloud"]
+    victim = await reached(request, Scheduler).drill_victim(name, query.instance_id)
+    return respond(instance_answer(await reached(request, LogReads).instance(name, victim)))
 
 
 async def list_instances(request: Request) -> Response:

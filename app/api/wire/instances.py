@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.api.wire.fields import AT, Body, Name, Probability, Seconds, Time, optional_seconds
+from app.api.wire.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
 from app.api.wire.paging import PageQuery
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
@@ -100,6 +100,12 @@ class Verdict(StrEnum):
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+
+
+class DrillQuery(Query):
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
 
 
 class InstancesQuery(PageQuery):

@@ -1,0 +1,19 @@
+"""A cloud's state, in parts."""
+
+from __future__ import annotations
+
+from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
+from app.engine.cloud.state import POLICY_CODE, Cloud, warm_up
+
+__all__ = [
+    "POLICY_CODE",
+    "ClassCounts",
+    "Cloud",
+    "Counts",
+    "Facts",
+    "Flavor",
+    "Handover",
+    "Node",
+    "Running",
+    "warm_up",
+]

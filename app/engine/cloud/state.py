@@ -1,0 +1,235 @@
+"""A cloud's state: the fold of its event log, in parts that each fold the kinds of events that concern them.
+
+`apply` is the only way to change it. `rollback` undoes what was applied since the last `commit`, so that a batch that
+could not be made durable leaves no trace. Two folds of one log are equal bit for bit: see `digest`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, Recorded
+from app.domain.values import EvictionPolicy, Market, Policy, Resources
+from app.engine.cloud.head import Head
+from app.engine.cloud.instances import Instances
+from app.engine.cloud.nodes import Flavors, Nodes
+from app.engine.cloud.records import Counts, Facts, Fold, Handover, Part, Room, Running, Undo
+from app.engine.cloud.tally import Tally
+from app.engine.cloud.told import Handovers, Risks
+from app.engine.cluster import NO_NODE, YJF, YJF_GLOBAL, Cluster, Ints, available_slots, first_fit
+
+POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
+
+
+class Cloud:
+    """The folded state of one cloud; see the module's docstring for who may change it, and how."""
+
+    def __init__(self) -> None:
+        self._room, self._head = Room(), Head()
+        self._nodes, self._flavors = Nodes(self._room), Flavors()
+        self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
+        self._tally = Tally(self._instances, self._flavors)
+        self._handovers, self._risks = Handovers(self._instances), Risks()
+        # The instances come last: the others read what ran before the event.
+        self._parts: tuple[Part, ...] = (
+            self._head,
+            self._nodes,
+            self._flavors,
+            self._tally,
+            self._handovers,
+            self._risks,
+            self._instances,
+        )
+        self._folds: dict[type, list[Fold]] = {}
+        for part in self._parts:
+            for kind, fold in part.folds().items():
+                self._folds.setdefault(kind, []).append(fold)
+        self._undo: list[Undo] = []
+        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
+        self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._risks.raised
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def seq(self) -> int:
+        """The last event's position in the log; 0 of an empty one."""
+        return self._head.seq
+
+    @property
+    def last(self) -> Event | None:
+        """The event at `seq`; None after a snapshot, which keeps its time alone."""
+        return self._head.last
+
+    @property
+    def at_us(self) -> int:
+        """The last event's time."""
+        return self._head.at_us
+
+    @property
+    def created_us(self) -> int:
+        """The first event's time."""
+        return self._head.created_us
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._head.policy
+
+    @property
+    def counts(self) -> Counts:
+        """What was asked and what became of it."""
+        return self._tally.counts
+
+    @property
+    def on_demand_peak(self) -> Resources:
+        """The most that on-demand instances ever took at once, resource by resource."""
+        return self._tally.on_demand_peak
+
+    @property
+    def handovers(self) -> dict[str, Handover]:
+        """Evictions that no controller has confirmed, by instance."""
+        return self._handovers.by_id
+
+    @property
+    def cluster(self) -> Cluster:
+        """The compiled form of which instance stands on which node."""
+        return self._room.cluster
+
+    def present_us(self, server_us: int) -> int:
+        """Return the cloud's present time: the server's, unless its clock stands behind the log's last event."""
+        return max(server_us, self._head.at_us)
+
+    def first_fit(self, flavor: str) -> str | None:
+        """The node that a spot start of this flavor would take, or None."""
+        node = first_fit(self.cluster, self.flavors[flavor].demand)
+        return None if node == NO_NODE else self._nodes.order[node]
+
+    def available_slots(self, flavor: str) -> int:
+        """How many more instances of this flavor fit now."""
+        return int(available_slots(self.cluster, self.flavors[flavor].demand))
+
+    def place_on_demand(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
+        """The node that an on-demand start would take and its victims, youngest first; (None, ()) where none can."""
+        node, victims = self._instances.plan(
+            self.flavors[flavor].demand, now_us, POLICY_CODE[self.policy.eviction_policy]
+        )
+        return (None, ()) if node == NO_NODE else (self._nodes.order[node], victims)
+
+    def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
+        """The charges of a class's running instances, and the share of the room that one more start would reach.
+
+        The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
+        """
+        return self._exposure(probability, now_us, self.flavors[flavor].demand)
+
+    def charges(self, probability: float, now_us: int) -> float:
+        """The charges of a class's running instances."""
+        return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+
+    def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
+        capacity = self._nodes.open_capacity()
+        room = np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
+        return self._instances.exposure(probability, room, now_us, now_us - self.created_us, demand)
+
+    def on_node(self, node: str) -> list[Running]:
+        """What runs on the node, oldest first."""
+        return self._instances.on_node(node)
+
+    def free(self, node: str) -> Resources:
+        """What is left of the node's capacity; 0 of a resource that it does not count."""
+        return self._nodes.free(node)
+
+    def ready_us(self, node: str, flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int) -> int | None:
+        """From when an instance's room on a node is free, if it is placed now at the cost of `evicted`; None: at once.
+
+        What was evicted but not confirmed is still there until its deadline. The room of everything that is booked on
+        the node, this instance included, and what is still there must fit side by side.
+        """
+        leaving = [self._instances.demand_of(name) for name in evicted if self.running[name].node == node]
+        free = self.cluster.free[self.nodes[node].index] - self.flavors[flavor].demand + sum(leaving)
+        there = [(deadline_us, demand) for demand in leaving] + [
+            (one.deadline_us, self.flavors[one.flavor].demand) for one in self.handovers.values() if one.node == node
+        ]
+        for until_us in (now_us, *sorted(at_us for at_us, _ in there)):
+            if bool((free - sum(demand for at_us, demand in there if at_us > until_us) >= 0).all()):
+                return until_us if until_us > now_us else None
+        raise AssertionError(f"the instance does not fit on {node}")
+
+    def node_order(self) -> tuple[str, ...]:
+        """The names of all nodes ever added, in node order; one that was removed and added again stands there twice."""
+        return tuple(self._nodes.order)
+
+    def known_handovers(self) -> list[Handover]:
+        """Evictions that no controller has confirmed, by deadline."""
+        return self._handovers.by_deadline()
+
+    # --- as facts ----------------------------------------------------------------------------------------------------
+
+    def facts(self) -> Facts:
+        """Return all that the state consists of; what was applied but not committed is in it."""
+        found: dict[str, object] = {}
+        for part in self._parts:
+            found |= part.facts()
+        return Facts(**found)  # type: ignore[arg-type]
+
+    @classmethod
+    def of_facts(cls, facts: Facts) -> Cloud:
+        """Return the state that consists of these facts."""
+        cloud = cls()
+        for part in cloud._parts:
+            part.restore(facts)
+        return cloud
+
+    def digest(self) -> str:
+        """Return a hash of everything that a later decision could depend on."""
+        facts = self.facts()._asdict()
+        del facts["node_order"]
+        facts["nodes"] = [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
+        return hashlib.sha256(repr(tuple(facts.values())).encode()).hexdigest()
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> Recorded:
+        """Fold the next event into the state and number it."""
+        if event.at_us < self._head.at_us:
+            raise AssertionError(f"time runs backwards: {event} after {self._head.at_us}")
+        self._undo.append(self._head.advance(event))
+        for fold in self._folds[type(event)]:
+            undo = fold(event)
+            if undo is not None:
+                self._undo.append(undo)
+        return Recorded(self._head.seq, event)
+
+    def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
+        """Fold the log's next events; they are durable already, so there is no way back from them."""
+        for item in recorded:
+            if item.seq != self.seq + 1:
+                raise AssertionError(f"event {item.seq} cannot follow {self.seq}")
+            self.apply(item.event)
+            self._undo.clear()
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        """Undo what was applied since the last commit, newest first."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def warm_up() -> None:
+    """Have every compiled function of the live scheduler ready, so that no request waits for the compiler."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
+    cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))
+    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
+    cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
+    cloud.place_on_demand("flavor", 0)
+    cloud.first_fit("flavor")
+    cloud.available_slots("flavor")
+    cloud.exposure("flavor", 0.01, 0)
+    cloud.rollback()

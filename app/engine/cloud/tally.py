@@ -1,0 +1,92 @@
+"""The part of a cloud's state that counts: what was asked, what became of each class, and the highest load so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
+from app.domain.values import EvictionReason, Market, Resources
+from app.engine.cloud.instances import Instances
+from app.engine.cloud.nodes import Flavors, plus
+from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Undo
+
+
+class Tally:
+    """Counts since the log began, those of each class, and the highest on-demand load.
+
+    It folds an event before the instances do: it reads what runs before a start and before an end.
+    """
+
+    def __init__(self, instances: Instances, flavors: Flavors) -> None:
+        self.counts = Counts()
+        self.classes: dict[float, ClassCounts] = {}
+        self.on_demand_peak = Resources(0)
+        self._instances, self._flavors = instances, flavors
+
+    def folds(self) -> Mapping[type, Fold]:
+        """Return what folds each kind of event that concerns this part."""
+        return {InstanceStarted: self._start, InstanceRejected: self._reject, InstanceEvicted: self._evict}
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the part's share of `Facts`."""
+        classes = sorted(self.classes.items())
+        return {"counts": self.counts, "classes": classes, "on_demand_peak": self.on_demand_peak}
+
+    def restore(self, facts: Facts) -> None:
+        """Take the part's share of the facts."""
+        self.counts, self.on_demand_peak = facts.counts, facts.on_demand_peak
+        self.classes |= dict(facts.classes)
+
+    def _start(self, event: InstanceStarted) -> Undo:
+        undo = self._as_it_is(event.probability if event.basis is None else event.basis.probability)
+        self._count_start(event.market, admitted=True)
+        if event.market is Market.ON_DEMAND:
+            load = plus(self._instances.on_demand, self._flavors.by_name[event.flavor].resources)
+            self.on_demand_peak = Resources(*map(max, self.on_demand_peak, load))
+        else:
+            self._count_class(event.probability if event.basis is None else event.basis.probability, admitted=1)
+        return undo
+
+    def _reject(self, event: InstanceRejected) -> Undo:
+        undo = self._as_it_is(None)
+        self._count_start(event.market, admitted=False)
+        return undo
+
+    def _evict(self, event: InstanceEvicted) -> Undo:
+        running = self._instances.running[event.instance_id]
+        undo = self._as_it_is(running.probability)
+        if event.reason is EvictionReason.DRILL:
+            self.counts = self.counts._replace(spot_drilled=self.counts.spot_drilled + 1)
+            return undo
+        self.counts = self.counts._replace(spot_evicted=self.counts.spot_evicted + 1)
+        if event.at_us <= running.deadline_us:
+            self._count_class(running.probability, evicted=1)
+        return undo
+
+    def _as_it_is(self, probability: float | None) -> Undo:
+        """Return what puts the counts, and those of one class, back to what they are now."""
+        counts, peak = self.counts, self.on_demand_peak
+        of_class = None if probability is None else self.classes.get(probability, ClassCounts())
+        return lambda: self._put(counts, peak, probability, of_class)
+
+    def _put(self, counts: Counts, peak: Resources, probability: float | None, of_class: ClassCounts | None) -> None:
+        self.counts, self.on_demand_peak = counts, peak
+        if probability is None or of_class is None:
+            return
+        if of_class == ClassCounts():
+            self.classes.pop(probability, None)
+        else:
+            self.classes[probability] = of_class
+
+    def _count_start(self, market: Market, *, admitted: bool) -> None:
+        asked, started, spot_asked, spot_started, *ended = self.counts
+        if market is Market.SPOT:
+            self.counts = Counts(asked, started, spot_asked + 1, spot_started + admitted, *ended)
+        else:
+            self.counts = Counts(asked + 1, started + admitted, spot_asked, spot_started, *ended)
+
+    def _count_class(self, probability: float | None, *, admitted: int = 0, evicted: int = 0) -> None:
+        if probability is not None:
+            old = self.classes.get(probability, ClassCounts())
+            self.classes[probability] = ClassCounts(old.admitted + admitted, old.evicted + evicted)
