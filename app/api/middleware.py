@@ -28,7 +28,7 @@ from app.api.errors import (
     VersionUnsupported,
     answer,
 )
-from app.api.operations import OperationRoute
+from app.api.serving import ServedRoute
 from app.telemetry.context import REQUEST, shown
 from app.telemetry.logs import REQUESTS
 from app.telemetry.metrics import OTHER, RequestMeter
@@ -58,7 +58,7 @@ class Envelope:
         self._app = app
         self._max_body_bytes = max_body_bytes
 
-        self._roads: dict[tuple[str, int], list[OperationRoute]] | None = None
+        self._roads: dict[tuple[str, int], list[ServedRoute]] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -88,12 +88,12 @@ class Envelope:
                 return
         await self._app(scope, receive, send)
 
-    def _routes(self, scope: Scope) -> dict[tuple[str, int], list[OperationRoute]]:
+    def _routes(self, scope: Scope) -> dict[tuple[str, int], list[ServedRoute]]:
         """The operations by method and number of slashes: a name in a path has none."""
         if self._roads is None:
             self._roads = {}
             for route in scope["app"].routes:
-                if isinstance(route, OperationRoute):
+                if isinstance(route, ServedRoute):
                     for method in route.methods or ():
                         self._roads.setdefault((method, route.path.count("/")), []).append(route)
         return self._roads
