@@ -16,6 +16,7 @@ from typing import Any
 from app.api.wire.events import event_frame, event_json
 from app.engine.cloud import warm_up
 from app.outbound.posting import Poster
+from app.services.appending import Logs, States
 from app.services.deliveries import Courtesy, Deliveries
 from app.services.deliveries import Parts as DeliveryParts
 from app.services.explaining import Explaining
@@ -31,7 +32,6 @@ from app.services.reliability import Reliabilities
 from app.services.rollup import Rollup
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
-from app.services.states import States
 from app.services.table_reads import TableReads
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
@@ -149,7 +149,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
         feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
+        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
         health = Health(database, clouds, log, tables, _now)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
@@ -228,7 +228,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        states, growth = States(log, snapshots), Growth(database, log)
+        growth = Growth(database, log)
+        states = States(Logs(log, snapshots, growth))
         with forecast_executor(settings) as executor:
             async with growth.kept_up(), poster(settings) as post:
                 yield WorkerParts(
@@ -237,7 +238,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Schedule(clouds, states, tables, runs, now_us),
                     listen(database),
                     deliveries(settings, database, growth, post),
-                    Notices(clouds, log, states, tables, growth, now_us),
+                    Notices(clouds, states, tables, now_us),
                     Health(database, clouds, log, tables, _now),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),

@@ -56,7 +56,7 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Chapter.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
         {"name": Chapter.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
         {"name": Chapter.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
-        {"name": Chapter.SERVICE, "description": "The service itself; no token is needed."},
+        {"name": Chapter.SERVICE, "description": "The service itself; a token is needed for its metrics alone."},
     ],
     "openapi_url": None,
     "docs_url": None,
@@ -136,7 +136,7 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
         found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
     if "{cloud}" in row.path:
-        found += [errors.CloudNotFound, errors.LogNewer]
+        found += [errors.CloudNotFound, errors.LogNewer, errors.LogBroken]
     if row.query is not None or row.body is not None:
         found.append(api_errors.FieldInvalid)
     if row.body is not None:

@@ -43,6 +43,11 @@ _UNAVAILABLE = (
 )
 
 
+_IDLE_IN_TRANSACTION_MS = 2000
+_TAKEN_BACK = ("25P03", "55P03")
+"""SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that did not come in time."""
+
+
 class ConstraintBroken(Exception):
     """The change would have broken the constraint of this name; nothing was changed."""
 
@@ -208,8 +213,36 @@ def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
         "connect_timeout": max(2, int(timeout_s)),
         "tcp_user_timeout": limit_ms,
         "application_name": "tenure",
-        "options": f"{url.query.get('options', '')} -c statement_timeout={limit_ms} -c timezone=UTC -c jit=off".strip(),
+        "options": " ".join([str(url.query.get("options", "")), *_session_settings(limit_ms)]).strip(),
     }
+
+
+def _session_settings(limit_ms: int) -> list[str]:
+    """What the server applies to this process's sessions.
+
+    It gives up a transaction whose client stands still, and notices a client whose host is gone: what either holds, the
+    others wait for.
+    """
+    settings = {
+        "statement_timeout": limit_ms,
+        "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
+        "client_connection_check_interval": 1000,
+        "tcp_keepalives_idle": 5,
+        "tcp_keepalives_interval": 2,
+        "tcp_keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+        "timezone": "UTC",
+        "jit": "off",
+    }
+    return [f"-c {name}={value}" for name, value in settings.items()]
+
+
+def is_taken_back(error: LogUnavailable) -> bool:
+    """Tell whether the server undid the transaction because this process let it wait, or had to wait for a lock."""
+    cause = error.__cause__
+    if isinstance(cause, sqlalchemy.exc.DBAPIError):
+        cause = cause.orig
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _TAKEN_BACK
 
 
 @asynccontextmanager

@@ -146,6 +146,26 @@ def test_no_token_is_logged(client: httpx2.Client, caplog: pytest.LogCaptureFixt
     assert TOKEN not in "".join(line for line in caplog.messages if "req-" in line)
 
 
+def test_what_an_open_page_asks_by_itself_is_no_news(client: httpx2.Client) -> None:
+    page, renewed = "/ui/sign-in", {"X-Tenure-Live": "1"}
+    with recorded_requests() as lines:
+        client.get(page)
+        client.get(page, headers=renewed)
+        client.get("/ui/static/pages.css")
+        client.get("/ui/static/none.css")
+        client.post(page, headers=renewed, data={"token": "tnr_wrong"})
+        client.get("/v1/clouds", headers=renewed)
+    told = [(line["level"], line["path"]) for line in lines]
+    assert told == [
+        ("info", page),
+        ("debug", page),
+        ("debug", "/ui/static/pages.css"),
+        ("info", "/ui/static/none.css"),
+        ("info", page),
+        ("info", "/v1/clouds"),
+    ]
+
+
 def test_roles_grow() -> None:
     assert GRANTS[Role.READER] < GRANTS[Role.MEMBER] < GRANTS[Role.SERVICE] < GRANTS[Role.ADMIN]
     assert set(GRANTS) == set(Role)
