@@ -21,7 +21,9 @@ def _stale_batches() -> None:
     """
     append = Appender._append
 
-    async def append_without_a_look(self: Appender, log: LogAccess, recorded: Sequence[Recorded], before_us: int) -> None:
+    async def append_without_a_look(
+        self: Appender, log: LogAccess, recorded: Sequence[Recorded], before_us: int
+    ) -> None:
         if recorded:
             await append(self, log, recorded, before_us)
 
