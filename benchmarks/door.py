@@ -25,12 +25,12 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.api.addresses import Addresses
-from app.api.connection import BoundedConnection, Bounds
-from app.api.install import DESCRIPTION, Terms, install
-from app.api.rates import Rates
 from app.domain.values import Role
-from app.services.scheduler import Scheduler
+from app.platform.http.addresses import Addresses
+from app.platform.http.connection import BoundedConnection, Bounds
+from app.platform.http.install import DESCRIPTION, Terms, install
+from app.platform.http.rates import Rates
+from app.scheduling.scheduler import Scheduler
 
 REQUEST = b"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: tnr_benchmark\r\nAccept: */*\r\n\r\n"
 
