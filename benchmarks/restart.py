@@ -30,13 +30,13 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.forecasts.jobs import Snapshotting
 from app.platform.database.database import Database
 from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
 from app.processes.wiring import database_url
 from app.scheduling.appending import Logs, States
 from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
 from app.scheduling.states import catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog

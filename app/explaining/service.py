@@ -29,13 +29,13 @@ from app.explaining.rules.explanations import (
     Outcome,
     Promise,
     Victim,
-    acceptable_instead,
     grace_in,
     promise_of,
 )
 from app.explaining.rules.sentences import explain_in_words, tell
 from app.forecasts.store.tables import Tables
 from app.scheduling.log_reads import LogReads
+from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog

@@ -16,10 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.domain.errors import Unavailable
-from app.following.http.streams import send_while
 from app.following.watching import Watching
 from app.platform.http.auth import caller_of
 from app.platform.http.reached import reached
+from app.platform.http.streams import send_while
 from app.platform.pages.guard import still_signed_in
 
 _APART_S = 0.9

@@ -10,22 +10,27 @@ from app.forecast.table import QuantileTable
 from app.forecasts.rules import Run, RunCause, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
-from app.forecasts.tables import decode_table
+from app.forecasts.tables import TableCache, decode_table
 from app.scheduling.store.clouds import Clouds
 
 
 class TableReads:
     """Reads tables and runs by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does."""
 
-    def __init__(self, clouds: Clouds, tables: Tables, runs: Runs) -> None:
+    def __init__(self, clouds: Clouds, tables: Tables, runs: Runs, cache: TableCache) -> None:
         self._clouds = clouds
         self._tables = tables
         self._runs = runs
+        self._cache = cache
 
     async def tables(self, cloud: str, marker: int | None, limit: int) -> Page[TableSummary]:
         """Published tables, newest first, after the epoch `marker`; without their curves."""
         found = await self._tables.page(await self._clouds.id_of(cloud), limit + 1, marker)
         return Page(found[:limit], str(found[limit - 1].epoch) if len(found) > limit else None)
+
+    async def newest(self, cloud: str) -> QuantileTable | None:
+        """The newest published quantile table, None before the first; at least as new as any that was told of."""
+        return await self._cache.load(await self._clouds.id_of(cloud))
 
     async def table(self, cloud: str, epoch: int | None) -> tuple[TableSummary, QuantileTable]:
         """The table of an epoch, None for the newest, with its curves."""

@@ -93,7 +93,7 @@ class Span:
 
 
 class Past:
-    """What the readers fill (workbench/import_formats/files.py), and an import decides. All times are in microseconds."""
+    """A past as the readers of files fill it and an import decides it. All times are in microseconds."""
 
     def __init__(self, scratch: Scratch, files: Sequence[str], wishes: Wishes) -> None:
         self.scratch = scratch

@@ -20,7 +20,7 @@ from app.domain.errors import LogNewer
 from app.domain.values import Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
-from app.observing.metrics import OTHER, ClassFacts, CloudFacts
+from app.observing.facts import OTHER, ClassFacts, CloudFacts
 from app.observing.store import Observation, Observations
 from app.scheduling.scheduler import Scheduler
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from fastapi import FastAPI
@@ -15,8 +16,10 @@ from app.following.watching import Watching
 from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection, Bounds
-from app.platform.http.install import DESCRIPTION, Terms, install, install_worker
+from app.platform.http.install import DESCRIPTION, Terms, install, install_docs
+from app.platform.http.serving import Served
 from app.platform.settings import Settings
+from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
 from app.processes.wiring import Services, WorkerParts, open_services
 
@@ -40,7 +43,8 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, _terms(settings))
+    install(app, _rows(settings, ENDPOINTS), _terms(settings))
+    install_docs(app, ENDPOINTS)
     install_pages(app)
     return app
 
@@ -49,7 +53,7 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """What a worker tells of itself: its health and its metrics."""
     app = FastAPI(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
-    install_worker(app, _terms(settings))
+    install(app, _rows(settings, WORKERS), _terms(settings))
     return app
 
 
@@ -62,10 +66,15 @@ def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnec
     return partial(BoundedConnection, bounds)
 
 
+def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
+    """The rows as this process serves them: metrics need no token where the settings say so."""
+    is_open = settings.metrics_access == "open"
+    return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
+
+
 def _terms(settings: Settings) -> Terms:
     return Terms(
         max_body_bytes=settings.max_body_bytes,
         token_requests_per_s=settings.token_requests_per_s,
         address_requests_per_min=settings.address_requests_per_min,
-        open_metrics=settings.metrics_access == "open",
     )

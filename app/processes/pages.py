@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -17,8 +15,8 @@ from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs
 from app.platform.pages import missing
 from app.platform.pages.guard import guarded, public
+from app.platform.pages.rendering import STATIC
 
-_STATIC = Path(__file__).parent / "static"
 _CLOUD = "/ui/clouds/{cloud}"
 
 
@@ -39,7 +37,7 @@ def install_pages(app: FastAPI) -> None:
 
 def _routes() -> list[BaseRoute]:
     return [
-        Mount("/ui/static", _Files(directory=_STATIC)),
+        Mount("/ui/static", _Files(directory=STATIC)),
         Route("/ui/sign-in", public(signing.show_form)),
         Route("/ui/sign-in", public(signing.sign_in), methods=["POST"]),
         Route("/ui/sign-out", public(signing.sign_out), methods=["POST"]),

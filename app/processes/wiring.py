@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
+from app.domain.events.registry import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Courtesy, Deliveries
@@ -24,7 +25,7 @@ from app.following.store.webhooks import Webhooks
 from app.following.trials import TrialAsker, TrialSender
 from app.following.watching import Watching
 from app.following.webhooks import WebhookKeeper
-from app.forecasts.jobs import Schedule, Snapshotting
+from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
 from app.forecasts.reliability import Reliabilities
 from app.forecasts.store.runs import Runs
@@ -55,11 +56,11 @@ from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.scheduling.appending import Logs, States
 from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.sequencer import Limits, Parts
 from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.codec import LOG_FORMAT
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
 from app.scheduling.wire.events import event_frame, event_json
@@ -156,10 +157,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
         feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits), cache)
+        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits))
         following = asyncio.create_task(cache.follow(listen(database)))
         health = Health(database, clouds, log, tables, _now)
-        reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
+        reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log, now_us)
         explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))

@@ -34,8 +34,6 @@ from app.domain.events import (
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
-from app.forecast.table import QuantileTable
-from app.forecasts.tables import TableCache
 from app.scheduling.sequencer import Parts, Sequencer
 from app.scheduling.store.clouds import Clouds
 
@@ -45,10 +43,9 @@ T = TypeVar("T", bound=Outcome)
 class Scheduler:
     """Hands steps to the cloud's sequencer and gives back their outcomes; raises those that are errors."""
 
-    def __init__(self, clouds: Clouds, parts: Parts, tables: TableCache) -> None:
+    def __init__(self, clouds: Clouds, parts: Parts) -> None:
         self._clouds = clouds
         self._parts = parts
-        self._tables = tables
         self._sequencers: dict[str, Sequencer] = {}
         self._opening = asyncio.Lock()
 
@@ -179,10 +176,6 @@ class Scheduler:
         sequencer = await self._sequencer(name)
         return await sequencer.state()
 
-    async def table(self, name: str) -> QuantileTable | None:
-        """Return the newest published quantile table, whichever process has heard of it; None before the first."""
-        return await self._tables.load(await self.cloud_id(name))
-
     async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
         """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
         cloud = await self.state(name)
@@ -225,7 +218,7 @@ class Scheduler:
     async def _find(self, name: str) -> int:
         """Return the cloud's number, with its newest table held; CloudNotFound."""
         cloud_id = await self.cloud_id(name)
-        await self._tables.load(cloud_id)
+        await self._parts.tables.load(cloud_id)
         return cloud_id
 
 

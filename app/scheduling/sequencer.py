@@ -34,6 +34,9 @@ class Tables(Protocol):
     def newest(self, cloud_id: int) -> Quotes | None:
         """The table to decide with."""
 
+    async def load(self, cloud_id: int) -> Quotes | None:
+        """Hold the cloud's newest published table, and return it."""
+
     async def wait_for(self, cloud_id: int, due_us: int) -> None:
         """Have the table of that due time computed, and return when it is there or will not come."""
 

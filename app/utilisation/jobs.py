@@ -25,14 +25,9 @@ from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
 from app.platform.each import for_each_cloud
 from app.scheduling.rules.instances import decision_in
+from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.store import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
 
-WIDTHS_S = (60, 600, 3600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600, 314_496_000)
-"""A minute, ten, an hour, six, a day, 1, 4, 52 and 520 weeks: any time is a bounded number of some of them."""
-NODE_WIDTHS_S = WIDTHS_S[1:]
-KEPT = 10_000
-"""How many buckets of a width are kept of a cloud: a week of minutes, a year of hours, and so on."""
-NODE_KEPT = 1_000
 _READ_EVENTS = 5_000
 _PRUNED_EVERY = 100
 """Buckets of a width that pass between two prunings."""

@@ -10,7 +10,7 @@ from app.domain.errors import CloudNotFound, NodeNotFound, TimeRangeInvalid
 from app.domain.times import DAY_US, SECOND_US
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
-from app.utilisation.jobs import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
+from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.store import WHOLE, Key, Progress, Row, UtilisationRows
 
 MOST_POINTS = 1_000

@@ -15,7 +15,7 @@ from test_api_limits import check, check_answer, connected, read
 
 from app.following import watching
 from app.platform.http import errors
-from app.platform.http.bodies import MOST_PARAMETERS, OPERATION_BYTES, OPERATION_VALUES
+from app.platform.http.bodies import MOST_PARAMETERS
 from app.platform.http.connection import (
     LONGEST_HEADER,
     LONGEST_TARGET,
@@ -24,6 +24,7 @@ from app.platform.http.connection import (
     BoundedConnection,
 )
 from app.platform.http.fields import Body
+from app.scheduling.http.batches import OPERATION_BYTES, OPERATION_VALUES
 
 AS_JSON = {"Content-Type": "application/json"}
 NORTH = "/v1/clouds/north"

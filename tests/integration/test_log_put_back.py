@@ -14,12 +14,12 @@ from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, NodeStatus, Policy
-from app.forecasts.jobs import Snapshotting
 from app.forecasts.rules import RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database
 from app.scheduling.appending import States
+from app.scheduling.jobs import Snapshotting
 from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio

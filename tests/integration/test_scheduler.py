@@ -18,7 +18,7 @@ from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.forecasts.jobs import Schedule, Snapshotting
+from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
 from app.forecasts.rules import Run, RunCause, RunStatus
 from app.forecasts.store.runs import Runs
@@ -34,6 +34,7 @@ from app.platform.database.locks import Locks
 from app.platform.database.signals import listen
 from app.scheduling.appending import Logs, States
 from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.sequencer import Limits, Parts
 from app.scheduling.states import load_state

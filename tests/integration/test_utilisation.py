@@ -28,7 +28,8 @@ from app.engine.cloud import Cloud
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
-from app.utilisation.jobs import NODE_WIDTHS_S, WIDTHS_S, Rollup
+from app.utilisation.jobs import Rollup
+from app.utilisation.rules import NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 

@@ -18,7 +18,8 @@ from app.domain.events import (
 )
 from app.domain.values import EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
-from app.observing.metrics import FAMILIES, OTHER
+from app.observing.facts import OTHER
+from app.observing.metrics import FAMILIES
 from app.observing.service import CLASSES_MAX, facts_of
 from app.observing.store import Observation
 

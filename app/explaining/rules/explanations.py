@@ -12,13 +12,12 @@ from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
     EvictionScheduled,
-    InstanceRejected,
     InstanceStarted,
     NodeRemoved,
     Recorded,
-    StartDecision,
 )
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
+from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance, InstanceStatus
 
 
@@ -38,14 +37,6 @@ class Promise(StrEnum):
     OPEN = "open"
     KEPT = "kept"
     BROKEN = "broken"
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptable:
-    """What would have been accepted in place of a start that the SLA refused: either of both; None: no such value."""
-
-    lifetime_us: int | None
-    probability: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,21 +167,3 @@ def grace_in(notices: Sequence[Recorded]) -> Grace | None:
     deadlines = [item.event.deadline_us for item in notices if isinstance(item.event, EvictionScheduled)]
     confirmed = [item.event.at_us for item in notices if isinstance(item.event, EvictionConfirmed)]
     return Grace(deadlines[-1], confirmed[-1] if confirmed else None) if deadlines else None
-
-
-def acceptable_instead(decision: StartDecision) -> Acceptable | None:
-    """What would have been accepted; None where the decision was no, or not the SLA's, refusal.
-
-    Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter. Under
-    `pooled` a class that is not in debt accepts whatever has no more risk than it promises.
-    """
-    basis = decision.basis
-    if basis is not None and basis.budget is not None and isinstance(decision, InstanceRejected):
-        risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
-        if decision.reason is not Rejection.BUDGET_EXHAUSTED:
-            return None
-        return Acceptable(affordable_us or None, risk if risk < 1 else None)
-    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
-        return None
-    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
-    return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)

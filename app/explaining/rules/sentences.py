@@ -8,16 +8,9 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
-from app.explaining.rules.explanations import (
-    Acceptable,
-    Decided,
-    Eviction,
-    Explanation,
-    Outcome,
-    Promise,
-    Victim,
-)
+from app.explaining.rules.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
 from app.explaining.rules.noticewords import grace_in_words, risks_in_words, room_in_brief, room_in_words
+from app.scheduling.rules.acceptable import Acceptable
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""

@@ -33,7 +33,7 @@ async def read_quotes(request: Request) -> Response:
     """
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
-    table = await reached(request, Scheduler).table(name)
+    table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     if table is None:
         raise TableNotFound("no quantile table was published yet")

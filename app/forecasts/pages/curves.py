@@ -13,6 +13,7 @@ from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import evidence_rows, lifetimes_by_slots, risk_by_lifetime, spread
+from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
@@ -23,7 +24,7 @@ _PROBABILITIES = (0.01, 0.05, 0.1)
 async def show(request: Request) -> Response:
     """The curves of the flavor that is asked for, or of the first with evidence."""
     name = request.path_params["cloud"]
-    table = await reached(request, Scheduler).table(name)
+    table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     flavor = _flavor(request, table)
     shown: dict[str, Any] = {"buckets": [], "bucket_count": 0, "charts": None, "slots_now": 0}

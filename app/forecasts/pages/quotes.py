@@ -13,6 +13,7 @@ from app.domain.values import Clock, Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import Evidence, evidence_at
+from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
@@ -56,7 +57,7 @@ class Line:
 async def show(request: Request) -> Response:
     """The form, and what the newest table answers."""
     name = request.path_params["cloud"]
-    table = await reached(request, Scheduler).table(name)
+    table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]

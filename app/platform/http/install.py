@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fastapi import FastAPI
 from fastapi.sse import EventSourceResponse
@@ -16,9 +16,8 @@ from app.platform.http.middleware import Envelope
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
-from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 
-__all__ = ["DESCRIPTION", "Terms", "install", "install_worker"]
+__all__ = ["DESCRIPTION", "Terms", "install", "install_docs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +27,21 @@ class Terms:
     max_body_bytes: int
     token_requests_per_s: int
     address_requests_per_min: int
-    open_metrics: bool
 
 
-def install(app: FastAPI, terms: Terms) -> None:
-    """Routes, errors, tokens, versions and documentation.
+def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
+    """Put these rows, errors, tokens and versions on an application.
 
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
     `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
     """
-    _install(app, ENDPOINTS, terms)
-    install_docs(app)
-
-
-def install_worker(app: FastAPI, terms: Terms) -> None:
-    """As `install`, but only what a worker tells of itself."""
-    _install(app, WORKERS, terms)
-
-
-def _install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
     app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
     for row in rows:
-        _add(app, replace(row, role=None) if terms.open_metrics and row in METRICS else row)
+        _add(app, row)
 
 
 def _add(app: FastAPI, row: Served) -> None:

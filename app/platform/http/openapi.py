@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +30,6 @@ from app.platform.http.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERV
 from app.platform.http.safety import SAFE_HEADERS, page_headers
 from app.platform.http.schemas import event_schemas, schemas_of
 from app.platform.http.serving import Served
-from app.processes.endpoints import ENDPOINTS
 from tenure_client.endpoints import Chapter
 from tenure_client.forms.errors import ErrorsAnswer
 
@@ -183,7 +183,7 @@ def extra(row: Served) -> dict[str, Any]:
     return found
 
 
-def make_openapi(app: FastAPI) -> dict[str, Any]:
+def make_openapi(app: FastAPI, rows: Sequence[Served]) -> dict[str, Any]:
     """The OpenAPI document: FastAPI's, with the bodies' schemas, the tokens and the headers of every answer."""
     document = get_openapi(
         title=app.title,
@@ -195,7 +195,7 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
         license_info=app.license_info,
     )
     components = document.setdefault("components", {})
-    components["schemas"] = _body_schemas() | _answer_schemas() | event_schemas()
+    components["schemas"] = _body_schemas(rows) | _answer_schemas(rows) | event_schemas()
     components["securitySchemes"] = _TOKENS
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -206,7 +206,7 @@ def make_openapi(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def install_docs(app: FastAPI) -> None:
+def install_docs(app: FastAPI, rows: Sequence[Served]) -> None:
     """Serve the document, written once, and /docs with assets of our own: to each address so often."""
     package = find_spec("fastapi_offline")
     assert package is not None
@@ -225,7 +225,7 @@ def install_docs(app: FastAPI) -> None:
 
     @cache
     def written() -> bytes:
-        return json.dumps(make_openapi(app), ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(make_openapi(app, rows), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def show_document(request: Request) -> Response:
         request.app.state.rates.count_address(request.scope)
@@ -253,15 +253,15 @@ class _Assets(StaticFiles):
         return response
 
 
-def _body_schemas() -> dict[str, Any]:
-    bodies = [(row.body, "validation") for row in ENDPOINTS if row.body is not None]
+def _body_schemas(rows: Sequence[Served]) -> dict[str, Any]:
+    bodies = [(row.body, "validation") for row in rows if row.body is not None]
     _, document = models_json_schema(bodies, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: dict[str, Any] = document["$defs"]
     return schemas
 
 
-def _answer_schemas() -> dict[str, Any]:
-    answers = {row.answer for row in ENDPOINTS if row.answer is not None} | {ErrorsAnswer}
+def _answer_schemas(rows: Sequence[Served]) -> dict[str, Any]:
+    answers = {row.answer for row in rows if row.answer is not None} | {ErrorsAnswer}
     return schemas_of(sorted(answers, key=lambda form: form.__name__))
 
 

@@ -14,6 +14,9 @@ from app.platform.pages import words
 THEME_COOKIE = "tenure_theme"
 _THEMES = ("light", "dark")
 
+STATIC = Path(__file__).parent / "static"
+"""The folder of the pages' own files."""
+
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,

@@ -9,11 +9,12 @@ from app.admission.batch import Changed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
 from app.domain.times import to_datetime
-from app.platform.http.bodies import read_batch, read_body, read_query
+from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import entries_of
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.scheduling.http.batches import read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.scheduler import Scheduler

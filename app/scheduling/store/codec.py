@@ -16,9 +16,6 @@ from app.domain.events import Event
 from app.domain.events.registry import KINDS
 from app.scheduling.store.strict import shape_of
 
-LOG_FORMAT = 2
-"""Rises with every kind, version, field or value that older programs cannot read (docs/operations.md, *Upgrading*)."""
-
 _DECODERS: dict[tuple[str, int], msgspec.json.Decoder[Any]] = {
     (kind.name, kind.version): msgspec.json.Decoder(kind.form) for kind in KINDS.values()
 }

@@ -11,9 +11,9 @@ import zlib
 
 import msgspec
 
+from app.domain.events.registry import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
-from app.scheduling.store.codec import LOG_FORMAT
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Protocol, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,9 +13,9 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
-from app.explaining.rules.explanations import Decided, acceptable_instead
 from app.platform.http.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
 from app.platform.http.page_forms import PageQuery
+from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import Instance, InstanceStatus
 from tenure_client.forms.instances import AcceptableAnswer, BudgetAnswer, InstanceAnswer, QuoteAnswer, StartAnswer
 from tenure_client.forms.nodes import VictimAnswer
@@ -155,13 +155,33 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
     )
 
 
-def victim_answers(started: InstanceStarted | Decided) -> list[VictimAnswer]:
+class Accepted(Protocol):
+    """An accepted start, as an event or as a decision that is told of."""
+
+    @property
+    def at_us(self) -> int:
+        """When it was decided."""
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Those that it evicted."""
+
+    @property
+    def deadline_us(self) -> int | None:
+        """Until when the victims may go on."""
+
+    @property
+    def ready_us(self) -> int | None:
+        """From when its room is free."""
+
+
+def victim_answers(started: Accepted) -> list[VictimAnswer]:
     """The start's victims, each with its deadline where there is a grace period."""
     deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
     return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
 
 
-def ready_at(started: InstanceStarted | Decided) -> datetime:
+def ready_at(started: Accepted) -> datetime:
     """From when the instance's room is free."""
     return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
 

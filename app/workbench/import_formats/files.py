@@ -1,7 +1,7 @@
 """Reading recorded pasts, line by line: four formats, told apart by their first line (docs/import.md).
 
-A line that cannot be read is an InputError that names it. A line that can be read but makes no sense falls under a rule
-(importing/rules/pastrules.py). Nothing is written anywhere but to the scratch file, so a broken file has no consequence.
+A line that cannot be read is an InputError that names it. A line that can be read but makes no sense falls under a
+rule (importing/rules/pastrules.py). Nothing is written anywhere but to the scratch file.
 """
 
 from __future__ import annotations
