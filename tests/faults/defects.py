@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.domain.events import Recorded
-from app.services.appending import Appender
-from app.store.log import LogAccess
+from app.scheduling.appending import Appender
+from app.scheduling.store.log import LogAccess
 
 
 def bring_back(name: str) -> None:
