@@ -102,7 +102,8 @@ def test_dump_and_restore(server: tuple[str, Path], tmp_path: Path) -> None:
     restored = Process("serve", tmp_path, {"TENURE_DATABASE_URL": environment["RESTORED_URL"]})
     with started(restored) as client:
         assert log(client) == saved
-        assert client.post("/v1/clouds/north/instances", json={"id": "before", **START}).status_code == 200
+        assert client.post("/v1/clouds/north/instances", json={"id": "before", **START}).status_code == 201
+        assert log(client) == saved, "it was decided before the dump, and is not decided again"
         assert client.get("/v1/clouds/north/instances/after").status_code == 404
         assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
     assert restored.interrupt() == 0
