@@ -30,15 +30,17 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.states import States, catch_up, load_state
-from app.services.upkeep import Snapshotting
-from app.settings import Settings
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
-from app.store.migrating import upgrade
-from app.store.snapshots import Snapshots
-from app.wiring import database_url
+from app.platform.database.database import Database
+from app.platform.database.migrating import upgrade
+from app.platform.settings import Settings
+from app.processes.wiring import database_url
+from app.scheduling.appending import Logs, States
+from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.states import catch_up, load_state
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
 
 T = TypeVar("T")
 
@@ -90,8 +92,8 @@ async def fill(database: Database, events: int) -> int:
 
 async def take_snapshot(database: Database) -> None:
     """What the worker does."""
-    snapshots = Snapshots(database)
-    states = States(EventLog(database), snapshots)
+    log, snapshots = EventLog(database), Snapshots(database)
+    states = States(Logs(log, snapshots, Growth(database, log)))
     await Snapshotting(Clouds(database), states, snapshots, every_events=1).take_due()
 
 

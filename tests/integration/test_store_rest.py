@@ -11,17 +11,17 @@ from itertools import count
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
-from app.domain.runs import RunCause, RunStatus, TableSummary
 from app.domain.values import Policy
-from app.services.tokens import TokenKeeper
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
-from app.store.locks import Locks
-from app.store.notices import Notice, Resync, RunRequested, TablePublished, listen
-from app.store.runs import Runs
-from app.store.tables import EpochTaken, Tables
-from app.store.tokens import AdminOrigin, AdminToken, Tokens, hash_token
+from app.forecasts.rules import RunCause, RunStatus, TableSummary
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import EpochTaken, Tables
+from app.identity.service import TokenKeeper
+from app.identity.store import AdminOrigin, AdminToken, Tokens, hash_token
+from app.platform.database.database import Database
+from app.platform.database.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
+from app.platform.database.locks import Locks
+from app.platform.database.signals import Notice, Resync, RunRequested, TablePublished, listen
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +92,7 @@ class TestRuns:
         assert (run.status, run.due_us, run.attempts, run.cause) == (RunStatus.PENDING, 60, 0, RunCause.SCHEDULED)
         assert run in await runs.pending()
         assert await runs.start(run.id)
-        await runs.finish(run.id, 4)
+        await runs.finish(run.id, 1, 4)
         done = await runs.get(cloud_id, run.id)
         assert done is not None
         assert (done.status, done.epoch, done.attempts) == (RunStatus.SUCCEEDED, 4, 1)
@@ -112,8 +112,10 @@ class TestRuns:
         runs = Runs(database)
         run = await runs.request(cloud_id, RunCause.REQUESTED, None)
         for attempt in range(1, 6):
-            assert await runs.start(run.id)
-            await runs.fail(run.id, "it broke")
+            assert await runs.start(run.id) == attempt
+            await runs.fail(run.id, attempt - 1, "it is another worker's")
+            await runs.finish(run.id, attempt - 1, 4)
+            await runs.fail(run.id, attempt, "it broke")
             failed = await runs.get(cloud_id, run.id)
             assert failed is not None
             assert (failed.status, failed.error, failed.attempts) == (RunStatus.FAILED, "it broke", attempt)

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
-from app.domain.runs import Run, RunCause
 from app.domain.times import SECOND_US
 from app.domain.values import Policy
-from app.settings import Settings
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.runs import Runs
-from app.wiring import now_us
-from app.worker.main import run_worker
+from app.forecasts.rules import Run, RunCause
+from app.forecasts.store.runs import Runs
+from app.platform.database.database import Database
+from app.platform.settings import Settings
+from app.processes.wiring import now_us
+from app.processes.worker import run_worker
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def hold_the_tables(database: Database) -> None:
     """No statement that reads tables is answered in time."""
     async with database.transaction() as session:
         await session.execute("LOCK TABLE quantile_table IN ACCESS EXCLUSIVE MODE")
-        await asyncio.sleep(3)
+        await session.execute("SELECT pg_sleep(3)")
 
 
 @pytest.mark.parametrize("trouble", [hold_the_loop, hold_the_tables])

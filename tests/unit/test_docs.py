@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from app.api.errors import PROBLEMS
-from app.api.routes import ENDPOINTS
 from app.cli import app
-from app.commands import service
-from app.domain.events.registry import KINDS
-from app.services.logcsv import COLUMNS
-from app.services.pastrules import RULES
-from app.services.refusals import REFUSALS
-from app.services.tokens import AdminOrigin, AdminToken
-from app.settings import Settings
-from app.telemetry import metrics
-from app.telemetry.clouds import FAMILIES
+from app.domain.events.registry import KINDS, URGENT
+from app.identity.service import AdminOrigin, AdminToken
+from app.importing.refusals import REFUSALS
+from app.importing.rules.pastrules import RULES
+from app.observing.metrics import FAMILIES
+from app.platform.http.errors import PROBLEMS
+from app.platform.settings import Settings
+from app.platform.telemetry import metrics
+from app.processes import run as service
+from app.processes.endpoints import ENDPOINTS
+from app.workbench.logcsv import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]
@@ -186,3 +186,22 @@ def names(requirements: list[str]) -> set[str]:
 
 def pinned(lock: Path) -> set[str]:
     return set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
+
+
+def test_documents_that_the_code_names_exist() -> None:
+    """A comment that sends its reader elsewhere names a file of this repository."""
+    homes = [ROOT, ROOT / "docs", ROOT / "clients" / "tenure-client"]
+    sources = [path for room in ("app", "clients", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources
+        for name in re.findall(r"(?<![\w/{}.*-])((?:\w[\w-]*/)*[\w-]+\.md)\b", path.read_text(encoding="utf-8"))
+        if not any((home / name).exists() for home in homes)
+    ]
+    assert missing == []
+
+
+def test_lists_of_kinds_in_the_pages_are_the_registry_s() -> None:
+    lanes = page("feeds.md")
+    assert "scheduled, overdue or likely" in lanes
+    assert {"eviction_scheduled", "eviction_overdue", "eviction_risk", "instance_evicted"} == URGENT

@@ -9,6 +9,7 @@ from app.domain.events.kinds import REGISTERED, Group, Kind
 
 KINDS: dict[str, Kind] = {REGISTERED[form].name: REGISTERED[form] for form in get_args(Event)}
 """By their names in the log and in the API."""
+INDECISIVE = frozenset(kind.name for kind in KINDS.values() if not kind.decisive)
 URGENT = frozenset(kind.name for kind in KINDS.values() if kind.urgent)
 
 
@@ -31,3 +32,6 @@ STARTS = names_of(Group.START)
 ENDS = names_of(Group.END)
 NOTICES = names_of(Group.NOTICE)
 POLICIES = names_of(Group.POLICY)
+
+LOG_FORMAT = 2
+"""Rises with every kind, version, field or value that older programs cannot read (docs/operations.md, *Upgrading*)."""

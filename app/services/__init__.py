@@ -1,1 +1,0 @@
-"""One function a use case; the only layer that joins the engine with the store."""
