@@ -1,13 +1,14 @@
 # Needs Python 3.11 or later (with its venv module) and make; everything else comes from the locks into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off
+QUIETLY := @$(PYTHON) tools/quietly.py
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
 	--python-version 3.11 --custom-compile-command "make lock" --group build --no-emit-package tenure-client
 FAULTS_SECONDS ?= 600
 CLIENT := clients/tenure-client
 
-.PHONY: run test faults faults-short lint format lock clean assets screenshots
+.PHONY: run test check faults faults-short lint format lock clean assets screenshots
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
@@ -20,6 +21,9 @@ faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SE
 
 faults-short: .venv/dev.stamp  ## a minute under faults with a fixed seed, and the proof that a defect would be found
 	$(BIN)/python -m pytest tests/faults/under_faults.py $(TESTFLAGS)
+
+check: lint  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
+	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
@@ -40,16 +44,16 @@ clean:  ## everything that make made; not the data in .tenure
 
 .venv/pip.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenure needs Python 3.11 or later: make PYTHON=...")'
-	$(PYTHON) -m venv .venv
+	$(QUIETLY) "making .venv" $(PYTHON) -m venv .venv
 	@touch $@
 
 .venv/run.stamp: requirements.lock pyproject.toml $(CLIENT)/pyproject.toml | .venv/pip.stamp
-	$(PIP) install --require-hashes --requirement requirements.lock
-	$(PIP) install --no-deps --no-build-isolation --editable $(CLIENT) --editable .
+	$(QUIETLY) "installing into .venv" $(PIP) --require-hashes --requirement requirements.lock
+	$(QUIETLY) "installing tenure" $(PIP) --no-deps --no-build-isolation --editable $(CLIENT) --editable .
 	@touch $@
 
 .venv/dev.stamp: requirements-dev.lock .venv/run.stamp
-	$(PIP) install --require-hashes --requirement requirements-dev.lock
+	$(QUIETLY) "installing what tests need into .venv" $(PIP) --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
 assets:  ## the pages' script libraries, as pinned in package-lock.json; needs npm, and only to change their versions

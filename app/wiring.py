@@ -16,6 +16,7 @@ from typing import Any
 from app.api.wire.events import event_frame, event_json
 from app.engine.cloud import warm_up
 from app.outbound.posting import Poster
+from app.services.appending import Logs, States
 from app.services.deliveries import Courtesy, Deliveries
 from app.services.deliveries import Parts as DeliveryParts
 from app.services.explaining import Explaining
@@ -31,7 +32,6 @@ from app.services.reliability import Reliabilities
 from app.services.rollup import Rollup
 from app.services.scheduler import Scheduler
 from app.services.sequencer import Limits, Parts
-from app.services.states import States
 from app.services.table_reads import TableReads
 from app.services.tables import TableCache
 from app.services.tokens import TokenKeeper
@@ -42,11 +42,13 @@ from app.services.watching import Watching
 from app.services.webhooks import WebhookKeeper
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, require_newest, upgrade
+from app.store.codec import LOG_FORMAT
+from app.store.database import Database
 from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
+from app.store.migrating import DowngradeRefused, Standing, downgrade, require_newest, stand, upgrade
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
 from app.store.pulses import Pulses
@@ -57,6 +59,9 @@ from app.store.tokens import Tokens
 from app.store.trials import Trials
 from app.store.utilisation import UtilisationRows
 from app.store.webhooks import Webhooks
+
+__all__ = ["LOG_FORMAT", "DowngradeRefused"]
+"""What is passed on from the store as it is."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
@@ -106,10 +111,22 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
             yield url
 
 
-def upgrade_schema(settings: Settings) -> None:
-    """Bring the database to the newest schema."""
+def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
+    """Bring the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        upgrade(url)
+        upgrade(url, finish=finish)
+
+
+def downgrade_schema(settings: Settings) -> Standing:
+    """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
+    with database_url(settings, create=False) as url:
+        return downgrade(url)
+
+
+def database_standing(settings: Settings) -> Standing:
+    """How the database stands: its schema, which programs it takes, its log format."""
+    with database_url(settings, create=False) as url:
+        return stand(url)
 
 
 @asynccontextmanager
@@ -132,7 +149,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
         feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(log, Snapshots(database), cache, now_us, limits, growth), cache)
+        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits), cache)
         following = asyncio.create_task(cache.follow(listen(database)))
         health = Health(database, clouds, log, tables, _now)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs), Reliabilities(clouds, log, now_us)
@@ -211,7 +228,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        states, growth = States(log, snapshots), Growth(database, log)
+        growth = Growth(database, log)
+        states = States(Logs(log, snapshots, growth))
         with forecast_executor(settings) as executor:
             async with growth.kept_up(), poster(settings) as post:
                 yield WorkerParts(
@@ -220,7 +238,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Schedule(clouds, states, tables, runs, now_us),
                     listen(database),
                     deliveries(settings, database, growth, post),
-                    Notices(clouds, log, states, tables, growth, now_us),
+                    Notices(clouds, states, tables, now_us),
                     Health(database, clouds, log, tables, _now),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),

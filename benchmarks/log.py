@@ -22,9 +22,10 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted,
 from app.domain.values import Basis, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.database import Database
 from app.store.embedded import embedded_url
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.snapshots import Snapshots
 
 _SIZES = (1, 8, 32, 1000)

@@ -37,8 +37,9 @@ from app.engine.cloud import Cloud
 from app.services.rollup import Rollup
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.database import Database
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.utilisation import UtilisationRows
 from app.wiring import database_url
 from benchmarks.restart import steps, take_snapshot

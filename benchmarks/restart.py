@@ -30,12 +30,15 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.states import States, catch_up, load_state
+from app.services.appending import Logs, States
+from app.services.growth import Growth
+from app.services.states import catch_up, load_state
 from app.services.upkeep import Snapshotting
 from app.settings import Settings
 from app.store.clouds import Clouds
-from app.store.database import Database, upgrade
+from app.store.database import Database
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.snapshots import Snapshots
 from app.wiring import database_url
 
@@ -89,8 +92,8 @@ async def fill(database: Database, events: int) -> int:
 
 async def take_snapshot(database: Database) -> None:
     """What the worker does."""
-    snapshots = Snapshots(database)
-    states = States(EventLog(database), snapshots)
+    log, snapshots = EventLog(database), Snapshots(database)
+    states = States(Logs(log, snapshots, Growth(database, log)))
     await Snapshotting(Clouds(database), states, snapshots, every_events=1).take_due()
 
 

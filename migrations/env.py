@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `app.store.database.upgrade` hands over, in its transaction."""
+"""Runs the migrations on the connection that `app.store.migrating` hands over, each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from alembic import context
 from app.store.schema import metadata
 
 context.configure(
-    connection=context.config.attributes["connection"], target_metadata=metadata, compare_server_default=True
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    compare_server_default=True,
+    transaction_per_migration=True,
 )
-context.run_migrations()
+with context.begin_transaction():
+    context.run_migrations()

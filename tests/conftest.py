@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from servers import ExternalServer, debian_binaries, on_database, run_sql
+from survivors import kill, mark, survivors
 
-from app.store.database import Database, upgrade
+from app.store.database import Database
 from app.store.embedded import embedded_url
+from app.store.migrating import upgrade
 
 if find_spec("tenure_client") is None:
     command = ".venv/bin/python -m pip install --no-deps --no-build-isolation --editable clients/tenure-client"
@@ -25,6 +27,14 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left_behind() -> Iterator[None]:
+    """The first fixture to be set up, so the last to be torn down."""
+    marked = mark()
+    yield
+    assert kill(survivors(marked)) == []
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,10 @@ class Quotes(Protocol):
     def epoch_us(self) -> int:
         """The end of the history that the table was computed from."""
 
+    @property
+    def seq(self) -> int:
+        """The last event of that history."""
+
     def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
         """The lifetime guaranteed at an eviction probability; None where the table has nothing on the flavor."""
 

@@ -1,4 +1,4 @@
-"""What was promised against what happened (design/glossary.md, *SLA*): how far the quotes can be trusted.
+"""What was promised against what happened (docs/glossary.md, *SLA*): how far the quotes can be trusted.
 
 An admitted spot instance counts as evicted when it was evicted within its declared lifetime: an overrunning one has no
 promise left, and a drill breaks none. One that still runs within its lifetime says nothing yet and is left out of the

@@ -189,6 +189,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
@@ -226,7 +227,7 @@ _FIELD_ERRORS: dict[str, type[RequestError]] = {
 
 
 def answer(scope: Scope, error: Exception) -> Response:
-    """The error answer in the form of design/api.md."""
+    """Return the answer that tells of an error (docs/errors.md)."""
     entries = entries_of(scope["state"]["request_id"], error)
     return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
 

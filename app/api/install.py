@@ -14,9 +14,9 @@ from app.api.auth import TokenAuthenticator
 from app.api.handling import install_handlers
 from app.api.middleware import Envelope
 from app.api.openapi import DESCRIPTION, extra, install_docs, responses
-from app.api.operations import Operation, OperationRoute
 from app.api.rates import Rates
-from app.api.routes import METRICS, OPERATIONS, WORKERS
+from app.api.routes import ENDPOINTS, METRICS, WORKERS
+from app.api.serving import Served, ServedRoute
 
 __all__ = ["DESCRIPTION", "Terms", "install", "install_worker"]
 
@@ -37,7 +37,7 @@ def install(app: FastAPI, terms: Terms) -> None:
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
     `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
     """
-    _install(app, OPERATIONS, terms)
+    _install(app, ENDPOINTS, terms)
     install_docs(app)
 
 
@@ -46,37 +46,37 @@ def install_worker(app: FastAPI, terms: Terms) -> None:
     _install(app, WORKERS, terms)
 
 
-def _install(app: FastAPI, operations: Iterable[Operation], terms: Terms) -> None:
+def _install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
     app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
-    for operation in operations:
-        _add(app, replace(operation, role=None) if terms.open_metrics and operation in METRICS else operation)
+    for row in rows:
+        _add(app, replace(row, role=None) if terms.open_metrics and row in METRICS else row)
 
 
-def _add(app: FastAPI, operation: Operation) -> None:
+def _add(app: FastAPI, row: Served) -> None:
     app.router.add_api_route(
-        operation.path,
-        operation.guarded(),
-        methods=[operation.method],
-        route_class_override=OperationRoute,
-        name=operation.name,
-        operation_id=operation.name,
-        tags=[operation.tag],
-        summary=operation.summary,
-        description=operation.handler.__doc__,
-        status_code=operation.status,
+        row.path,
+        row.guarded(),
+        methods=[row.method],
+        route_class_override=ServedRoute,
+        name=row.name,
+        operation_id=row.name,
+        tags=[row.endpoint.chapter],
+        summary=row.endpoint.summary,
+        description=row.handler.__doc__,
+        status_code=row.endpoint.status,
         response_model=None,
-        response_class=_form_of(operation),
-        responses=responses(operation),
-        openapi_extra=extra(operation),
+        response_class=_form_of(row),
+        responses=responses(row),
+        openapi_extra=extra(row),
     )
 
 
-def _form_of(operation: Operation) -> type[Response]:
+def _form_of(row: Served) -> type[Response]:
     """What the answer is written as."""
-    if operation.streams:
+    if row.streams:
         return EventSourceResponse
-    return PlainTextResponse if operation.answer is None else JSONResponse
+    return PlainTextResponse if row.answer is None else JSONResponse

@@ -41,6 +41,8 @@ _VERSION_HEADER = b"openstack-api-version"
 _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
+_REFRESH = b"x-tenure-live"
+"""A page that renews itself sends this header."""
 _METER = RequestMeter()
 _QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
 """Asked by machines every few seconds: no news while they succeed."""
@@ -136,7 +138,7 @@ class Exchange:
         scope, status = self.scope, self.status
         if status >= 500:
             level = logging.ERROR
-        elif status < 400 and scope["state"].get("operation") in _QUIET:
+        elif status < 400 and (scope["state"].get("operation") in _QUIET or _is_refresh(scope)):
             level = logging.DEBUG
         else:
             level = logging.INFO
@@ -154,6 +156,20 @@ class Exchange:
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge("the body is larger than this service takes")
+
+
+def _is_refresh(scope: Scope) -> bool:
+    """Tell whether an open page asks by itself: for what changed, for news of changes, or for its files."""
+    path = scope["path"]
+    return (
+        scope["method"] == "GET"
+        and path.startswith("/ui")
+        and (
+            path.startswith("/ui/static/")
+            or path.endswith("/live")
+            or any(name == _REFRESH for name, _ in scope["headers"])
+        )
+    )
 
 
 @lru_cache(maxsize=256)

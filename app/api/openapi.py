@@ -25,11 +25,12 @@ from app import __version__
 from app.api import errors as api_errors
 from app.api.auth import GRANTS
 from app.api.errors import MAX_VERSION, OTHERS_VERSION, PROBLEMS, SERVICE_TYPE
-from app.api.operations import Operation, Tag
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.api.safety import SAFE_HEADERS, page_headers
 from app.api.schemas import event_schemas, schemas_of
+from app.api.serving import Served
 from app.domain import errors
+from tenure_client.endpoints import Chapter
 from tenure_client.forms.errors import ErrorsAnswer
 
 DESCRIPTION: dict[str, Any] = {
@@ -44,15 +45,18 @@ DESCRIPTION: dict[str, Any] = {
     ),
     "license_info": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     "openapi_tags": [
-        {"name": Tag.CLOUDS, "description": "A pool of nodes with one scheduler, one event log and one SLA policy."},
-        {"name": Tag.NODES, "description": "Compute hosts with a capacity."},
-        {"name": Tag.FLAVORS, "description": "Named resource vectors that instances ask for."},
-        {"name": Tag.INSTANCES, "description": "Virtual machines: started, stopped, evicted."},
-        {"name": Tag.QUOTES, "description": "What the quantile tables say, and the runs that compute them."},
-        {"name": Tag.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
-        {"name": Tag.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
-        {"name": Tag.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
-        {"name": Tag.SERVICE, "description": "The service itself; no token is needed."},
+        {
+            "name": Chapter.CLOUDS,
+            "description": "A pool of nodes with one scheduler, one event log and one SLA policy.",
+        },
+        {"name": Chapter.NODES, "description": "Compute hosts with a capacity."},
+        {"name": Chapter.FLAVORS, "description": "Named resource vectors that instances ask for."},
+        {"name": Chapter.INSTANCES, "description": "Virtual machines: started, stopped, evicted."},
+        {"name": Chapter.QUOTES, "description": "What the quantile tables say, and the runs that compute them."},
+        {"name": Chapter.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
+        {"name": Chapter.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
+        {"name": Chapter.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
+        {"name": Chapter.SERVICE, "description": "The service itself; a token is needed for its metrics alone."},
     ],
     "openapi_url": None,
     "docs_url": None,
@@ -115,8 +119,8 @@ _EVENT_OF_STREAM = {
 }
 
 
-def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
-    """Every error that the operation can answer."""
+def errors_of(row: Served) -> tuple[type[Exception], ...]:
+    """Every error that the endpoint can answer."""
     found: list[type[Exception]] = [
         api_errors.VersionMalformed,
         api_errors.VersionUnsupported,
@@ -125,59 +129,57 @@ def errors_of(operation: Operation) -> tuple[type[Exception], ...]:
         api_errors.QueryTooLarge,
         api_errors.RateExceeded,
         api_errors.Unforeseen,
-        *operation.errors,
+        *row.errors,
     ]
-    if operation.role is not None:
+    if row.role is not None:
         found += [api_errors.Unauthenticated, errors.LogUnavailable]
-        found += [api_errors.Forbidden] if any(operation.role not in granted for granted in GRANTS.values()) else []
-        found += [api_errors.ScopeInsufficient] if not operation.is_for_scoped else []
-    if "{cloud}" in operation.path:
-        found += [errors.CloudNotFound, errors.LogNewer]
-    if operation.query is not None or operation.body is not None:
+        found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
+        found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
+    if "{cloud}" in row.path:
+        found += [errors.CloudNotFound, errors.LogNewer, errors.LogBroken]
+    if row.query is not None or row.body is not None:
         found.append(api_errors.FieldInvalid)
-    if operation.body is not None:
+    if row.body is not None:
         found += [api_errors.FieldMissing, api_errors.BodyMalformed, api_errors.BodyTooComplex]
         found.append(api_errors.ContentTypeUnsupported)
     return tuple(found)
 
 
-def responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
+def responses(row: Served) -> dict[int | str, dict[str, Any]]:
     """The documentation of its answer, and of its errors: by status, the codes that it may carry."""
-    problems = sorted((PROBLEMS[error] for error in errors_of(operation)), key=lambda problem: problem.code)
+    problems = sorted((PROBLEMS[error] for error in errors_of(row)), key=lambda problem: problem.code)
     found: dict[int | str, dict[str, Any]] = {}
-    if operation.answer is not None:
-        found[operation.status] = {"content": _answer_content(operation)}
-    if operation.may_say_no:
-        found[503] = _no(operation)
+    if row.answer is not None:
+        found[row.endpoint.status] = {"content": _answer_content(row)}
+    if row.may_say_no:
+        found[503] = _no(row)
     for status in sorted({problem.status for problem in problems}):
         told = "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status)
         found[status] = {"content": _ERRORS_CONTENT, "description": told}
     return found
 
 
-def _no(operation: Operation) -> dict[str, Any]:
+def _no(row: Served) -> dict[str, Any]:
     """A 503 that is no error: the answer is no, and says why."""
-    return {"content": _answer_content(operation), "description": "No, and why."}
+    return {"content": _answer_content(row), "description": "No, and why."}
 
 
-def _answer_content(operation: Operation) -> dict[str, Any]:
-    if operation.answer is None:
+def _answer_content(row: Served) -> dict[str, Any]:
+    if row.answer is None:
         return {"text/plain": {"schema": {"type": "string"}}}
-    return {"application/json": {"schema": {"$ref": _COMPONENT.format(name=operation.answer.__name__)}}}
+    return {"application/json": {"schema": {"$ref": _COMPONENT.format(name=row.answer.__name__)}}}
 
 
-def extra(operation: Operation) -> dict[str, Any]:
-    """What FastAPI cannot see of the operation: its parameters, its body, its role."""
-    found: dict[str, Any] = {
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation), _VERSION_PARAMETER]
-    }
-    if operation.body is not None:
-        schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
-        content = {"application/json": {"schema": schema, "example": operation.example}}
+def extra(row: Served) -> dict[str, Any]:
+    """What FastAPI cannot see of the endpoint: its parameters, its body, its role."""
+    found: dict[str, Any] = {"parameters": [*_path_parameters(row), *_query_parameters(row), _VERSION_PARAMETER]}
+    if row.body is not None:
+        schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
+        content = {"application/json": {"schema": schema, "example": row.example}}
         found["requestBody"] = {"required": True, "content": content}
-    if operation.role is not None:
+    if row.role is not None:
         found["security"] = [{name: []} for name in _TOKENS]
-        found["x-role"] = operation.role.value
+        found["x-role"] = row.role.value
     return found
 
 
@@ -252,36 +254,36 @@ class _Assets(StaticFiles):
 
 
 def _body_schemas() -> dict[str, Any]:
-    bodies = [(operation.body, "validation") for operation in OPERATIONS if operation.body is not None]
+    bodies = [(row.body, "validation") for row in ENDPOINTS if row.body is not None]
     _, document = models_json_schema(bodies, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: dict[str, Any] = document["$defs"]
     return schemas
 
 
 def _answer_schemas() -> dict[str, Any]:
-    answers = {operation.answer for operation in OPERATIONS if operation.answer is not None} | {ErrorsAnswer}
+    answers = {row.answer for row in ENDPOINTS if row.answer is not None} | {ErrorsAnswer}
     return schemas_of(sorted(answers, key=lambda form: form.__name__))
 
 
-def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+def _path_parameters(row: Served) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": PATH_EXAMPLES[name]}
         for name in PATH_EXAMPLES
-        if f"{{{name}}}" in operation.path
+        if f"{{{name}}}" in row.path
     ]
 
 
-def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
-    if operation.query is None:
+def _query_parameters(row: Served) -> list[dict[str, Any]]:
+    if row.query is None:
         return []
-    document = operation.query.model_json_schema()
+    document = row.query.model_json_schema()
     parameters = []
     for name, field in document["properties"].items():
         parameter = {"name": name, "in": "query", "schema": _plain(field, document.get("$defs", {}))}
         if "description" in field:
             parameter["description"] = field["description"]
-        if name in operation.query_example:
-            parameter["example"] = operation.query_example[name]
+        if name in row.query_example:
+            parameter["example"] = row.query_example[name]
         parameters.append(parameter)
     return parameters
 

@@ -28,7 +28,7 @@ _STOP_S = 30.0
 _LOOK_S = 0.05
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_STEADY_S = 60.0
+_STEADY_S = 10.0
 
 
 class WorkerBeside:

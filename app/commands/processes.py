@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands import schema
 from app.commands.beside import hear_secrets
 from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPort, database_words, read_settings
 from app.commands.steps import Steps
@@ -23,6 +24,8 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: tenure run --data-dir /var/lib/tenure")(run)
     database = typer.Typer(help="The service's database.", no_args_is_help=True)
     database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
+    database.command(epilog="Example: tenure db downgrade")(schema.downgrade)
+    database.command(epilog="Example: tenure db status --json")(schema.status)
     database.callback()(_database)
     app.add_typer(database, name="db")
 
@@ -81,8 +84,8 @@ def _database() -> None:
     """The service's database."""
 
 
-def upgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
+def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Bring the database to the newest schema; processes do so themselves when they start."""
     from app import wiring  # noqa: PLC0415 - as above
 
-    wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url))
+    wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)

@@ -7,7 +7,8 @@
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, EpochsCrossed, Overloaded, TooManyStreams
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
+    |                TooManyStreams
 
 `api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
@@ -148,7 +149,7 @@ class Unavailable(TenureError):
 
 
 class LogUnavailable(Unavailable):
-    """The event log could not be read or written; nothing was decided that will be kept."""
+    """The event log could not be read or written. A write may have been kept all the same: sent again, it tells."""
 
 
 class LogContended(Unavailable):
@@ -160,7 +161,11 @@ class EpochsCrossed(Unavailable):
 
 
 class LogNewer(Unavailable):
-    """The cloud's log holds what only a newer version of this service can read."""
+    """The database, or the cloud's log in it, is for a newer version of this service."""
+
+
+class LogBroken(Unavailable):
+    """Events are missing within the cloud's log: an operator must put a backup back, or cut the log off."""
 
 
 class Overloaded(Unavailable):

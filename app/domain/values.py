@@ -20,7 +20,7 @@ class Market(StrEnum):
 
 
 class EvictionPolicy(StrEnum):
-    """How victims are chosen (design/forecast.md, *Victims*)."""
+    """The order in which victims are taken: the youngest of one node first, or the youngest of the cloud."""
 
     YJF = "yjf"
     YJF_GLOBAL = "yjf_global"
@@ -94,7 +94,7 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A cloud's SLA policy. Defaults are the seeds' (spot-sla-conference, II-III)."""
+    """A cloud's SLA policy. The defaults are those of the published method."""
 
     guarantee: Guarantee = Guarantee.PER_INSTANCE
     eviction_probability: float = 0.01

@@ -22,10 +22,6 @@ from numpy.typing import NDArray
 
 from app.domain.events import (
     CloudCreated,
-    EvictionConfirmed,
-    EvictionOverdue,
-    EvictionRisk,
-    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -38,6 +34,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.events.kinds import REGISTERED
 from app.domain.values import Market, Resources
 from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place
 
@@ -153,7 +150,8 @@ class History:
 
     @singledispatchmethod
     def _fold(self, event: object, seq: int) -> None:
-        raise TypeError(f"no fold for {type(event).__name__} (event {seq})")
+        if REGISTERED[type(event)].decisive:
+            raise TypeError(f"no fold for {type(event).__name__} (event {seq})")
 
     @_fold.register
     def _(self, event: CloudCreated, _seq: int) -> None:
@@ -207,10 +205,6 @@ class History:
         request = self._live.pop(event.instance_id)
         self._ended.append((request.position, event.at_us))
         self._end_at(request.deadline_us, request, event.at_us)
-
-    @_fold.register
-    def _(self, event: EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk, _seq: int) -> None:
-        """Notices concern the hand-over of room that is booked already."""
 
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
         spot = event.market is Market.SPOT

@@ -1,6 +1,6 @@
 """One flavor's replay: when would a virtual spot instance, started at any moment of the history, have been evicted?
 
-Injection and buckets follow spot-sla-conference, II.B, censoring follows design/forecast.md; `worlds` does the work.
+Injection and buckets follow spot-sla-conference, II.B, censoring follows docs/forecast.md; `worlds` does the work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kaplan-Meier per bucket: how likely an instance is evicted by a time, with censored samples told apart.
 
-Counting a censored sample as an eviction is what made the seeds so conservative (design/forecast.md).
+Counting a censored sample as an eviction is what made the seeds so conservative (docs/forecast.md).
 """
 
 from __future__ import annotations

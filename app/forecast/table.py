@@ -1,6 +1,6 @@
 """Quantile tables: flavor x available slots -> the distribution of the time to eviction, read at any probability.
 
-The rules (spot-sla-conference, II.B; design/forecast.md), with F(t) the share evicted by t in a bucket:
+The rules (spot-sla-conference, II.B; docs/forecast.md), with F(t) the share evicted by t in a bucket:
 the lifetime at probability p is q(p) = inf{t: F(t) > p}. Nothing is certified beyond the bucket's longest observed
 time: there F is 1. A bucket never seen lies, quantile by quantile, on the line between the nearest seen ones; zero
 slots have lifetime zero; more slots than ever seen have the quantiles of the most free bucket seen.

@@ -1,1 +1,1 @@
-"""One function a use case; the only layer that joins the engine with the store."""
+"""What the service does with its state and its database. The store reads the state as well, for snapshots."""

@@ -504,7 +504,7 @@ def _check_node_cleared(world: _World, cause: LogRow, victims: list[LogRow]) -> 
     _check_node_removed(world, cause)
 
 
-# --- victims (design/forecast.md, *Victims*) -------------------------------------------------------------------------
+# --- victims ----------------------------------------------------------------------------------------------------------
 
 
 def _plan(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:

@@ -1,9 +1,10 @@
 """Delivering events to webhooks: at least once, in order, what must not wait first.
 
 Each subscription has two lanes with a place in the log of their own: the urgent one holds evictions and the notices of
-them, the ordinary one the rest. Within a lane events are delivered in order of seq, one at a time, each until it is
-taken or dead. An urgent event waits for no ordinary one; an ordinary event waits until every urgent one before it is
-settled. So whoever hears of an on-demand start has heard of its victims.
+evictions and of risk, but not confirmations; the ordinary one holds the rest. Within a lane events are delivered in
+order of seq, one at a time, each until it is taken or dead. An urgent event waits for no ordinary one; an ordinary
+event waits until every urgent one before it is settled. So whoever hears of an on-demand start has heard of its
+victims.
 
 One worker of all delivers; its lock is free again when it dies, and another goes on. What is done is in the database:
 after a kill the event that was under way is sent again, under the same id.

@@ -113,10 +113,10 @@ class Feed:
 
     async def _page(self, cloud_id: int, after_seq: int) -> Sequence[Rendered]:
         reach = await self._growth.reach(cloud_id)
-        recent = self._recent.get(cloud_id)
-        if recent is None or recent.last_seq + _KEPT < after_seq <= reach:
+        recent, times = self._recent.get(cloud_id), self._growth.times_forgotten(cloud_id)
+        if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
             # Nobody has followed so far, or for a long time: what is kept begins where this follower is.
-            recent = self._recent[cloud_id] = _Recent(min(after_seq, reach))
+            recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
         if after_seq < recent.before_seq:
             return self._rendered(await self._log.tail(cloud_id, after_seq, _PAGE))
         async with recent.reading:
@@ -132,7 +132,8 @@ class Feed:
 class _Recent:
     """The newest events of one log that were rendered: those after `before_seq`, up to `last_seq`."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int, times_forgotten: int) -> None:
+        self.times_forgotten = times_forgotten
         self.before_seq = self.last_seq = seq
         self.reading = asyncio.Lock()
         self._items: deque[Rendered] = deque()

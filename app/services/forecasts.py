@@ -1,4 +1,4 @@
-"""Recomputing quantile tables (design/architecture.md, *The life of a quantile table*).
+"""Recomputing quantile tables (docs/architecture.md, *The life of a quantile table*).
 
 A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
 publishes. A run that fails leaves the old table in place, says why, and is tried again.
@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import perf_counter
 
-from app.domain.errors import LogNewer
+from app.domain.errors import LogBroken, LogNewer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -24,11 +24,11 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
-from app.domain.runs import Run
+from app.domain.runs import Run, TableSummary
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
-from app.services.states import States
+from app.services.appending import States
 from app.store.locks import Locks
 from app.store.log import EventLog
 from app.store.runs import Runs
@@ -87,7 +87,9 @@ class Forecasts:
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.cloud_lock(run.cloud_id) as held:
-            if not held or not await self._is_readable(run.cloud_id) or not await self._runs.start(run.id):
+            is_mine = held and await self._is_readable(run.cloud_id)
+            attempt = await self._runs.start(run.id) if is_mine else None
+            if attempt is None:
                 return False
             try:
                 with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
@@ -96,10 +98,10 @@ class Forecasts:
             except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
-                await self._runs.fail(run.id, f"{type(error).__name__}: {error}")
+                await self._runs.fail(run.id, attempt, f"{type(error).__name__}: {error}")
                 RECOMPUTATIONS.labels("failed").inc()
             else:
-                await self._runs.finish(run.id, epoch)
+                await self._runs.finish(run.id, attempt, epoch)
                 RECOMPUTATIONS.labels("succeeded").inc()
             return True
 
@@ -109,6 +111,8 @@ class Forecasts:
             await self._states.current(cloud_id)
         except LogNewer:
             return False
+        except LogBroken:  # the run will say so
+            return True
         return True
 
     async def _recompute(self, run: Run) -> int:
@@ -118,10 +122,11 @@ class Forecasts:
         policy, seq = cloud.policy, cloud.seq
         present_us = cloud.at_us if policy.clock is Clock.EXTERNAL else self._now_us()
         due_us = present_us if run.due_us is None else run.due_us
-        newest = await self._tables.newest(run.cloud_id)
+        await self._tables.remove_ahead(run.cloud_id)
+        newest = next(iter(await self._tables.page(run.cloud_id, 1)), None)
         if newest is not None and newest.epoch_us >= due_us:
             return newest.epoch
-        epoch = 1 if newest is None else newest.epoch + 1
+        epoch = await self._next_epoch(run.cloud_id, newest)
         with TRACES.span("read", up_to_seq=seq):
             forecaster = await self._read(run.cloud_id, policy, seq, due_us)
         with TRACES.span("replay"):
@@ -135,9 +140,14 @@ class Forecasts:
         logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})
         return epoch
 
+    async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
+        """Return the number behind all tables, also behind those of the log that a backup has left out."""
+        epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
+        return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
+
     async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
         """The cloud's replay, brought up to `seq`; begun anew where the policy calls for another one."""
-        settings = _replay_settings(policy)
+        settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings:
             replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))

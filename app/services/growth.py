@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
+from app.store.agreement import check_agreement
 from app.store.database import Database
 from app.store.log import EventLog
 from app.store.notices import LOGS, LogGrew, Resync, announce_growth, listen
@@ -42,6 +44,8 @@ class Growth:
         self._heads: dict[int, _Head] = {}
         self._untold: dict[int, int] = {}
         self._to_tell = asyncio.Event()
+        self._looked: dict[int, int] = {}
+        self._times_forgotten: Counter[int] = Counter()
 
     def tell(self, cloud_id: int, seq: int) -> None:
         """This process has committed events up to `seq`; others are told soon."""
@@ -66,6 +70,18 @@ class Growth:
             return False
         return True
 
+    def forget(self, cloud_id: int) -> None:
+        """Know nothing of a log that was put back to an earlier end; who waits for it looks again."""
+        head = self._heads.pop(cloud_id, None)
+        self._untold.pop(cloud_id, None)
+        self._times_forgotten[cloud_id] += 1
+        if head is not None:
+            head.moved.set()
+
+    def times_forgotten(self, cloud_id: int) -> int:
+        """How often the log was found to be another one: what was kept of it before the last time is of the past."""
+        return self._times_forgotten[cloud_id]
+
     @asynccontextmanager
     async def kept_up(self) -> AsyncIterator[None]:
         """Hear of other processes' commits, and let them hear of this one's, until the block ends."""
@@ -83,6 +99,12 @@ class Growth:
             head.seq = seq
             head.moved.set()
             head.moved = asyncio.Event()
+
+    def _look_at(self, cloud_id: int, seq: int) -> None:
+        if cloud_id in self._heads and seq < self._looked.get(cloud_id, 0):
+            self.forget(cloud_id)
+        self._looked[cloud_id] = seq
+        self._heard(cloud_id, seq)
 
     async def _hear(self) -> None:
         async for notice in listen(self._database, LOGS):
@@ -105,12 +127,14 @@ class Growth:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
+            with suppress(LogNewer, LogUnavailable):  # who reads or writes is told
+                await check_agreement(self._database)
             await self._look_once()
 
     async def _look_once(self) -> None:
         for cloud_id in list(self._heads):
             try:
-                self._heard(cloud_id, await self._log.last_seq(cloud_id))
+                self._look_at(cloud_id, await self._log.last_seq(cloud_id))
             except LogUnavailable as error:
                 logger.debug("a log's end could not be read: %s", error)
                 return

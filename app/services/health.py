@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.store.agreement import check_agreement
 from app.store.clouds import Clouds
 from app.store.database import Database
 from app.store.log import EventLog
@@ -35,8 +36,8 @@ class Health:
         self._now = now
 
     async def check_ready(self) -> None:
-        """LogUnavailable where the database does not answer, LogNewer where this process is too old for a log in it."""
-        await self._database.execute("SELECT 1")
+        """LogUnavailable where the database does not answer, LogNewer where this process is too old for it or a log."""
+        await check_agreement(self._database)
         await self._log.check_all_readable()
 
     async def readiness(self) -> list[Readiness]:

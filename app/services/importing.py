@@ -25,7 +25,7 @@ from app.services.past import Past, Span
 from app.services.refusals import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
-from app.store.log import EventLog, SeqConflict
+from app.store.log import EventLog, PredecessorMissing, SeqConflict
 from app.store.runs import Runs
 from app.store.snapshots import Snapshots
 
@@ -227,7 +227,7 @@ class _Writing:
         self._at_end = True
         try:
             await self._log.append(self._cloud_id, missing)
-        except SeqConflict as conflict:
+        except (SeqConflict, PredecessorMissing) as conflict:
             raise ImportRunning(f"another process writes the log of cloud {self._cloud!r}") from conflict
         self.written_count += len(missing)
 

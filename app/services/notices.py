@@ -7,28 +7,23 @@ them as any writer does: if another one was first, they are decided again.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from app.admission.decide import decide_overdue
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
-from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Event, Recorded
 from app.domain.values import Clock, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
-from app.services.growth import Growth
-from app.services.states import States, catch_up
-from app.services.tables import decode_table
+from app.services.appending import States
+from app.services.each import for_each_cloud
+from app.services.tables import decode_table, is_of
 from app.store.clouds import Clouds
-from app.store.log import EventLog, InstanceTaken, SeqConflict
+from app.store.log import LogAccess
 from app.store.tables import Tables
 from app.telemetry.metrics import NOTICES
 
-logger = logging.getLogger(__name__)
-
-_TRIES = 5
 Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
 
@@ -36,20 +31,10 @@ Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 class Notices:
     """See the module's docstring. `now_us` is the server's clock, in microseconds."""
 
-    def __init__(
-        self,
-        clouds: Clouds,
-        log: EventLog,
-        states: States,
-        tables: Tables,
-        growth: Growth,
-        now_us: Callable[[], int],
-    ) -> None:
+    def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
         self._clouds = clouds
-        self._log = log
         self._states = states
         self._tables = tables
-        self._growth = growth
         self._now_us = now_us
         self._newest: dict[int, QuantileTable] = {}
 
@@ -63,22 +48,15 @@ class Notices:
 
     async def _of_all(self, kind: str, notice: Notice) -> int:
         """How many were written. The counter is there before them: of one that begins at 1, Prometheus sees no rise."""
-        total = 0
-        for name, cloud_id in (await self._clouds.list()).items():
-            counter, written = NOTICES.labels(name, kind), await self._of_cloud(cloud_id, notice)
-            counter.inc(written)
-            total += written
-        return total
+        names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
 
-    async def _of_cloud(self, cloud_id: int, notice: Notice) -> int:
-        """One cloud's trouble is not the others'."""
-        try:
-            return len(await notice(cloud_id))
-        except LogNewer:
-            return 0
-        except (LogUnavailable, SeqConflict, InstanceTaken) as error:
-            logger.warning("cloud %d: notices were left for later: %s", cloud_id, error)
-            return 0
+        async def write(cloud_id: int) -> int:
+            counter = NOTICES.labels(names[cloud_id], kind)
+            written = len(await notice(cloud_id))
+            counter.inc(written)
+            return written
+
+        return await for_each_cloud(names, write)
 
     async def _report(self, cloud_id: int) -> Sequence[Event]:
         cloud = await self._states.current(cloud_id)
@@ -108,31 +86,20 @@ class Notices:
         if not newest:
             return None
         held = self._newest.get(cloud_id)
-        if held is None or held.epoch < newest[0].epoch:
+        if not is_of(held, newest[0]):
             stored = await self._tables.get(cloud_id, newest[0].epoch)
             if stored is not None:
                 self._newest[cloud_id] = held = await asyncio.to_thread(decode_table, stored)
         return held
 
     async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Event]:
-        """Decide over the log's end and append there; SeqConflict where others were first each time."""
-        for left in range(_TRIES - 1, -1, -1):
-            try:
-                cloud = await self._states.current(cloud_id)
-                async with self._log.locked(cloud_id) as turn:
-                    await catch_up(cloud, cloud_id, turn)
-                    events = decide(cloud, self._present_us(cloud))
-                    recorded = [Recorded(cloud.seq + number, event) for number, event in enumerate(events, 1)]
-                    if recorded:
-                        await turn.append(cloud_id, recorded)
-            except SeqConflict:
-                if not left:
-                    raise
-            else:
-                break
-        if recorded:
-            self._growth.tell(cloud_id, recorded[-1].seq)
-        return events
+        """Decide over the log's end and append there."""
+
+        async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
+            return [cloud.apply(event) for event in decide(cloud, self._present_us(cloud))]
+
+        recorded = await self._states.appender(cloud_id).append_decided(decide_now)
+        return [item.event for item in recorded]
 
     def _present_us(self, cloud: Cloud) -> int:
         policy: Policy = cloud.policy

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from app.domain.events.registry import INDECISIVE
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
 from app.domain.past import PastChange, PastInstance, Place
@@ -64,10 +65,7 @@ class _Log:
             "instance_rejected": self._rejected,
             "instance_stopped": self._ended,
             "instance_evicted": self._ended,
-            "eviction_scheduled": self._notice,
-            "eviction_confirmed": self._notice,
-            "eviction_overdue": self._notice,
-            "eviction_risk": self._notice,
+            **dict.fromkeys(INDECISIVE, self._notice),
         }
 
     def take(self, line: int, row: LogRow) -> None:

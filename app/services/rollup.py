@@ -8,10 +8,8 @@ the log is longer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-from app.domain.errors import LogNewer
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -25,6 +23,7 @@ from app.domain.events import (
 )
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
+from app.services.each import for_each_cloud
 from app.services.instances import decision_in
 from app.store.utilisation import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
 
@@ -58,11 +57,7 @@ class Rollup:
             self._is_busy = False
 
     async def _catch_up(self) -> int:
-        count = 0
-        for cloud_id in await self._rows.behind():
-            with suppress(LogNewer):  # the store has said so
-                count += await self.catch_up_cloud(cloud_id)
-        return count
+        return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
         """Fold what one log holds beyond its history, unless another worker is at it."""

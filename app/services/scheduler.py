@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
@@ -193,8 +194,11 @@ class Scheduler:
         return sorted(await self._clouds.list())
 
     async def cloud_id(self, name: str) -> int:
-        """The number under which the store knows the cloud."""
-        return (await self._sequencer(name)).cloud_id
+        """Return the number under which the store knows the cloud; CloudNotFound."""
+        cloud_id = await self._clouds.find(name)
+        if cloud_id is None:
+            raise CloudNotFound(f"there is no cloud {name!r}")
+        return cloud_id
 
     async def close(self) -> None:
         """Stop deciding."""
@@ -214,12 +218,15 @@ class Scheduler:
     async def _sequencer(self, name: str) -> Sequencer:
         async with self._opening:
             if name not in self._sequencers:
-                cloud_id = await self._clouds.find(name)
-                if cloud_id is None:
-                    raise CloudNotFound(f"there is no cloud {name!r}")
-                await self._tables.load(cloud_id)
-                self._sequencers[name] = Sequencer(cloud_id, name, self._parts)
+                await self._find(name)
+                self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
             return self._sequencers[name]
+
+    async def _find(self, name: str) -> int:
+        """Return the cloud's number, with its newest table held; CloudNotFound."""
+        cloud_id = await self.cloud_id(name)
+        await self._tables.load(cloud_id)
+        return cloud_id
 
 
 def find_node(cloud: Cloud, node: str) -> Node:

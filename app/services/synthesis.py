@@ -35,7 +35,7 @@ LIFETIMES = LogNormal(6.0, 1.5)
 def synthesize(*, days: float, mean_utilisation: float, cores: int, seed: int) -> list[TraceInstance]:
     """The seeds' log-normal workload, over `days` days.
 
-    Table I gives a mean utilisation that its parameters do not have (design/forecast.md, *Facts*), so the times between
+    Table I gives a mean utilisation that its parameters do not have (docs/evaluation.md), so the times between
     arrivals are scaled until the expected number of cores in use, cores * mean lifetime / mean time between arrivals,
     is `mean_utilisation`. InputError where that is no trace that fits into memory.
     """

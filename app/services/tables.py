@@ -47,7 +47,7 @@ class TableCache:
         async with self._loading[cloud_id]:
             held = self._newest.setdefault(cloud_id, None)
             newest = await self._tables.page(cloud_id, 1)
-            if not newest or not _is_of(held, newest[0]):
+            if not newest or not is_of(held, newest[0]):
                 stored = await self._tables.newest(cloud_id)
                 self._newest[cloud_id] = None if stored is None else await asyncio.to_thread(decode_table, stored)
                 self._announced[cloud_id].set()
@@ -103,6 +103,6 @@ class TableCache:
             return
 
 
-def _is_of(held: QuantileTable | None, summary: TableSummary) -> bool:
+def is_of(held: QuantileTable | None, summary: TableSummary) -> bool:
     """Tell whether the table is the published one. Its epoch alone does not say so in a database that was put back."""
     return held is not None and (held.epoch, held.epoch_us, held.seq) == (summary.epoch, summary.epoch_us, summary.seq)

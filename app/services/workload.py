@@ -55,7 +55,7 @@ def load_workload(on_demand: Path, spot: Path, spot_delay_us: int) -> Workload:
 
 
 def combine(on_demand: Sequence[TraceInstance], spot: Sequence[TraceInstance], spot_delay_us: int) -> Workload:
-    """Start the spot trace late, and ignore its starts at or after the last on-demand stop (design/forecast.md)."""
+    """Start the spot trace late, and ignore its starts at or after the last on-demand stop."""
     if not on_demand:
         raise InputError("the on-demand trace holds no instance")
     end_us = max(instance.stop_us for instance in on_demand)
@@ -179,7 +179,7 @@ def operations(workload: Workload) -> list[Operation]:
     """All starts and stops in the order in which they are decided.
 
     At equal times stops come first, then on-demand starts, then spot starts, each in the order of the START lines; an
-    instance with a lifetime of zero stops right after its start, before the next one (design/forecast.md).
+    instance with a lifetime of zero stops right after its start, before the next one.
     """
     starts = [(Market.ON_DEMAND, instance) for instance in workload.on_demand]
     starts += [(Market.SPOT, instance) for instance in workload.spot]

@@ -1,4 +1,4 @@
-"""The one door to PostgreSQL: connections, time limits, errors, migrations.
+"""The one door to PostgreSQL: connections, time limits, errors.
 
 Every failure of the database leaves here as one of two errors: `ConstraintBroken`, which says by name which rule of
 the schema a change would have broken, and `LogUnavailable`, after which it may be unknown whether a change was kept.
@@ -14,16 +14,14 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction, create_async_engine
 from sqlalchemy.pool import NullPool
 
-import migrations
-from app.domain.errors import LogUnavailable, NoDatabase
-from app.store.lockids import MIGRATION_LOCK
+from app.domain.errors import LogUnavailable
 from app.store.newer import NewerLogs
 
 Parameters = Mapping[str, object]
@@ -32,7 +30,6 @@ Rows = Sequence[AnyRow]
 Tuples = Sequence[tuple[Any, ...]]
 
 _DRIVERS = ("postgresql", "postgres", "postgresql+psycopg")
-_UPGRADE_CONNECT_S = 10
 _UNAVAILABLE = (
     OperationalError,
     InterfaceError,
@@ -44,6 +41,11 @@ _UNAVAILABLE = (
     TimeoutError,
     OSError,
 )
+
+
+_IDLE_IN_TRANSACTION_MS = 2000
+_TAKEN_BACK = ("25P03", "55P03")
+"""SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that did not come in time."""
 
 
 class ConstraintBroken(Exception):
@@ -160,60 +162,9 @@ def parse_url(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
-def upgrade(url: str) -> None:
-    """Bring the schema to the newest version. Processes that start at once take turns."""
-    engine = _migrator(url)
-    try:
-        with _translated(), engine.begin() as connection:
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATION_LOCK)
-            if _revision(connection) != migrations.newest():
-                _run_migrations(connection)
-    finally:
-        engine.dispose()
-
-
-def require_newest(url: str) -> None:
-    """Leave the schema as it is; NoDatabase where it is not the newest one."""
-    engine, where = _migrator(url), shown_url(url)
-    try:
-        with _translated(), engine.connect() as connection:
-            found = _revision(connection)
-    finally:
-        engine.dispose()
-    if found is None:
-        raise NoDatabase(f"{where} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
-    if found != migrations.newest():
-        raise NoDatabase(
-            f"{where} is of another version (schema {found}, this command has {migrations.newest()}): "
-            "use the command of that version, or tenure db upgrade where this one is newer"
-        )
-
-
 def shown_url(text: str) -> str:
     """The URL without anything that is nobody's business."""
     return make_url(text).set(query={}).render_as_string(hide_password=True)
-
-
-def _migrator(url: str) -> sqlalchemy.Engine:
-    return sqlalchemy.create_engine(parse_url(url), connect_args={"connect_timeout": _UPGRADE_CONNECT_S})
-
-
-def _revision(connection: Connection) -> str | None:
-    """The version of the schema that is there; None of an empty database."""
-    if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
-        return None
-    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-
-
-def _run_migrations(connection: Connection) -> None:
-    # Imported only when there is something to do: a process starts half a second sooner without.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
 
 
 async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters | None) -> Rows:
@@ -262,19 +213,48 @@ def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
         "connect_timeout": max(2, int(timeout_s)),
         "tcp_user_timeout": limit_ms,
         "application_name": "tenure",
-        "options": f"{url.query.get('options', '')} -c statement_timeout={limit_ms} -c timezone=UTC -c jit=off".strip(),
+        "options": " ".join([str(url.query.get("options", "")), *_session_settings(limit_ms)]).strip(),
     }
+
+
+def _session_settings(limit_ms: int) -> list[str]:
+    """What the server applies to this process's sessions.
+
+    It gives up a transaction whose client stands still, and notices a client whose host is gone: what either holds, the
+    others wait for.
+    """
+    settings = {
+        "statement_timeout": limit_ms,
+        "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
+        "client_connection_check_interval": 1000,
+        "tcp_keepalives_idle": 5,
+        "tcp_keepalives_interval": 2,
+        "tcp_keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+        "timezone": "UTC",
+        "jit": "off",
+    }
+    return [f"-c {name}={value}" for name, value in settings.items()]
+
+
+def is_taken_back(error: LogUnavailable) -> bool:
+    """Tell whether the server undid the transaction because this process let it wait, or had to wait for a lock."""
+    cause = error.__cause__
+    if isinstance(cause, sqlalchemy.exc.DBAPIError):
+        cause = cause.orig
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _TAKEN_BACK
 
 
 @asynccontextmanager
 async def _guarded(timeout_s: float) -> AsyncIterator[None]:
-    with _translated():
+    with translated():
         async with asyncio.timeout(timeout_s):
             yield
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Let failures of the database leave the block as this module's two errors."""
     try:
         yield
     except IntegrityError as error:

@@ -1,7 +1,8 @@
 """The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, never with a gap.
 
 A writer appends at the seq that follows the state it decided on. The primary key (cloud_id, seq) lets exactly one
-writer have each seq; who comes second gets `SeqConflict`, and nothing of its batch is kept.
+writer have each seq; who comes second gets `SeqConflict`, and nothing of its batch is kept. The same statement requires
+the event before: a writer whose log was put back to an earlier end gets `PredecessorMissing`.
 """
 
 from __future__ import annotations
@@ -10,21 +11,36 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from app.domain.errors import LogNewer
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS, kind_of, version_of
 from app.domain.values import Market, Policy, Resources
 from app.store.codec import UnknownEvent, decode, encode
-from app.store.database import ConstraintBroken, Database, Session, Tuples
+from app.store.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
 from app.store.lockids import log_lock
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 
+# Nothing is inserted where the event before is not there: the statement of a process that knows a log which was put
+# back, or belongs to another cloud by now, must not leave a gap.
 _APPEND = """
-INSERT INTO event (cloud_id, seq, kind, version, data)
-SELECT %(cloud_id)s, seq, kind, version, data::jsonb
-FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(versions)b::smallint[], %(data)b::text[])
-AS new (seq, kind, version, data)
+WITH added AS (
+    INSERT INTO event (cloud_id, seq, kind, version, data)
+    SELECT %(cloud_id)s, seq, kind, version, data::jsonb
+    FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(versions)b::smallint[], %(data)b::text[])
+    AS new (seq, kind, version, data)
+    WHERE %(before)b::bigint = 0 OR EXISTS (
+        SELECT FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(before)b::bigint
+        AND (data->>'at_us')::bigint = coalesce(%(before_us)b::bigint, (data->>'at_us')::bigint)
+    )
+    RETURNING 1
+)
+SELECT count(*) FROM added
+"""
+_TURN_WAIT_MS = 1000
+"""Turns are a courtesy: who waits for longer than this goes on without one, since its holder may have been stopped."""
+_TAKE_TURN = f"""
+SELECT set_config('lock_timeout', '{_TURN_WAIT_MS}', true), pg_advisory_xact_lock(%(a)s, %(b)s)
 """
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 # A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
@@ -59,11 +75,28 @@ _POLICY_AT = f"""
 _FLAVORS = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND kind = 'flavor_added' AND data->>'flavor' = ANY(%(names)s::text[])
 """
+_END = """
+SELECT seq, (data->>'at_us')::bigint FROM event WHERE cloud_id = %(cloud_id)s ORDER BY seq DESC LIMIT 1
+"""
+_HIGHEST_EPOCH = f"""
+SELECT coalesce((
+    SELECT (data->'basis'->>'epoch')::bigint FROM event WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s
+    AND kind IN {STARTS} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
+), 0)
+"""
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
 
 
 class SeqConflict(Exception):
     """Another writer has this seq; nothing of the batch was kept."""
+
+
+class PredecessorMissing(Exception):
+    """The event that the batch follows is not in the log, or is another one: the log was put back. Nothing was kept."""
+
+
+class TurnLost(Exception):
+    """The turn did not come in time, or the server took it back from a process that stood still. Nothing was kept."""
 
 
 class InstanceTaken(Exception):
@@ -83,21 +116,27 @@ class LogAccess:
     def __init__(self, connections: Database | Session) -> None:
         self._connections = connections
 
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
         """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
 
+        PredecessorMissing where the event before the first of them is not there, or has another time than `before_us`.
         After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
         """
+        self._connections.newer.check()
         parameters = {
             "cloud_id": cloud_id,
             "seqs": [item.seq for item in recorded],
             "kinds": [kind_of(item.event) for item in recorded],
             "versions": [version_of(item.event) for item in recorded],
             "data": [encode(item.event) for item in recorded],
+            "before": recorded[0].seq - 1,
+            "before_us": before_us,
         }
         # One statement, whatever the number of events: one parameter for each column.
         with _constraints():
-            await self._connections.execute_directly(_APPEND, parameters)
+            ((added,),) = await self._connections.execute_directly(_APPEND, parameters)
+        if added != len(recorded):
+            raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
 
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """The next events after a seq, at most `limit`."""
@@ -195,6 +234,16 @@ class LogAccess:
         rows = await self._connections.execute(_LAST_SEQ, {"cloud_id": cloud_id})
         return int(rows[0][0])
 
+    async def highest_epoch(self, cloud_id: int, after_seq: int) -> int:
+        """Return the highest epoch of a table that decided on a start after a seq; 0 for none."""
+        rows = await self._connections.execute(_HIGHEST_EPOCH, {"cloud_id": cloud_id, "after_seq": after_seq})
+        return int(rows[0][0])
+
+    async def end(self, cloud_id: int) -> tuple[int, int]:
+        """Return the newest event's seq and time in microseconds; (0, 0) for an empty log."""
+        rows = await self._connections.execute_directly(_END, {"cloud_id": cloud_id})
+        return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+
     async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         found = await self._events(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
         return {item.event.instance_id: item for item in found}  # type: ignore[union-attr]
@@ -245,12 +294,18 @@ class EventLog(LogAccess):
 
     @asynccontextmanager
     async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
-        """A turn as the only writer who takes turns; what is appended is committed when the turn ends."""
-        async with self._database.transaction() as session:
-            await session.execute(
-                "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", log_lock(cloud_id), strict=True))
-            )
-            yield Turn(session, cloud_id)
+        """A turn as the only writer who takes turns; what is appended is committed when the turn ends.
+
+        TurnLost where the turn did not come in time, or lasted too long: nothing was kept.
+        """
+        try:
+            async with self._database.transaction() as session:
+                await session.execute(_TAKE_TURN, dict(zip("ab", log_lock(cloud_id), strict=True)))
+                yield Turn(session, cloud_id)
+        except LogUnavailable as error:
+            if is_taken_back(error):
+                raise TurnLost from error
+            raise
 
 
 class Turn(LogAccess):
@@ -263,11 +318,11 @@ class Turn(LogAccess):
         super().__init__(session)
         self._cloud_id = cloud_id
 
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded]) -> None:
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
         """As `LogAccess.append`, but kept only when the turn ends."""
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
-        await super().append(cloud_id, recorded)
+        await super().append(cloud_id, recorded, before_us)
 
 
 @contextmanager

@@ -31,9 +31,22 @@ class NewerLogs:
 
     def __init__(self) -> None:
         self._met: dict[int, Met] = {}
+        self._refusal: str | None = None
+
+    def leave_all(self, refusal: str | None) -> None:
+        """Leave every cloud alone for this reason; None: only those that were met."""
+        if refusal is not None and self._refusal is None:
+            logger.error("all clouds are left alone: %s", refusal)
+        self._refusal = refusal
+
+    def check(self) -> None:
+        """LogNewer where every cloud is to be left alone."""
+        if self._refusal is not None:
+            raise LogNewer(self._refusal)
 
     def find(self, cloud_id: int) -> Met | None:
         """The event to look at again before the cloud's log is read; None: read. LogNewer while it is too early."""
+        self.check()
         met = self._met.get(cloud_id)
         if met is not None and monotonic() < met.look_s:
             raise LogNewer(met.refusal)

@@ -37,16 +37,18 @@ UPDATE forecast_run SET
     error = CASE WHEN attempts < {_MAX_ATTEMPTS} THEN error ELSE 'the worker died in the last attempt' END,
     attempts = least(attempts + 1, {_MAX_ATTEMPTS}),
     started_at = now(), finished_at = NULL, retry_at = NULL
-WHERE id = %(id)s AND ({_OPEN}) RETURNING status
+WHERE id = %(id)s AND ({_OPEN}) RETURNING status, attempts
 """
-_FINISH = """
-UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() WHERE id = %(id)s
+# A worker that stood still for long may have lost the run to another one.
+_STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
+_FINISH = f"""
+UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
 """
 _FAIL = f"""
 UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
     retry_at = CASE WHEN attempts < {_MAX_ATTEMPTS}
         THEN now() + make_interval(secs => {_FIRST_RETRY_S} * 2 ^ (attempts - 1)) END
-WHERE id = %(id)s
+{_STILL}
 """
 
 
@@ -71,18 +73,24 @@ class Runs:
         rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
         return [_run(row) for row in rows]
 
-    async def start(self, run_id: int) -> bool:
-        """Take up the run, as the holder of its cloud's forecast lock. False where it is done, or not to be tried."""
+    async def start(self, run_id: int) -> int | None:
+        """Take up the run, as the holder of its cloud's forecast lock, and return the attempt's number.
+
+        None where it is done, or not to be tried.
+        """
         rows = await self._database.execute(_START, {"id": run_id})
-        return bool(rows) and rows[0].status == RunStatus.RUNNING
+        return int(rows[0].attempts) if rows and rows[0].status == RunStatus.RUNNING else None
 
-    async def finish(self, run_id: int, epoch: int) -> None:
-        """The run has led to the table of this epoch."""
-        await self._database.execute(_FINISH, {"id": run_id, "epoch": epoch})
+    async def finish(self, run_id: int, attempt: int, epoch: int) -> None:
+        """The run has led to the table of this epoch. Nothing changes where another worker took the run over."""
+        await self._database.execute(_FINISH, {"id": run_id, "attempt": attempt, "epoch": epoch})
 
-    async def fail(self, run_id: int, error: str) -> None:
-        """The run's attempt failed; it is tried again after a pause, unless that was the last attempt."""
-        await self._database.execute(_FAIL, {"id": run_id, "error": error.replace("\0", "")})
+    async def fail(self, run_id: int, attempt: int, error: str) -> None:
+        """The run's attempt failed; it is tried again after a pause, unless that was the last attempt.
+
+        Nothing changes where another worker took the run over.
+        """
+        await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
 
     async def get(self, cloud_id: int, run_id: int) -> Run | None:
         """The cloud's run of this id, or None."""

@@ -41,6 +41,14 @@ _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 
+agreement = Table(
+    "agreement",
+    metadata,
+    Column("one", Boolean, primary_key=True, server_default=text("true")),
+    Column("runs_from", Text, nullable=False),
+    Column("log_format", SmallInteger, nullable=False),
+)
+
 cloud = Table(
     "cloud",
     metadata,

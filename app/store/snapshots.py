@@ -65,6 +65,10 @@ class Snapshots:
             return None
         return cloud
 
+    async def forget(self, cloud_id: int) -> None:
+        """Remove the cloud's snapshot: it is of another log than the one that is there."""
+        await self._database.execute("DELETE FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id})
+
     async def newest_seq(self, cloud_id: int) -> int | None:
         """The log position of the newest snapshot that this version can read, or None."""
         rows = await self._database.execute(

@@ -12,6 +12,10 @@ _INSERT = """
 INSERT INTO quantile_table (cloud_id, epoch, epoch_us, seq, data, wall_s)
 VALUES (%(cloud_id)s, %(epoch)s, %(epoch_us)s, %(seq)s, %(data)s, %(wall_s)s)
 """
+_REMOVE_AHEAD = """
+DELETE FROM quantile_table WHERE cloud_id = %(cloud_id)s
+AND seq > (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s) RETURNING epoch
+"""
 _SUMMARY = "SELECT epoch, epoch_us, seq, computed_at, wall_s FROM quantile_table WHERE cloud_id = %(cloud_id)s"
 _WHOLE = "SELECT epoch, epoch_us, seq, computed_at, wall_s, data FROM quantile_table WHERE cloud_id = %(cloud_id)s"
 
@@ -51,6 +55,11 @@ class Tables:
             if broken.name != "quantile_table_pkey":
                 raise
             raise EpochTaken(f"epoch {epoch} of cloud {cloud_id} is published") from broken
+
+    async def remove_ahead(self, cloud_id: int) -> int:
+        """Remove tables of events that the log does not hold, as it was put back; return how many they were."""
+        rows = await self._database.execute(_REMOVE_AHEAD, {"cloud_id": cloud_id})
+        return len(rows)
 
     async def newest(self, cloud_id: int) -> StoredTable | None:
         """The cloud's newest table, or None before the first."""

@@ -76,8 +76,10 @@ DELIVERIES = Counter(
 )
 APPENDS = Counter(
     "tenure_log_appends_total",
-    "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first and"
-    " `instance_taken` where the log knew an id, both decided again; `unavailable` where the database did not answer.",
+    "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first,"
+    " `instance_taken` where the log knew an id, `turn_lost` where this process stood still in its turn or waited too"
+    " long for one, `rewound` where the log was put back, all decided again; `unavailable` where the database did not"
+    " answer.",
     ["cloud", "outcome"],
     registry=PROCESS,
 )
@@ -138,7 +140,7 @@ class CloudMeter:
         self._counters: dict[tuple[object, ...], Counter] = {}
         self._appends = {
             outcome: APPENDS.labels(cloud, outcome)
-            for outcome in ("committed", "conflict", "instance_taken", "unavailable")
+            for outcome in ("committed", "conflict", "instance_taken", "turn_lost", "rewound", "unavailable")
         }
         QUEUE.labels(cloud).set_function(waiting)
 
@@ -153,7 +155,7 @@ class CloudMeter:
             BATCH_EVENTS.observe(count)
 
     def lost(self, outcome: str) -> None:
-        """A batch was not committed: `conflict`, `instance_taken` or `unavailable`."""
+        """A batch was not committed: `conflict`, `instance_taken`, `turn_lost`, `rewound` or `unavailable`."""
         self._appends[outcome].inc()
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from migrations import Irreversible
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -106,3 +108,8 @@ def upgrade() -> None:
     """Create everything in an empty database."""
     for statement in _STATEMENTS:
         op.execute(statement)
+
+
+def downgrade() -> None:
+    """Refuse: there is nothing before."""
+    raise Irreversible("schema 0001 is the first")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from migrations import Irreversible
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -23,3 +25,8 @@ def upgrade() -> None:
     """Add what is new."""
     for statement in _STATEMENTS:
         op.execute(statement)
+
+
+def downgrade() -> None:
+    """Refuse: a token of one cloud would be one of all."""
+    raise Irreversible("schema 0003 cannot be taken back: tokens of one cloud would be tokens of all")

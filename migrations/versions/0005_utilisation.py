@@ -61,3 +61,9 @@ def upgrade() -> None:
     """Create the tables; the worker fills them from the logs."""
     for statement in _STATEMENTS:
         op.execute(statement)
+
+
+def downgrade() -> None:
+    """Nothing is lost: the worker computes the history again from the logs."""
+    for table in ("utilisation_progress", "utilisation_level", "utilisation"):
+        op.execute(f"DROP TABLE {table}")

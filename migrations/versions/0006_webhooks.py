@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from migrations import Irreversible
+
 revision = "0006"
 down_revision = "0005"
 branch_labels = None
@@ -50,3 +52,8 @@ def upgrade() -> None:
     """Add what is new."""
     for statement in _STATEMENTS:
         op.execute(statement)
+
+
+def downgrade() -> None:
+    """Refuse: subscriptions, their places in the logs and dead letters stand nowhere else."""
+    raise Irreversible("schema 0006 cannot be taken back: all webhooks, with their secrets and dead letters, would go")

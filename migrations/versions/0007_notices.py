@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from alembic import op
+from migrations import build_index, drop_index
 
 revision = "0007"
 down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-_STATEMENT = """
-CREATE INDEX event_notice ON event (cloud_id, instance_id, seq)
+_ON = """
+event (cloud_id, instance_id, seq)
 WHERE kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')
 """
 
 
 def upgrade() -> None:
     """Index notices by the instance that they concern; a log without any pays nothing for it."""
-    op.execute(_STATEMENT)
+    build_index("event_notice", _ON)
+
+
+def downgrade() -> None:
+    """Nothing is lost but speed."""
+    drop_index("event_notice")

@@ -24,3 +24,8 @@ CREATE TABLE webhook_trial (
 def upgrade() -> None:
     """Add the newest test of each webhook."""
     op.execute(_STATEMENT)
+
+
+def downgrade() -> None:
+    """Little is lost: how the newest test of each webhook was answered."""
+    op.execute("DROP TABLE webhook_trial")

@@ -15,7 +15,7 @@ import pytest
 from processes import HEADERS, TOKEN, Process, tenure
 from receivers import Receiver
 
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 
 CODE = "preemptible.log.newer"
 POLICY = {"guarantee": "none", "eviction_probability": 0.05}
@@ -132,7 +132,7 @@ def test_no_write_is_taken(house: House, cloud: str, method: str, path: str, bod
 @pytest.mark.parametrize("cloud", NEWER)
 def test_no_read_is_a_fault(house: House, cloud: str) -> None:
     refused = set()
-    for operation in OPERATIONS:
+    for operation in ENDPOINTS:
         if operation.method != "GET" or "{cloud}" not in operation.path:
             continue
         path = operation.path.replace("{cloud}", cloud)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from faults.record import Attempt, Record
+from faults.record import NO_CONNECTION, Attempt, Record
 from faults.stage import TOKEN
 
 Asked = Mapping[str, Any]
@@ -18,7 +18,7 @@ HEADERS = {"X-Auth-Token": TOKEN}
 
 TIMEOUT = httpx2.Timeout(4.0, connect=1.0)
 _TRIES = 12
-_RETRY_AFTER = frozenset({429, 503})
+_RETRY_AFTER = frozenset({NO_CONNECTION, 429, 503})
 NOT_REPEATED = frozenset({"remove_node", "drill"})
 """What would be done twice, or be refused the second time: tried again only where it surely was not taken."""
 
@@ -73,6 +73,8 @@ class Caller:
             body = {"json": asked} if kind else {}
             response = await self._http.request(method, url, headers=HEADERS, **body)
             status, answer = response.status_code, response.json() if response.content else None
+        except httpx2.ConnectError as error:
+            status, answer = NO_CONNECTION, repr(error)
         except httpx2.HTTPError as error:
             answer = repr(error)
         except ValueError:  # no JSON

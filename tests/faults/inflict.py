@@ -14,6 +14,9 @@ from faults.stage import Stage
 _STEPS_S = (-60.0, -5.0, -2.0, 2.0, 5.0, 60.0)
 
 
+_START_S = 30.0
+
+
 class Inflicter:
     """Inflicts a plan on a stage; `current` is the fault in force, for who tells how it goes."""
 
@@ -56,6 +59,9 @@ class Inflicter:
             self._stage.proxy.obey(fault.target, **_RULES[fault.kind](fault.detail))
 
     def _heal(self, fault: Fault) -> None:
+        """A process that was killed is given time to start: the next fault would only fall on the same wound."""
+        if fault.kind in ("kill", "kill_worker"):
+            self._stage.wait_until_up(_START_S)
         if fault.target in self._stage.processes:
             process = self._stage.processes[fault.target]
             process.send(signal.SIGCONT)

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-SURELY_NOT = frozenset({429})
+NO_CONNECTION = 0
+"""In place of a status: nobody took the request."""
+SURELY_NOT = frozenset({NO_CONNECTION, 429})
 SURELY_NOT_CODES = frozenset({"preemptible.service.overloaded", "preemptible.log.contended"})
 """Refusals after which nothing was decided (docs/client.md); any other 5xx, or no answer, leaves that open."""
 
@@ -39,7 +41,7 @@ class Attempt:
     @property
     def is_done(self) -> bool:
         """Whether it was answered with success."""
-        return self.status is not None and self.status < 300
+        return self.status is not None and 200 <= self.status < 300
 
     @property
     def is_unknown(self) -> bool:

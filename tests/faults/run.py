@@ -73,18 +73,19 @@ async def _drive(stage: Stage, directory: Path, seconds: float, seed: int) -> Ou
         begun = time.monotonic()
         followers = _followers(caller, http, record)
         following = [asyncio.create_task(follower.run()) for follower in followers]
+        opened.push_async_callback(_cancel, following)
         clients = [asyncio.create_task(client.run()) for client in await _clients(caller, rng)]
+        opened.push_async_callback(_cancel, clients)
         inflicter = Inflicter(stage)
         await _under_faults(inflicter, plan, begun, seconds, record)
         ended = time.monotonic()
         caller.stopping = True
-        await asyncio.to_thread(stage.wait_until_up)
+        assert await asyncio.to_thread(stage.wait_until_up), f"a process did not come up again: see {directory}"
         await asyncio.wait(clients, timeout=_SETTLE_S)
         _raise_faults_of_our_own(clients)
         logs = {cloud: await _read_log(http, stage.urls, cloud) for cloud in CLOUDS}
         (directory / "logs.json").write_text(json.dumps(logs))
         await _until_caught_up(followers, logs)
-        await _cancel([*clients, *following])
         return Outcome(begun, ended, record.attempts, record.follows, inflicter.done, logs)
 
 

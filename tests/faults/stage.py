@@ -145,13 +145,16 @@ class Stage:
             process.start()
             if name == SERVERS[0]:  # it brings the schema and the compiled engine, for which the others would only wait
                 self.wait_until_up()
-        self.wait_until_up()
+        assert self.wait_until_up(), f"the service did not come up: see {self._directory}"
 
-    def wait_until_up(self) -> None:
-        give_up_at = time.monotonic() + _START_S
+    def wait_until_up(self, most_s: float = _START_S) -> bool:
+        """Whether all processes answer, in so many seconds at most."""
+        give_up_at = time.monotonic() + most_s
         while not all(process.is_up() for process in self.processes.values()):
-            assert time.monotonic() < give_up_at, f"the service did not come up: see {self._directory}"
+            if time.monotonic() > give_up_at:
+                return False
             time.sleep(0.1)
+        return True
 
     def restart_database(self) -> None:
         """As a crash: connections are cut, and the server recovers from its log."""

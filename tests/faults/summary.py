@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from faults.pauses import Pause, by_kind
+from faults.record import NO_CONNECTION
 from faults.run import Outcome
 from faults.violations import Violation
 
 _MOST_TOLD = 20
+_NAMES = {None: "no answer", NO_CONNECTION: "no connection"}
 
 
 def summarise(outcome: Outcome, pauses: Sequence[Pause], violations: Sequence[Violation]) -> str:
@@ -22,7 +24,7 @@ def summarise(outcome: Outcome, pauses: Sequence[Pause], violations: Sequence[Vi
 
 def _load(outcome: Outcome) -> list[str]:
     unknown = sum(attempt.is_unknown for attempt in outcome.attempts)
-    answers = Counter(attempt.status or "no answer" for attempt in outcome.attempts)
+    answers = Counter(_NAMES.get(attempt.status, attempt.status) for attempt in outcome.attempts)
     asked = Counter(attempt.what for attempt in outcome.attempts)
     events = {cloud: len(log) for cloud, log in outcome.logs.items()}
     streams = sum(follow.connections for follow in outcome.follows)

@@ -15,7 +15,7 @@ from servers import run_sql
 
 from app.api import auth
 from app.api.auth import GRANTS, Role
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.api.wire.clouds import PolicyBody
 from app.domain.values import Policy
 from tenure_client.forms.clouds import PolicyAnswer
@@ -119,7 +119,7 @@ def test_tokens(anyone: httpx2.Client, headers: dict[str, str], status: int) -> 
 
 
 def test_everything_but_the_service_itself_needs_a_token(anyone: httpx2.Client) -> None:
-    for operation in OPERATIONS:
+    for operation in ENDPOINTS:
         if operation.path.startswith("/v1"):
             assert operation.role is not None
             answer = anyone.request(operation.method, operation.path)
@@ -144,6 +144,26 @@ def test_no_token_is_logged(client: httpx2.Client, caplog: pytest.LogCaptureFixt
     assert len(lines) == 1
     assert TOKEN not in repr(lines)
     assert TOKEN not in "".join(line for line in caplog.messages if "req-" in line)
+
+
+def test_what_an_open_page_asks_by_itself_is_no_news(client: httpx2.Client) -> None:
+    page, renewed = "/ui/sign-in", {"X-Tenure-Live": "1"}
+    with recorded_requests() as lines:
+        client.get(page)
+        client.get(page, headers=renewed)
+        client.get("/ui/static/pages.css")
+        client.get("/ui/static/none.css")
+        client.post(page, headers=renewed, data={"token": "tnr_wrong"})
+        client.get("/v1/clouds", headers=renewed)
+    told = [(line["level"], line["path"]) for line in lines]
+    assert told == [
+        ("info", page),
+        ("debug", page),
+        ("debug", "/ui/static/pages.css"),
+        ("info", "/ui/static/none.css"),
+        ("info", page),
+        ("info", "/v1/clouds"),
+    ]
 
 
 def test_roles_grow() -> None:

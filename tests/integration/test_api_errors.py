@@ -18,7 +18,7 @@ from app.admission import batch
 from app.api import errors as api_errors
 from app.api.errors import PROBLEMS, RequestError
 from app.api.openapi import errors_of
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.domain import errors
 from app.domain.errors import TenureError
 
@@ -396,6 +396,22 @@ def lost(database_url: str, server_url: str) -> Iterator[None]:
         run_sql(server_url, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
 
+def test_a_log_with_a_gap_is_an_error_that_names_the_remedy(world: Service, database_url: str) -> None:
+    world.client.post("/v1/clouds", json={"name": "gap"})
+    for number in range(3):
+        world.client.post("/v1/clouds/gap/nodes", json={"name": f"n-{number}", "cores": 1})
+    of_cloud = "cloud_id = (SELECT id FROM cloud WHERE name = 'gap')"
+    run_sql(database_url, f"DELETE FROM event WHERE {of_cloud} AND seq = 2")
+    with running_service(database_url) as fresh:
+        answer = fresh.client.post("/v1/clouds/gap/nodes", json={"name": "more", "cores": 1})
+        check(answer, errors.LogBroken)
+        assert "docs/operations.md" in answer.text
+        check(fresh.client.get("/v1/clouds/gap"), errors.LogBroken)
+        run_sql(database_url, f"DELETE FROM event WHERE {of_cloud} AND seq > 1")
+        assert fresh.client.post("/v1/clouds/gap/nodes", json={"name": "more", "cores": 1}).status_code == 201
+    assert world.client.get("/v1/clouds/gap").json()["seq"] == 2
+
+
 def test_writers_that_are_always_first_are_an_error(world: Service, database_url: str) -> None:
     before = world.last_seq("system")
     with always_first(database_url):
@@ -538,7 +554,7 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
 
 def test_every_error_of_the_table_is_documented() -> None:
     """But for those of paths and methods that there are not, and of what never became a request."""
-    documented = {error for operation in OPERATIONS for error in errors_of(operation)}
+    documented = {error for operation in ENDPOINTS for error in errors_of(operation)}
     assert set(PROBLEMS) - documented == {
         api_errors.PathUnknown,
         api_errors.MethodUnknown,

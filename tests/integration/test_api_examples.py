@@ -12,7 +12,7 @@ from api_service import Service
 from jsonschema import Draft202012Validator
 
 from app.api.openapi import PATH_EXAMPLES
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
@@ -78,14 +78,16 @@ def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]
 
 def test_the_story_tells_of_every_operation(document: dict[str, Any]) -> None:
     documented = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
-    assert documented == set(STORY) == {operation.name for operation in OPERATIONS}
+    assert documented == set(STORY) == {operation.name for operation in ENDPOINTS}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda operation: operation.name)
 def test_each_example_has_its_documented_answer(operation, answers, document) -> None:
     answer = answers[operation.name]
-    assert answer.status_code == operation.status, answer.text
-    documented = document["paths"][operation.path][operation.method.lower()]["responses"][str(operation.status)]
+    assert answer.status_code == operation.endpoint.status, answer.text
+    documented = document["paths"][operation.path][operation.method.lower()]["responses"][
+        str(operation.endpoint.status)
+    ]
     if operation.streams:
         assert "data: {" in answer.text
     elif operation.answer is None:
@@ -120,8 +122,8 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 
 
 def test_every_operation_with_a_body_has_an_example() -> None:
-    assert all(operation.example is not None for operation in OPERATIONS if operation.body is not None)
-    assert {name for operation in OPERATIONS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
+    assert all(operation.example is not None for operation in ENDPOINTS if operation.body is not None)
+    assert {name for operation in ENDPOINTS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
         PATH_EXAMPLES
     )
 

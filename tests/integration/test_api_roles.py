@@ -12,8 +12,8 @@ import pytest
 from api_service import Service
 
 from app.api.auth import GRANTS
-from app.api.operations import Operation
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
+from app.api.serving import Served
 from app.domain.values import Role
 
 PUBLIC = {"discover", "check_health", "check_readiness"}
@@ -82,7 +82,7 @@ FOR_SCOPED = {"list_clouds"}
 """What a token of one cloud may do beside what stands under its cloud."""
 
 OWN, OTHER, NONE = "own", "other", "none"
-GUARDED = [operation for operation in OPERATIONS if operation.name not in PUBLIC]
+GUARDED = [operation for operation in ENDPOINTS if operation.name not in PUBLIC]
 UNDER_A_CLOUD = [operation for operation in GUARDED if "{cloud}" in operation.path]
 
 
@@ -108,7 +108,7 @@ def make_token(service: Service, role: str, cloud: str | None) -> str:
     return str(answer.json()["token"])
 
 
-def ask(anyone: httpx2.Client, operation: Operation, token: str | None, cloud: str) -> httpx2.Response:
+def ask(anyone: httpx2.Client, operation: Served, token: str | None, cloud: str) -> httpx2.Response:
     """The answer to a request that names nothing that there is, beyond the cloud, so that it changes nothing.
 
     Of a stream only the beginning is read.
@@ -128,8 +128,8 @@ def code(answer: httpx2.Response) -> str:
 
 
 def test_every_operation_is_in_the_table() -> None:
-    assert {operation.name for operation in OPERATIONS} == LEAST.keys() | PUBLIC
-    assert {operation.name for operation in OPERATIONS if operation.role is None} == PUBLIC
+    assert {operation.name for operation in ENDPOINTS} == LEAST.keys() | PUBLIC
+    assert {operation.name for operation in ENDPOINTS if operation.role is None} == PUBLIC
     assert {role.value for role in Role} == COUNTS_AS.keys()
     assert {role.value: {counted.value for counted in counted_as} for role, counted_as in GRANTS.items()} == COUNTS_AS
 
@@ -171,7 +171,7 @@ def test_without_a_valid_token_nothing_is_done(anyone, tokens, operation, token)
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_what_is_public_needs_no_token(anyone, name) -> None:
-    (operation,) = (operation for operation in OPERATIONS if operation.name == name)
+    (operation,) = (operation for operation in ENDPOINTS if operation.name == name)
     assert ask(anyone, operation, None, NONE).status_code == 200
 
 

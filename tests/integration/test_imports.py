@@ -130,7 +130,7 @@ async def test_waiting_for_the_first_table(
     waiting = asyncio.create_task(imports.wait_for_table(imported, 60))
     await asyncio.sleep(0.5)
     assert not waiting.done()
-    await Runs(database).finish(imported.run.id, 1)
+    await Runs(database).finish(imported.run.id, 1, 1)
     done = await waiting
     assert done is not None
     assert (done.status, done.epoch) == ("succeeded", 1)

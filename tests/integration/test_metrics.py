@@ -11,7 +11,7 @@ from api_service import TOKEN, Service, running_service
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.services.observing import KEPT_S
 
 CLOUD = "/v1/clouds/watched"
@@ -187,7 +187,7 @@ def test_conflicts_are_counted(service: Service, database_url: str) -> None:
 def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service, scrapes) -> None:
     service.client.get("/nothing/here")
     service.client.get("/ui/sign-in")
-    operations = {operation.name for operation in OPERATIONS} | {"page", "other"}
+    operations = {operation.name for operation in ENDPOINTS} | {"page", "other"}
     for samples in (scrape(service.client), scrape(service.client, "/metrics/clouds")):
         for _, labels in samples:
             found = dict(labels)

@@ -11,7 +11,7 @@ import pytest
 from api_service import Service, running_service
 from starlette.routing import Mount, Route
 
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.ui.guard import COOKIE
 from app.ui.install import _routes
 
@@ -57,7 +57,7 @@ def see(anyone: httpx2.Client, path: str, token: str | None, cloud: str) -> http
 def test_the_service_answers_nothing_else(service: Service) -> None:
     """A path that is neither an operation nor a page must be entered here, and be for everybody."""
     there = {route.path for route in service.server.config.app.routes if isinstance(route, Route | Mount)}
-    operations = {operation.path for operation in OPERATIONS}
+    operations = {operation.path for operation in ENDPOINTS}
     assert there | operations == operations | set(PAGES) | PUBLIC | FILES | DOCUMENTS
 
 
@@ -99,7 +99,7 @@ def test_without_a_valid_token_there_is_only_the_door(anyone, tokens, path, toke
 
 def test_a_cookie_opens_pages_and_nothing_else(anyone, tokens) -> None:
     """So a page of another site that makes a browser call the interface gets nothing for it."""
-    for operation in OPERATIONS:
+    for operation in ENDPOINTS:
         if operation.role is not None:
             path = operation.path.replace("{cloud}", OWN)
             headers = {"Cookie": f"{COOKIE}={tokens['admin', None]}"}

@@ -26,8 +26,9 @@ from app.domain.errors import LogUnavailable
 from app.domain.events import CloudCreated, InstanceStopped, Recorded
 from app.domain.values import Policy
 from app.store.clouds import Clouds
-from app.store.database import ConstraintBroken, Database, parse_url, upgrade
+from app.store.database import ConstraintBroken, Database, parse_url
 from app.store.log import EventLog
+from app.store.migrating import upgrade
 from app.store.notices import Resync, listen
 from app.store.schema import metadata
 

@@ -44,7 +44,7 @@ from app.domain.values import (
 from app.store.clouds import Clouds
 from app.store.codec import UnknownEvent, decode, encode
 from app.store.database import Database
-from app.store.log import EventLog, InstanceTaken, SeqConflict
+from app.store.log import EventLog, InstanceTaken, PredecessorMissing, SeqConflict
 
 pytestmark = pytest.mark.anyio
 
@@ -146,10 +146,21 @@ async def test_what_is_appended_is_read_back_equal(log: EventLog, cloud_id: int)
 
 
 async def test_a_taken_seq_is_a_conflict_and_nothing_is_kept(log: EventLog, cloud_id: int) -> None:
-    await log.append(cloud_id, [Recorded(3, rejected("b"))])
+    await log.append(cloud_id, [Recorded(2, rejected("b"))])
     with pytest.raises(SeqConflict):
         await log.append(cloud_id, [Recorded(2, rejected("a")), Recorded(3, rejected("c"))])
-    assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == [1, 3]
+    assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == [1, 2]
+
+
+async def test_nothing_is_kept_without_the_event_before(log: EventLog, cloud_id: int) -> None:
+    with pytest.raises(PredecessorMissing):
+        await log.append(cloud_id, [Recorded(3, rejected("b")), Recorded(4, rejected("c"))])
+    with pytest.raises(PredecessorMissing):
+        await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=7)
+    assert await log.last_seq(cloud_id) == 1
+    assert await log.end(cloud_id) == (1, 0)
+    await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=0)
+    assert await log.last_seq(cloud_id) == 2
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class TestRuns:
         assert (run.status, run.due_us, run.attempts, run.cause) == (RunStatus.PENDING, 60, 0, RunCause.SCHEDULED)
         assert run in await runs.pending()
         assert await runs.start(run.id)
-        await runs.finish(run.id, 4)
+        await runs.finish(run.id, 1, 4)
         done = await runs.get(cloud_id, run.id)
         assert done is not None
         assert (done.status, done.epoch, done.attempts) == (RunStatus.SUCCEEDED, 4, 1)
@@ -112,8 +112,10 @@ class TestRuns:
         runs = Runs(database)
         run = await runs.request(cloud_id, RunCause.REQUESTED, None)
         for attempt in range(1, 6):
-            assert await runs.start(run.id)
-            await runs.fail(run.id, "it broke")
+            assert await runs.start(run.id) == attempt
+            await runs.fail(run.id, attempt - 1, "it is another worker's")
+            await runs.finish(run.id, attempt - 1, 4)
+            await runs.fail(run.id, attempt, "it broke")
             failed = await runs.get(cloud_id, run.id)
             assert failed is not None
             assert (failed.status, failed.error, failed.attempts) == (RunStatus.FAILED, "it broke", attempt)

@@ -53,7 +53,7 @@ async def hold_the_tables(database: Database) -> None:
     """No statement that reads tables is answered in time."""
     async with database.transaction() as session:
         await session.execute("LOCK TABLE quantile_table IN ACCESS EXCLUSIVE MODE")
-        await asyncio.sleep(3)
+        await session.execute("SELECT pg_sleep(3)")
 
 
 @pytest.mark.parametrize("trouble", [hold_the_loop, hold_the_tables])

@@ -1,4 +1,4 @@
-"""The engine in plain Python: lists, no arrays, no tricks; an independent reading of design/forecast.md, *Victims*."""
+"""The engine in plain Python: lists, no arrays, no tricks; the rules read anew (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("app", "clients", "migrations", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("app", "clients", "migrations", "tests", "benchmarks", "tools")
+    for path in (ROOT / folder).rglob("*.py")
 )
 APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
 CLIENT = [path for path in SOURCES if path.is_relative_to(ROOT / "clients")]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from mypy import api
 
-from app.api.operations import Operation
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.api.wire.clouds import PolicyChange as PolicyChangeBody
 from app.api.wire.handovers import HandoverStatus
 from app.api.wire.instances import Verdict
@@ -24,12 +23,12 @@ from app.domain.values import Policy
 from app.services.explanations import Outcome, Promise
 from app.services.instances import InstanceStatus
 from app.services.tokens import TokenStatus
-from tenure_client import Market, Resources, Role, Stop, calls, values
-from tenure_client.calls import Call, Listing, PolicyChange, Repeat
-from tenure_client.client import AsyncTenureClient, Operations, TenureClient
+from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
+from tenure_client.client import AsyncTenureClient, Methods, TenureClient
+from tenure_client.endpoints import Call, Endpoint, Listing, Repeat
 from tenure_client.forms import words
 from tenure_client.forms.clouds import PolicyAnswer
-from tenure_client.methods import ListMethod, Method
+from tenure_client.methods import Method
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
@@ -46,7 +45,7 @@ ARGUMENTS: dict[str, Any] = {
 NUMBERED = {"tables", "runs", "tokens", "webhooks"}
 """Lists whose marker is a number."""
 
-DESCRIBED = {name: one.describe for name, one in vars(Operations).items() if isinstance(one, Method | ListMethod)}
+DESCRIBED = {name: one.describe for name, one in vars(Methods).items() if isinstance(one, Method)}
 DESCRIBED["follow"] = calls.event_stream
 
 
@@ -58,32 +57,20 @@ def described(name: str) -> Call[Any]:
     return made.first if isinstance(made, Listing) else made
 
 
-def operation_of(call: Call[Any]) -> Operation:
-    """The row of the table of URLs that the call is for: the first that fits, as the router looks."""
-    fits = [
-        operation
-        for operation in OPERATIONS
-        if operation.method == call.method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", operation.path), call.path)
-    ]
-    literal = [operation for operation in fits if operation.path == call.path or "{" not in operation.path[-9:]]
-    return (literal or fits)[0]
-
-
-def test_every_operation_has_its_method() -> None:
-    covered = sorted(operation_of(described(name)).name for name in DESCRIBED)
-    assert covered == sorted(operation.name for operation in OPERATIONS)
+def test_every_endpoint_is_served_and_has_its_method() -> None:
+    table = [endpoint for endpoint in vars(endpoints).values() if isinstance(endpoint, Endpoint)]
+    for users in ([described(name).endpoint for name in DESCRIBED], [row.endpoint for row in ENDPOINTS]):
+        assert len(users) == len(table)
+        assert all(any(one is endpoint for one in users) for endpoint in table)
 
 
 @pytest.mark.parametrize("name", sorted(DESCRIBED))
-def test_each_method_sends_and_reads_what_is_documented(name: str) -> None:
+def test_each_method_sends_what_is_documented(name: str) -> None:
     call = described(name)
-    operation = operation_of(call)
-    assert set(call.query) == parameters(operation.query)
-    assert set(call.body or {}) == parameters(operation.body)
-    if operation.answer is None or name == "follow":
-        assert call.answer in (str, type(None))
-    else:
-        assert call.answer is operation.answer
+    (row,) = (row for row in ENDPOINTS if row.endpoint is call.endpoint)
+    assert set(call.query) == parameters(row.query)
+    assert set(call.body or {}) == parameters(row.body)
+    assert re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", row.path), call.path)
 
 
 def parameters(form: Any) -> set[str]:
@@ -92,7 +79,7 @@ def parameters(form: Any) -> set[str]:
 
 def test_what_is_not_repeated_is_told() -> None:
     """In docs/client.md, in the order of the code."""
-    once = [f"`{name}`" for name in DESCRIBED if described(name).repeat is Repeat.ONCE]
+    once = [f"`{name}`" for name in DESCRIBED if described(name).endpoint.repeat is Repeat.ONCE]
     words = " ".join((ROOT / "docs/client.md").read_text().split())
     assert f"({', '.join(once)})" in words
 
@@ -140,7 +127,7 @@ def test_the_words_of_the_client_are_those_of_the_service(name: str) -> None:
 
 
 def test_both_clients_have_the_same_methods() -> None:
-    own = {"send": "asend", "every": "aevery", "close": "aclose"}
+    own = {"close": "aclose"}
     waiting = {name for name in dir(TenureClient) if not name.startswith("_")}
     awaiting = {name for name in dir(AsyncTenureClient) if not name.startswith("_")}
     assert {own.get(name, name) for name in waiting} == awaiting

@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from app.api.errors import PROBLEMS
-from app.api.routes import OPERATIONS
+from app.api.routes import ENDPOINTS
 from app.cli import app
 from app.commands import service
-from app.domain.events.registry import KINDS
+from app.domain.events.registry import KINDS, URGENT
 from app.services.logcsv import COLUMNS
 from app.services.pastrules import RULES
 from app.services.refusals import REFUSALS
@@ -86,6 +86,14 @@ def metric_row(name: str, kind: str, labels: Sequence[str], what: str) -> str:
     return f"| `{name}{'_total' if kind == 'counter' else ''}` | {kind} | {shown} | {what} |"
 
 
+def test_every_revision_is_told_whether_it_goes_back() -> None:
+    told = re.findall(r"^\| (0\d{3}) \| (yes|no)\b", page("operations.md"), re.MULTILINE)
+    files = sorted((ROOT / "migrations/versions").glob("0*.py"), reverse=True)[:-1]
+    assert told == [
+        (file.name[:4], "yes" if re.search(r"DROP|drop_index", file.read_text()) else "no") for file in files
+    ]
+
+
 def test_error_table_is_complete() -> None:
     rows = [
         f"| `{problem.code}` | {problem.status} | {(error.__doc__ or '').strip().splitlines()[0]} |"
@@ -119,7 +127,7 @@ def test_every_rule_and_refusal_of_an_import_is_explained() -> None:
 
 
 def test_paths_in_the_documentation_exist() -> None:
-    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in OPERATIONS}
+    known = {re.sub(r"\{\w+\}", "x", operation.path) for operation in ENDPOINTS}
     for path in PAGES:
         for written in re.findall(r"`(?:GET|POST|PATCH|DELETE) (/[^`?]*)", path.read_text()):
             assert re.sub(r"\{\w+\}", "x", written) in known, f"{path.name}: {written}"
@@ -178,3 +186,22 @@ def names(requirements: list[str]) -> set[str]:
 
 def pinned(lock: Path) -> set[str]:
     return set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
+
+
+def test_documents_that_the_code_names_exist() -> None:
+    """A comment that sends its reader elsewhere names a file of this repository."""
+    homes = [ROOT, ROOT / "docs", ROOT / "clients" / "tenure-client"]
+    sources = [path for room in ("app", "clients", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources
+        for name in re.findall(r"(?<![\w/{}.*-])((?:\w[\w-]*/)*[\w-]+\.md)\b", path.read_text(encoding="utf-8"))
+        if not any((home / name).exists() for home in homes)
+    ]
+    assert missing == []
+
+
+def test_lists_of_kinds_in_the_pages_are_the_registry_s() -> None:
+    lanes = page("feeds.md")
+    assert "scheduled, overdue or likely" in lanes
+    assert {"eviction_scheduled", "eviction_overdue", "eviction_risk", "instance_evicted"} == URGENT

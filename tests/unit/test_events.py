@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
 from app.store.schema import event as event_table
 
+ROOT = Path(__file__).parents[2]
 SERVED = {
     "event_one_start": STARTS,
     "event_one_end": ENDS,
@@ -54,3 +56,16 @@ def test_events_cannot_be_changed() -> None:
     stopped = InstanceStopped(at_us=0, instance_id="i")
     with pytest.raises(FrozenInstanceError):
         stopped.instance_id = "j"  # type: ignore[misc]
+
+
+MOST_FILES = {"node_drained": 8, "eviction_confirmed": 6, "eviction_overdue": 7, "eviction_risk": 9}
+"""Of some kinds, in how many files of the service the class or the name stands. The list of families is not counted."""
+
+
+@pytest.mark.parametrize("name", MOST_FILES)
+def test_a_kind_stands_in_few_files(name: str) -> None:
+    """What can follow from the registry is written nowhere else."""
+    named = re.compile(rf"\b{KINDS[name].form.__name__}\b|[\"'`]{name}[\"'`]")
+    files = [path for path in (ROOT / "app").rglob("*.py") if path.parent.name != "events" or path.stem != "__init__"]
+    standing = sorted(str(path.relative_to(ROOT)) for path in files if named.search(path.read_text(encoding="utf-8")))
+    assert len(standing) <= MOST_FILES[name], standing

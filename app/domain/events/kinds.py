@@ -26,6 +26,7 @@ class Kind:
     `name` and `version` are written with each event and are permanent: the version rises when the fields change in a
     way that their defaults do not cover. `subject` is the field that names what the event is about; None: the cloud.
     Webhooks deliver urgent events before the others. `outcome` is how decisions are filtered for it, if they are.
+    Events that are not `decisive` change nothing that is decided later: replays and imports pass over them.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Kind:
     group: Group | None = None
     urgent: bool = False
     outcome: str | None = None
+    decisive: bool = True
 
 
 REGISTERED: dict[type, Kind] = {}
@@ -48,12 +50,20 @@ def event(
     group: Group | None = None,
     urgent: bool = False,
     outcome: str | None = None,
+    decisive: bool = True,
 ) -> Callable[[type[T]], type[T]]:
     """Register the class below as a kind of event; the arguments are those of `Kind`."""
 
     def register(form: type[T]) -> type[T]:
         REGISTERED[form] = Kind(
-            name=name, form=form, version=version, subject=subject, group=group, urgent=urgent, outcome=outcome
+            name=name,
+            form=form,
+            version=version,
+            subject=subject,
+            group=group,
+            urgent=urgent,
+            outcome=outcome,
+            decisive=decisive,
         )
         return form
 

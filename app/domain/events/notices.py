@@ -8,7 +8,7 @@ from app.domain.events.kinds import Group, event
 from app.domain.values import EvictionReason, RiskLevel
 
 
-@event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, urgent=True)
+@event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionScheduled:
     """Under a grace period: the instance whose eviction follows may go on running until its deadline."""
@@ -20,7 +20,7 @@ class EvictionScheduled:
     deadline_us: int = field(metadata={"description": "Until when it may go on running."})
 
 
-@event("eviction_confirmed", subject="instance_id", group=Group.NOTICE)
+@event("eviction_confirmed", subject="instance_id", group=Group.NOTICE, decisive=False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionConfirmed:
     """The controller has stopped an instance that was evicted."""
@@ -29,7 +29,7 @@ class EvictionConfirmed:
     instance_id: str
 
 
-@event("eviction_overdue", subject="instance_id", group=Group.NOTICE, urgent=True)
+@event("eviction_overdue", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionOverdue:
     """The deadline has passed, and no controller has confirmed that the instance was stopped."""
@@ -39,7 +39,7 @@ class EvictionOverdue:
     deadline_us: int = field(metadata={"description": "When it should have been stopped."})
 
 
-@event("eviction_risk", subject="instance_id", group=Group.NOTICE, urgent=True)
+@event("eviction_risk", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRisk:
     """A running spot instance's risk of being evicted in its remaining lifetime has passed the threshold, or is back.

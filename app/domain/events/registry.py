@@ -9,6 +9,7 @@ from app.domain.events.kinds import REGISTERED, Group, Kind
 
 KINDS: dict[str, Kind] = {REGISTERED[form].name: REGISTERED[form] for form in get_args(Event)}
 """By their names in the log and in the API."""
+INDECISIVE = frozenset(kind.name for kind in KINDS.values() if not kind.decisive)
 URGENT = frozenset(kind.name for kind in KINDS.values() if kind.urgent)
 
 

@@ -16,10 +16,11 @@ class Head:
     def __init__(self) -> None:
         self.seq = 0
         self.at_us = 0
+        self.last: Event | None = None
         self.created_us = 0
         self.policy = Policy()
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {CloudCreated: self._create, PolicyChanged: self._change_policy}
 
@@ -31,15 +32,16 @@ class Head:
         """Take the part's share of the facts."""
         self.seq, self.at_us, self.created_us, self.policy = facts[:4]
 
-    def advance(self, at_us: int) -> Undo:
+    def advance(self, event: Event) -> Undo:
         """Count an event, which may not lie before the last one."""
-        before = self.seq, self.at_us
+        before = self.seq, self.at_us, self.last
         self.seq += 1
-        self.at_us = at_us
+        self.at_us = event.at_us
+        self.last = event
         return lambda: self._reset(*before)
 
-    def _reset(self, seq: int, at_us: int) -> None:
-        self.seq, self.at_us = seq, at_us
+    def _reset(self, seq: int, at_us: int, last: Event | None) -> None:
+        self.seq, self.at_us, self.last = seq, at_us, last
 
     def _create(self, event: CloudCreated) -> Undo:
         self.created_us = event.at_us

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import Event, InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import Market, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, plus
@@ -30,7 +30,7 @@ class Instances:
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._promises = np.zeros(FIRST_ROWS)
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {InstanceStarted: self._start, InstanceStopped: self._end, InstanceEvicted: self._end}
 

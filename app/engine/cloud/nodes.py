@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, NodeRemoved
+from app.domain.events import FlavorAdded, NodeAdded, NodeDrained, NodeOpened, NodeRemoved
 from app.domain.values import NodeStatus, Resources
 from app.engine.cloud.records import Facts, Flavor, Fold, Node, Room, Undo
 from app.engine.cluster import UNCOUNTED
@@ -24,7 +24,7 @@ class Nodes:
         self._room = room
         self._open_capacity: Resources | None = None
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {
             NodeAdded: lambda event: self._add(event.node, event.capacity),
@@ -100,7 +100,7 @@ class Flavors:
     def __init__(self) -> None:
         self.by_name: dict[str, Flavor] = {}
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {FlavorAdded: lambda event: self._add(event.flavor, event.demand)}
 

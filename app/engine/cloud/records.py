@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from app.domain.events import Event
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cluster import NEVER_US, Cluster, empty_cluster
 
@@ -118,7 +117,7 @@ Fold: TypeAlias = Callable[[Any], Undo | None]
 class Part(Protocol):
     """A part of the state: it folds the kinds of events that concern it."""
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
 
     def facts(self) -> Mapping[str, Any]:

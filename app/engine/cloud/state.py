@@ -43,7 +43,7 @@ class Cloud:
             self._risks,
             self._instances,
         )
-        self._folds: dict[type[Event], list[Fold]] = {}
+        self._folds: dict[type, list[Fold]] = {}
         for part in self._parts:
             for kind, fold in part.folds().items():
                 self._folds.setdefault(kind, []).append(fold)
@@ -57,6 +57,11 @@ class Cloud:
     def seq(self) -> int:
         """The last event's position in the log; 0 of an empty one."""
         return self._head.seq
+
+    @property
+    def last(self) -> Event | None:
+        """The event at `seq`; None after a snapshot, which keeps its time alone."""
+        return self._head.last
 
     @property
     def at_us(self) -> int:
@@ -191,7 +196,7 @@ class Cloud:
         """Fold the next event into the state and number it."""
         if event.at_us < self._head.at_us:
             raise AssertionError(f"time runs backwards: {event} after {self._head.at_us}")
-        self._undo.append(self._head.advance(event.at_us))
+        self._undo.append(self._head.advance(event))
         for fold in self._folds[type(event)]:
             undo = fold(event)
             if undo is not None:

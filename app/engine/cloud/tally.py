@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.events import Event, InstanceEvicted, InstanceRejected, InstanceStarted
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, plus
@@ -24,7 +24,7 @@ class Tally:
         self.on_demand_peak = Resources(0)
         self._instances, self._flavors = instances, flavors
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {InstanceStarted: self._start, InstanceRejected: self._reject, InstanceEvicted: self._evict}
 

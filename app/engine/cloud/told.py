@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from app.domain.events import (
-    Event,
     EvictionConfirmed,
     EvictionOverdue,
     EvictionRisk,
@@ -30,7 +29,7 @@ class Handovers:
         self.by_id: dict[str, Handover] = {}
         self._instances = instances
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {EvictionScheduled: self._schedule, EvictionConfirmed: self._confirm, EvictionOverdue: self._overdue}
 
@@ -81,7 +80,7 @@ class Risks:
     def __init__(self) -> None:
         self.raised: set[str] = set()
 
-    def folds(self) -> Mapping[type[Event], Fold]:
+    def folds(self) -> Mapping[type, Fold]:
         """Return what folds each kind of event that concerns this part."""
         return {EvictionRisk: self._tell, InstanceStopped: self._end, InstanceEvicted: self._end}
 

@@ -16,8 +16,8 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls
-from tenure_client.calls import Call, Listing
+from tenure_client import calls, webhook_calls
+from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
     Patience,
@@ -29,7 +29,7 @@ from tenure_client.exchange import (
     request_arguments,
 )
 from tenure_client.forms.events import EventAnswer
-from tenure_client.methods import ListMethod, Method
+from tenure_client.methods import Method
 
 T = TypeVar("T")
 
@@ -39,55 +39,55 @@ _PAUSE_S = 1.0
 """Between two streams of events, where the service does not say how long."""
 
 
-class Operations:
+class Methods:
     """What can be asked of a service. Each method's arguments and answer: `calls`."""
 
     create_cloud = Method(calls.create_cloud)
-    clouds = ListMethod(calls.clouds)
+    clouds = Method(calls.clouds)
     cloud = Method(calls.cloud)
     change_policy = Method(calls.change_policy)
     add_node = Method(calls.add_node)
-    nodes = ListMethod(calls.nodes)
+    nodes = Method(calls.nodes)
     node = Method(calls.node)
     remove_node = Method(calls.remove_node)
     drain_node = Method(calls.drain_node)
     open_node = Method(calls.open_node)
     add_flavor = Method(calls.add_flavor)
-    flavors = ListMethod(calls.flavors)
+    flavors = Method(calls.flavors)
     flavor = Method(calls.flavor)
     start = Method(calls.start)
     stop = Method(calls.stop)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)
-    handovers = ListMethod(calls.handovers)
+    handovers = Method(calls.handovers)
     confirm_handover = Method(calls.confirm_handover)
-    create_webhook = Method(calls.create_webhook)
-    webhooks = ListMethod(calls.webhooks)
-    webhook = Method(calls.webhook)
-    delete_webhook = Method(calls.delete_webhook)
-    pause_webhook = Method(calls.pause_webhook)
-    resume_webhook = Method(calls.resume_webhook)
-    test_webhook = Method(calls.test_webhook)
-    dead_letters = ListMethod(calls.dead_letters)
-    replay_dead_letters = Method(calls.replay_dead_letters)
-    instances = ListMethod(calls.instances)
+    create_webhook = Method(webhook_calls.create_webhook)
+    webhooks = Method(webhook_calls.webhooks)
+    webhook = Method(webhook_calls.webhook)
+    delete_webhook = Method(webhook_calls.delete_webhook)
+    pause_webhook = Method(webhook_calls.pause_webhook)
+    resume_webhook = Method(webhook_calls.resume_webhook)
+    test_webhook = Method(webhook_calls.test_webhook)
+    dead_letters = Method(webhook_calls.dead_letters)
+    replay_dead_letters = Method(webhook_calls.replay_dead_letters)
+    instances = Method(calls.instances)
     instance = Method(calls.instance)
     explain = Method(calls.explain)
-    decisions = ListMethod(calls.decisions)
+    decisions = Method(calls.decisions)
     quotes = Method(calls.quotes)
     request_table = Method(calls.request_table)
-    tables = ListMethod(calls.tables)
+    tables = Method(calls.tables)
     newest_table = Method(calls.newest_table)
     table = Method(calls.table)
-    runs = ListMethod(calls.runs)
+    runs = Method(calls.runs)
     run = Method(calls.run)
     reliability = Method(calls.reliability)
     sla = Method(calls.sla)
     utilisation = Method(calls.utilisation)
-    events = ListMethod(calls.events)
+    events = Method(calls.events)
     create_token = Method(calls.create_token)
-    tokens = ListMethod(calls.tokens)
+    tokens = Method(calls.tokens)
     token = Method(calls.token)
     revoke_token = Method(calls.revoke_token)
     versions = Method(calls.versions)
@@ -97,7 +97,7 @@ class Operations:
     cloud_metrics = Method(calls.cloud_metrics)
 
 
-class TenureClient(Operations):
+class TenureClient(Methods):
     """Connections to a service that threads may share.
 
     `retry_s` is how long a request that failed is tried again, where that is safe; `timeout_s` bounds each wait for
@@ -185,7 +185,7 @@ class TenureClient(Operations):
         return opened(call, source)
 
 
-class AsyncTenureClient(Operations):
+class AsyncTenureClient(Methods):
     """As `TenureClient`, for asynchronous programs."""
 
     def __init__(
@@ -212,15 +212,15 @@ class AsyncTenureClient(Operations):
         """Close all connections."""
         await self._http.aclose()
 
-    async def asend(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T]) -> T:
         """The answer to a call. ClientError where there is none."""
         return await self._retried(lambda: self._attempt(call))
 
-    async def aevery(self, listing: Listing[T]) -> AsyncIterator[T]:
+    async def every(self, listing: Listing[T]) -> AsyncIterator[T]:
         """All items of a list, page by page, as they are wanted."""
         call: Call[Any] | None = listing.first
         while call is not None:
-            page = await self.asend(call)
+            page = await self.send(call)
             for item in listing.items(page):
                 yield item
             call = listing.after(page)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from tenure_client.calls import Call, Repeat
+from tenure_client.endpoints import Call, Repeat
 from tenure_client.errors import AnswerUnreadable, ClientError, ServiceUnreachable
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer, refused
 from tenure_client.forms.events import EventAnswer, event_of
@@ -81,7 +81,7 @@ def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str,
 
 def request_arguments(call: Call[Any]) -> dict[str, Any]:
     """What an HTTP client's `request` takes."""
-    found: dict[str, Any] = {"method": call.method, "url": call.path}
+    found: dict[str, Any] = {"method": call.endpoint.method, "url": call.path}
     if call.query:
         found["params"] = call.query
     if call.body is not None:
@@ -92,10 +92,11 @@ def request_arguments(call: Call[Any]) -> dict[str, Any]:
 
 def read(call: Call[T], response: httpx2.Response) -> T:
     """The answer of a finished exchange. Again, or a ClientError, where it is none."""
-    if not response.is_success and response.status_code not in call.also:
+    if not response.is_success and response.status_code not in call.endpoint.also:
         raise failure(call, response)
-    answer = cast("T", _decoded(call.answer, response))
-    if call.unfinished is not None and call.unfinished(answer):
+    answer = cast("T", _decoded(call.endpoint.answer, response))
+    is_unfinished = call.endpoint.is_unfinished
+    if is_unfinished is not None and is_unfinished(answer):
         raise Again(ServiceUnreachable("the service could not take all of it; the same may be sent again"))
     return answer
 
@@ -121,7 +122,7 @@ def failure(call: Call[Any], response: httpx2.Response) -> Exception:
         error = ServiceUnreachable(str(error))
     code = problems[0].code if problems else ""
     taken_perhaps = status in _NOT_READY and code not in _NOT_TAKEN
-    if status == 429 or (status in _NOT_READY and not (taken_perhaps and call.repeat is Repeat.ONCE)):
+    if status == 429 or (status in _NOT_READY and not (taken_perhaps and call.endpoint.repeat is Repeat.ONCE)):
         return Again(error, _retry_after_s(response.headers.get("Retry-After")))
     return error
 
@@ -132,7 +133,7 @@ def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exceptio
     if not isinstance(error, httpx2.TransportError):
         return AnswerUnreadable(told)
     unreachable = ServiceUnreachable(told)
-    may_be_sent = isinstance(error, _NOT_SENT) or call.repeat is Repeat.SAFE
+    may_be_sent = isinstance(error, _NOT_SENT) or call.endpoint.repeat is Repeat.SAFE
     return Again(unreachable) if may_be_sent and not isinstance(error, _SENSELESS) else unreachable
 
 

@@ -1,4 +1,4 @@
-"""Turning the one description of an operation into a method of both clients, each with its own type.
+"""Turning the one description of a call into a method of both clients, each with its own type.
 
 On a client that waits, a method gives the answer, and a list is an iterator; on an asynchronous one it gives something
 to await, and an asynchronous iterator. Type checkers see both (decision 31).
@@ -10,81 +10,61 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from tenure_client.calls import Call, Listing
+from tenure_client.endpoints import Call, Listing
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Waited = TypeVar("Waited")
+Awaited = TypeVar("Awaited")
 
 
 class Waiting(Protocol):
     """A client that waits for answers."""
 
     def send(self, call: Call[T]) -> T:
-        """The answer."""
+        """Return the answer."""
 
     def every(self, listing: Listing[T]) -> Iterator[T]:
-        """All items of a list, page by page."""
+        """Give all items of a list, page by page."""
 
 
 class Awaiting(Protocol):
     """A client whose answers are awaited."""
 
-    async def asend(self, call: Call[T]) -> T:
-        """The answer."""
+    def send(self, call: Call[T]) -> Coroutine[Any, Any, T]:
+        """Return the answer."""
 
-    def aevery(self, listing: Listing[T]) -> AsyncIterator[T]:
-        """All items of a list, page by page."""
+    def every(self, listing: Listing[T]) -> AsyncIterator[T]:
+        """Give all items of a list, page by page."""
 
 
-class Method(Generic[P, T]):
-    """A method that sends one call."""
+class Method(Generic[P, Waited, Awaited]):
+    """A method that sends one call, or reads a list of as many pages as are wanted."""
 
-    def __init__(self, describe: Callable[P, Call[T]]) -> None:
+    @overload
+    def __init__(self: Method[P, T, Coroutine[Any, Any, T]], describe: Callable[P, Call[T]]) -> None: ...
+    @overload
+    def __init__(self: Method[P, Iterator[T], AsyncIterator[T]], describe: Callable[P, Listing[T]]) -> None: ...
+
+    def __init__(self, describe: Callable[P, Any]) -> None:
         self.describe = describe
         self.__doc__ = describe.__doc__
 
     @overload
-    def __get__(self, client: None, owner: type) -> Method[P, T]: ...
+    def __get__(self, client: None, owner: type) -> Method[P, Waited, Awaited]: ...
     @overload
-    def __get__(self, client: Waiting, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: Waiting, owner: type) -> Callable[P, Waited]: ...
     @overload
-    def __get__(self, client: Awaiting, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Awaiting, owner: type) -> Callable[P, Awaited]: ...
 
     def __get__(self, client: Waiting | Awaiting | None, owner: type) -> object:
         if client is None:
             return self
-        send = client.send if hasattr(client, "send") else client.asend
         describe = self.describe
 
         @wraps(describe)
         def method(*args: P.args, **kwargs: P.kwargs) -> object:
-            return send(describe(*args, **kwargs))
-
-        return method
-
-
-class ListMethod(Generic[P, T]):
-    """A method that reads a list, of as many pages as are wanted."""
-
-    def __init__(self, describe: Callable[P, Listing[T]]) -> None:
-        self.describe = describe
-        self.__doc__ = describe.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> ListMethod[P, T]: ...
-    @overload
-    def __get__(self, client: Waiting, owner: type) -> Callable[P, Iterator[T]]: ...
-    @overload
-    def __get__(self, client: Awaiting, owner: type) -> Callable[P, AsyncIterator[T]]: ...
-
-    def __get__(self, client: Waiting | Awaiting | None, owner: type) -> object:
-        if client is None:
-            return self
-        every = client.every if hasattr(client, "every") else client.aevery
-        describe = self.describe
-
-        @wraps(describe)
-        def method(*args: P.args, **kwargs: P.kwargs) -> object:
-            return every(describe(*args, **kwargs))
+            described = describe(*args, **kwargs)
+            return client.every(described) if isinstance(described, Listing) else client.send(described)
 
         return method

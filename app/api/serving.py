@@ -1,4 +1,4 @@
-"""One row of the table of URLs, and the route that is made of it.
+"""One row of the table of endpoints, and the route that is made of it.
 
 Handlers take the request and give the finished answer: nothing of FastAPI stands between, since starts and stops must
 be answered by the thousand a second. FastAPI routes, and documents what the row says.
@@ -7,8 +7,7 @@ be answered by the thousand a second. FastAPI routes, and documents what the row
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -20,6 +19,7 @@ from app.api.auth import authorise
 from app.api.bodies import read_query
 from app.api.wire.fields import Body, Query
 from app.domain.values import Role
+from tenure_client.endpoints import Endpoint
 from tenure_client.forms.answer import Answer
 
 PROBES = {"check_health", "check_readiness"}
@@ -27,39 +27,21 @@ PROBES = {"check_health", "check_readiness"}
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Tag(StrEnum):
-    """The chapters of the documentation."""
-
-    CLOUDS = "clouds"
-    NODES = "nodes"
-    FLAVORS = "flavors"
-    INSTANCES = "instances"
-    QUOTES = "quotes"
-    EVENTS = "events"
-    WEBHOOKS = "webhooks"
-    TOKENS = "tokens"
-    SERVICE = "service"
-
-
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """What one method of one path does.
+class Served:
+    """An endpoint, and what the service does at it.
 
-    `role` is the least role that may do it, None where no token is needed. A token of one cloud may do what has that
-    cloud in its path, and what is `for_scoped`: its handler shows such a caller its own cloud alone.
-    `errors` are those that it can answer beyond what every operation of its kind can. The examples are documented, and
+    `role` is the least role that may ask, None where no token is needed. A token of one cloud may ask for what has that
+    cloud in its path, and for what is `for_scoped`: its handler shows such a caller its own cloud alone.
+    `errors` are those that it can answer beyond what every endpoint of its kind can. The examples are documented, and
     a test plays them. `streams`: the answer is a stream of server-sent events.
     `may_say_no`: it can be 503 in the very form of the answer.
     """
 
-    method: str
-    path: str
+    endpoint: Endpoint[Any]
     handler: Handler
-    tag: Tag
+    _: KW_ONLY
     role: Role | None
-    status: int
-    summary: str
-    answer: type[Answer] | None = None
     body: type[Body] | None = None
     query: type[Query] | None = None
     errors: tuple[type[Exception], ...] = ()
@@ -70,8 +52,24 @@ class Operation:
     for_scoped: bool = False
 
     @property
+    def method(self) -> str:
+        """The endpoint's method."""
+        return self.endpoint.method
+
+    @property
+    def path(self) -> str:
+        """The endpoint's path, with its places in braces."""
+        return self.endpoint.path
+
+    @property
+    def answer(self) -> type[Answer] | None:
+        """The form of the answer; None where that is text, or nothing."""
+        answer = self.endpoint.answer
+        return answer if issubclass(answer, Answer) else None
+
+    @property
     def name(self) -> str:
-        """The operation's permanent id."""
+        """The permanent id of what is done."""
         return self.handler.__name__
 
     @property
@@ -80,7 +78,7 @@ class Operation:
         return self.for_scoped or "{cloud}" in self.path
 
     def guarded(self) -> Handler:
-        """The handler behind the checks that all operations share."""
+        """Return the handler behind the checks that all endpoints share."""
         handler, role, for_scoped, takes_query = self.handler, self.role, self.for_scoped, self.query is not None
 
         async def handle(request: Request) -> Response:
@@ -97,7 +95,7 @@ class Operation:
         return handle
 
 
-class OperationRoute(APIRoute):
+class ServedRoute(APIRoute):
     """A route whose endpoint takes the request and gives the answer, without FastAPI's own steps in between."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

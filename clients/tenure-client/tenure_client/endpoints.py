@@ -1,0 +1,206 @@
+"""Every endpoint of the service, in one table for server and client, and the calls that are made of them.
+
+Nothing here sends anything, so the one description serves both clients; see `client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, StrEnum
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from tenure_client.forms.answer import Json
+from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
+from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
+from tenure_client.forms.events import EventsAnswer
+from tenure_client.forms.forecasts import QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
+from tenure_client.forms.instances import (
+    BatchAnswer,
+    DrillAnswer,
+    HandoversAnswer,
+    InstanceAnswer,
+    InstancesAnswer,
+    StartAnswer,
+)
+from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
+from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
+from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
+from tenure_client.forms.webhooks import (
+    DeadLettersAnswer,
+    NewWebhookAnswer,
+    ReplayAnswer,
+    TrialAnswer,
+    WebhookAnswer,
+    WebhooksAnswer,
+)
+
+T = TypeVar("T")
+
+
+class Repeat(Enum):
+    """Whether a request may be sent again when it is not known what became of it."""
+
+    SAFE = "safe"
+    """The same again changes nothing more, and has the same answer."""
+    ONCE = "once"
+    """It may not: it is sent again only where it surely was not taken."""
+
+
+class Chapter(StrEnum):
+    """The chapters of the interface's documentation."""
+
+    CLOUDS = "clouds"
+    NODES = "nodes"
+    FLAVORS = "flavors"
+    INSTANCES = "instances"
+    QUOTES = "quotes"
+    EVENTS = "events"
+    WEBHOOKS = "webhooks"
+    TOKENS = "tokens"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint(Generic[T]):
+    """One method of one path. `answer` is the type of what comes back: str is the text as it is, None is nothing.
+
+    `status` is that of success. `also`: error statuses whose body is still read as `answer`. `is_unfinished` tells of
+    an answer that a part of the request was not taken, so that all of it is to be sent again.
+    """
+
+    method: str
+    path: str
+    answer: type[T]
+    chapter: Chapter
+    summary: str
+    status: int = 200
+    repeat: Repeat = Repeat.SAFE
+    also: frozenset[int] = frozenset()
+    is_unfinished: Callable[[T], bool] | None = None
+
+    def call(
+        self, *, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None, **places: str | int
+    ) -> Call[T]:
+        """Return a request to the path with these places. What is None in query or body is left out."""
+        path = self.path.format(**{name: quote(str(place), safe="") for name, place in places.items()})
+        return Call(self, path, _given(query or {}), None if body is None else _given(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request."""
+
+    endpoint: Endpoint[T]
+    path: str
+    query: Json
+    body: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A list that comes in pages: its first page, and the items of any page."""
+
+    first: Call[Any]
+    items: Callable[[Any], Sequence[T]]
+
+    def after(self, page: Any) -> Call[Any] | None:  # noqa: ANN401 - an answer that has links
+        """Return the call for the page that follows; None after the last."""
+        href = next((link.href for link in page.links if link.rel == "next"), None)
+        return None if href is None else replace(self.first, path=href, query={})
+
+
+def _given(values: Mapping[str, Any]) -> Json:
+    """Those that are there; times as RFC 3339."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _is_unfinished(answer: BatchAnswer) -> bool:
+    return any(result.status == 503 for result in answer.results)
+
+
+NOTHING = type(None)
+_CLOUD = "/v1/clouds/{cloud}"
+_NODE = f"{_CLOUD}/nodes/{{node}}"
+_INSTANCE = f"{_CLOUD}/instances/{{instance}}"
+_WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
+
+START = Endpoint("POST", f"{_CLOUD}/instances", StartAnswer, Chapter.INSTANCES, "Start an instance", 201)
+STOP = Endpoint("DELETE", _INSTANCE, NOTHING, Chapter.INSTANCES, "Stop an instance", 204)
+BATCH = Endpoint(
+    "POST",
+    f"{_CLOUD}/batch",
+    BatchAnswer,
+    Chapter.INSTANCES,
+    "Start and stop many instances",
+    is_unfinished=_is_unfinished,
+)
+INSTANCES = Endpoint("GET", f"{_CLOUD}/instances", InstancesAnswer, Chapter.INSTANCES, "List instances")
+INSTANCE = Endpoint("GET", _INSTANCE, InstanceAnswer, Chapter.INSTANCES, "Show an instance")
+EXPLAIN = Endpoint("GET", f"{_INSTANCE}/explanation", ExplanationAnswer, Chapter.INSTANCES, "Explain an instance")
+DECISIONS = Endpoint("GET", f"{_CLOUD}/decisions", DecisionsAnswer, Chapter.INSTANCES, "List the newest decisions")
+DRILL_VICTIM = Endpoint(
+    "GET", f"{_CLOUD}/drill", InstanceAnswer, Chapter.INSTANCES, "Show the instance that a drill would evict"
+)
+DRILL = Endpoint(
+    "POST", f"{_CLOUD}/drill", DrillAnswer, Chapter.INSTANCES, "Evict an instance as a drill", repeat=Repeat.ONCE
+)
+QUOTES = Endpoint("GET", f"{_CLOUD}/quotes", QuotesAnswer, Chapter.QUOTES, "Ask for quotes")
+EVENTS = Endpoint("GET", f"{_CLOUD}/events", EventsAnswer, Chapter.EVENTS, "Read the event log")
+EVENT_STREAM = Endpoint("GET", f"{_CLOUD}/events/stream", str, Chapter.EVENTS, "Follow the event log")
+CREATE_CLOUD = Endpoint("POST", "/v1/clouds", CloudAnswer, Chapter.CLOUDS, "Create a cloud", 201, repeat=Repeat.ONCE)
+CLOUDS = Endpoint("GET", "/v1/clouds", CloudsAnswer, Chapter.CLOUDS, "List clouds")
+CLOUD = Endpoint("GET", _CLOUD, CloudAnswer, Chapter.CLOUDS, "Show a cloud")
+CHANGE_POLICY = Endpoint("PATCH", _CLOUD, CloudAnswer, Chapter.CLOUDS, "Change a cloud's SLA policy")
+ADD_NODE = Endpoint("POST", f"{_CLOUD}/nodes", NodeAnswer, Chapter.NODES, "Add a node", 201)
+NODES = Endpoint("GET", f"{_CLOUD}/nodes", NodesAnswer, Chapter.NODES, "List nodes")
+NODE = Endpoint("GET", _NODE, NodeAnswer, Chapter.NODES, "Show a node")
+REMOVE_NODE = Endpoint("DELETE", _NODE, RemovalAnswer, Chapter.NODES, "Remove a node", repeat=Repeat.ONCE)
+DRAIN_NODE = Endpoint("POST", f"{_NODE}/drain", NodeAnswer, Chapter.NODES, "Drain a node")
+OPEN_NODE = Endpoint("POST", f"{_NODE}/open", NodeAnswer, Chapter.NODES, "Open a drained node")
+ADD_FLAVOR = Endpoint("POST", f"{_CLOUD}/flavors", FlavorAnswer, Chapter.FLAVORS, "Add a flavor", 201)
+FLAVORS = Endpoint("GET", f"{_CLOUD}/flavors", FlavorsAnswer, Chapter.FLAVORS, "List flavors")
+FLAVOR = Endpoint("GET", f"{_CLOUD}/flavors/{{flavor}}", FlavorAnswer, Chapter.FLAVORS, "Show a flavor")
+REQUEST_TABLE = Endpoint(
+    "POST", f"{_CLOUD}/tables", RunAnswer, Chapter.QUOTES, "Ask for a new quantile table", 202, repeat=Repeat.ONCE
+)
+TABLES = Endpoint("GET", f"{_CLOUD}/tables", TablesAnswer, Chapter.QUOTES, "List quantile tables")
+NEWEST_TABLE = Endpoint("GET", f"{_CLOUD}/tables/newest", TableAnswer, Chapter.QUOTES, "Show the newest quantile table")
+TABLE = Endpoint("GET", f"{_CLOUD}/tables/{{epoch}}", TableAnswer, Chapter.QUOTES, "Show a quantile table")
+RUNS = Endpoint("GET", f"{_CLOUD}/runs", RunsAnswer, Chapter.QUOTES, "List runs")
+RUN = Endpoint("GET", f"{_CLOUD}/runs/{{run}}", RunAnswer, Chapter.QUOTES, "Show a run")
+RELIABILITY = Endpoint(
+    "GET", f"{_CLOUD}/reliability", ReliabilityAnswer, Chapter.QUOTES, "Compare promises and what happened"
+)
+HANDOVERS = Endpoint("GET", f"{_CLOUD}/handovers", HandoversAnswer, Chapter.INSTANCES, "List hand-overs")
+CONFIRM_HANDOVER = Endpoint(
+    "POST", f"{_CLOUD}/handovers/{{handover}}/confirm", NOTHING, Chapter.INSTANCES, "Confirm a hand-over", 204
+)
+CREATE_WEBHOOK = Endpoint(
+    "POST", f"{_CLOUD}/webhooks", NewWebhookAnswer, Chapter.WEBHOOKS, "Create a webhook", 201, repeat=Repeat.ONCE
+)
+WEBHOOKS = Endpoint("GET", f"{_CLOUD}/webhooks", WebhooksAnswer, Chapter.WEBHOOKS, "List webhooks")
+WEBHOOK = Endpoint("GET", _WEBHOOK, WebhookAnswer, Chapter.WEBHOOKS, "Show a webhook")
+DELETE_WEBHOOK = Endpoint("DELETE", _WEBHOOK, NOTHING, Chapter.WEBHOOKS, "Delete a webhook", 204, repeat=Repeat.ONCE)
+PAUSE_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/pause", WebhookAnswer, Chapter.WEBHOOKS, "Pause a webhook")
+RESUME_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/resume", WebhookAnswer, Chapter.WEBHOOKS, "Resume a webhook")
+TEST_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/test", TrialAnswer, Chapter.WEBHOOKS, "Test a webhook", repeat=Repeat.ONCE)
+DEAD_LETTERS = Endpoint("GET", f"{_WEBHOOK}/dead", DeadLettersAnswer, Chapter.WEBHOOKS, "List dead letters")
+REPLAY_DEAD_LETTERS = Endpoint("POST", f"{_WEBHOOK}/replay", ReplayAnswer, Chapter.WEBHOOKS, "Replay dead letters", 202)
+CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
+TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")
+TOKEN = Endpoint("GET", "/v1/tokens/{token}", TokenAnswer, Chapter.TOKENS, "Show a token")
+REVOKE_TOKEN = Endpoint("DELETE", "/v1/tokens/{token}", NOTHING, Chapter.TOKENS, "Revoke a token", 204)
+SLA = Endpoint("GET", f"{_CLOUD}/sla", SlaAnswer, Chapter.QUOTES, "See how each SLA class stands")
+UTILISATION = Endpoint("GET", f"{_CLOUD}/utilisation", UtilisationAnswer, Chapter.CLOUDS, "See utilisation over time")
+VERSIONS = Endpoint("GET", "/", VersionsAnswer, Chapter.SERVICE, "Discover versions")
+HEALTH = Endpoint("GET", "/healthcheck", str, Chapter.SERVICE, "Check health")
+READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Check readiness", also=frozenset({503}))
+PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
+CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
