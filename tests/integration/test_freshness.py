@@ -15,12 +15,12 @@ from test_scheduler import UNGUARDED, Process, make_cloud, on_demand, running, s
 from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
-from app.domain.runs import Run, RunCause
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import NodeStatus, Policy, Resources
-from app.services.scheduler import Scheduler
-from app.store.database import Database
-from app.store.runs import Runs
+from app.forecasts.rules import Run, RunCause
+from app.forecasts.store.runs import Runs
+from app.platform.database.database import Database
+from app.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.anyio
 

@@ -12,15 +12,15 @@ from test_scheduler import EXTERNAL, UNGUARDED, Process, make_cloud, on_demand, 
 from app.admission.batch import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
-from app.domain.runs import RunCause
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, NodeStatus, Policy
-from app.services.appending import States
-from app.services.upkeep import Snapshotting
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.runs import Runs
-from app.store.tables import Tables
+from app.forecasts.rules import RunCause
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.platform.database.database import Database
+from app.scheduling.appending import States
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 

@@ -15,31 +15,32 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.runs import Run, RunCause, RunStatus
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.appending import Logs, States
-from app.services.forecasts import Forecasts
-from app.services.growth import Growth
-from app.services.notices import Notices
-from app.services.observing import Observing
-from app.services.scheduler import Scheduler
-from app.services.sequencer import Limits, Parts
-from app.services.states import load_state
-from app.services.tables import TableCache
-from app.services.upkeep import Schedule, Snapshotting
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.lockids import DELIVERY_LOCK
-from app.store.locks import Locks
-from app.store.log import EventLog
-from app.store.notices import listen
-from app.store.observations import Observations
-from app.store.runs import Runs
-from app.store.snapshots import Snapshots
-from app.store.tables import Tables
-from app.telemetry.clouds import CloudCollector
+from app.forecasts.jobs import Schedule
+from app.forecasts.recompute import Forecasts
+from app.forecasts.rules import Run, RunCause, RunStatus
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.forecasts.tables import TableCache
+from app.notices.jobs import Notices
+from app.observing.metrics import CloudCollector
+from app.observing.service import Observing
+from app.observing.store import Observations
+from app.platform.database.database import Database
+from app.platform.database.lockids import DELIVERY_LOCK
+from app.platform.database.locks import Locks
+from app.platform.database.signals import listen
+from app.scheduling.appending import Logs, States
+from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.sequencer import Limits, Parts
+from app.scheduling.states import load_state
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
 
 pytestmark = pytest.mark.anyio
 names = (f"cloud-{number}" for number in count())
@@ -345,7 +346,7 @@ async def test_nobody_waits_for_a_table_whose_caller_has_gone(process: Process):
 async def test_a_cloud_that_does_not_answer_is_said_so_and_the_others_are_told(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("app.services.observing.ANSWER_S", 0.5)
+    monkeypatch.setattr("app.observing.service.ANSWER_S", 0.5)
     stalled, broken, good = [await make_cloud(process) for _ in range(3)]
     broken_id = await process.scheduler.cloud_id(broken)
     await process.database.execute(f"UPDATE event SET version = 99 WHERE cloud_id = {broken_id} AND seq = 2")
