@@ -175,14 +175,14 @@ async def test_a_table_is_quoted_that_another_process_has_seen_published(databas
     first, second = Process(database, lambda: now[0]), Process(database, lambda: now[0])
     try:
         name = await make_cloud(first, Policy(sample_count=100))
-        assert await second.scheduler.table(name) is None
+        assert await second.table(name) is None
         cloud_id = await first.scheduler.cloud_id(name)
         for epoch in (1, 2):
             now[0] += HOUR_US
             async with worker(first, lambda: now[0]):
                 run = await Runs(database).request(cloud_id, RunCause.REQUESTED, None)
                 await published(Runs(database), run)
-            table = await second.scheduler.table(name)
+            table = await second.table(name)
             assert table is not None
             assert table.epoch == epoch
     finally:

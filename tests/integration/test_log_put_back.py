@@ -195,7 +195,7 @@ async def test_a_worker_replays_the_log_that_is_there(process: Process, database
         await cut(api, name, 5)
         now[0] += DAY_US
         await computed(api, cloud_id)
-        table = await api.scheduler.table(name)
+        table = await api.table(name)
         assert table is not None
         assert table.seq == 5
 

@@ -18,6 +18,7 @@ from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
 from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
 from app.forecasts.rules import Run, RunCause, RunStatus
@@ -58,7 +59,11 @@ class Process:
         self.tables = TableCache(Tables(database), Runs(database), wait_s)
         self.logs = Logs(self.log, self.snapshots, Growth(database, self.log))
         parts = Parts(self.logs, self.tables, now_us, Limits(1000, 100))
-        self.scheduler = Scheduler(Clouds(database), parts, self.tables)
+        self.scheduler = Scheduler(Clouds(database), parts)
+
+    async def table(self, name: str) -> QuantileTable | None:
+        """The newest published table."""
+        return await self.tables.load(await self.scheduler.cloud_id(name))
 
     async def folded(self, name: str) -> Cloud:
         """The log, folded from its first event."""
@@ -305,7 +310,7 @@ async def test_on_an_external_clock_a_spot_start_waits_for_the_table_of_its_epoc
     assert isinstance(first, InstanceStarted)
     assert isinstance(last, InstanceStarted)
     assert (first.basis.epoch, last.basis.epoch) == (1, 2)
-    table = await process.scheduler.table(name)
+    table = await process.table(name)
     assert table.epoch_us == DAY_US + 6 * HOUR_US
 
 
@@ -379,7 +384,7 @@ async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(pro
         assert {(run.status, run.epoch) for run in runs} == {(RunStatus.SUCCEEDED, 1)}
         assert len(await Tables(api.database).page(cloud_id, 10)) == 1
         await api.tables.load(cloud_id)
-        assert (await api.scheduler.table(name)).epoch_us == DAY_US + 6 * HOUR_US
+        assert (await api.table(name)).epoch_us == DAY_US + 6 * HOUR_US
 
 
 async def test_what_is_under_way_is_not_asked_for_again(process: Process):
@@ -459,7 +464,7 @@ async def test_a_run_that_fails_says_why_and_leaves_the_old_table(process: Proce
     assert failed.status is RunStatus.FAILED
     assert failed.error
     assert failed.retry_at is not None
-    assert await process.scheduler.table(name) is None
+    assert await process.table(name) is None
 
 
 async def test_a_full_queue_is_said_so(process: Process):
