@@ -30,8 +30,8 @@ from typing import Any
 
 import httpx2
 
-from app.settings import Settings
-from app.wiring import database_url, prepare
+from app.platform.settings import Settings
+from app.processes.wiring import database_url, prepare
 
 TOKEN = "tnr_benchmark"
 CLOUD = "/v1/clouds/alternating"

@@ -22,10 +22,10 @@ from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, Recorded
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.values import Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.embedded import embedded_url
-from app.store.log import EventLog
+from app.platform.database.database import Database
+from app.platform.database.embedded import embedded_url
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
 
 CONNECTIONS = 4
 MOST_PER_S = 150
