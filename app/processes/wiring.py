@@ -160,7 +160,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits))
         following = asyncio.create_task(cache.follow(listen(database)))
         health = Health(database, clouds, log, tables, _now)
-        reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log, now_us)
+        reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))
