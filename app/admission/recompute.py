@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
-from app.domain.values import Guarantee, Market, NodeStatus, Policy
+from app.domain.values import Guarantee, Market, NodeStatus, Policy, RunCause
 from app.engine.cloud import ClassCounts, Cloud
-from app.forecasts.rules import RunCause
 
 _PAUSES = 24
 """An interval between two epochs has room for so many tables before their time."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.admission.recompute import Mark, mark, recompute_reason
-from app.domain.values import Clock, Guarantee, Policy
-from app.forecasts.rules import RunCause
+from app.domain.values import Clock, Guarantee, Policy, RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.each import for_each_cloud

@@ -16,8 +16,8 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.domain.values import NodeStatus, Policy, Resources
-from app.forecasts.rules import Run, RunCause
+from app.domain.values import NodeStatus, Policy, Resources, RunCause
+from app.forecasts.rules import Run
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
 from app.scheduling.scheduler import Scheduler

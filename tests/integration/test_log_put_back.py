@@ -13,8 +13,7 @@ from app.admission.batch import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, SECOND_US
-from app.domain.values import Clock, NodeStatus, Policy
-from app.forecasts.rules import RunCause
+from app.domain.values import Clock, NodeStatus, Policy, RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database

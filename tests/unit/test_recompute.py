@@ -9,9 +9,8 @@ import pytest
 from app.admission.recompute import Mark, mark, recompute_reason
 from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, NodeAdded, NodeDrained
 from app.domain.times import HOUR_US
-from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Policy, Resources, RunCause
 from app.engine.cloud import ClassCounts, Cloud
-from app.forecasts.rules import RunCause
 
 POLICY = Policy(eviction_probability=0.01)
 EPOCH = Mark(0, {0.01: ClassCounts(1000, 9)}, frozenset(), 1.0)
