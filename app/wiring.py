@@ -48,7 +48,7 @@ from app.store.embedded import embedded_url
 from app.store.imports import ImportedClouds
 from app.store.locks import Locks
 from app.store.log import EventLog
-from app.store.migrating import DowngradeRefused, Standing, downgrade, require_newest, stand, upgrade
+from app.store.migrating import DowngradeRefused, Standing, downgrade, require_newest, stand, upgrade, upgrade_at_last
 from app.store.notices import Notice, listen
 from app.store.observations import Observations
 from app.store.pulses import Pulses
@@ -133,7 +133,7 @@ def database_standing(settings: Settings) -> Standing:
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
     """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
     with database_url(settings, create=create) as url:
-        await asyncio.to_thread(upgrade if create else require_newest, url)
+        await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
             yield database

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from servers import ExternalServer, debian_binaries, on_database
 from sqlalchemy import event
 from sqlalchemy.exc import DisconnectionError
 from test_scheduler import Process, make_cloud, on_demand, running
@@ -19,6 +22,7 @@ from app.store.database import Database
 from app.store.lockids import DELIVERY_LOCK
 from app.store.locks import LOST_AFTER_S, Locks
 from app.store.log import EventLog, TurnLost
+from app.store.migrating import upgrade_at_last
 
 pytestmark = pytest.mark.anyio
 LONGEST_S = 3.0
@@ -144,3 +148,30 @@ async def test_a_database_that_closes_every_connection_is_an_answer(database_url
             await database.execute("SELECT 1")
     finally:
         await database.close()
+
+
+@pytest.fixture
+def unstarted() -> Iterator[ExternalServer]:
+    binaries = debian_binaries()
+    with TemporaryDirectory(prefix="tenure-external-") as directory:
+        server = ExternalServer(Path(directory), binaries)
+        server.initialise()
+        yield server
+        server.stop()
+
+
+async def test_a_database_that_starts_later_is_waited_for(unstarted: ExternalServer):
+    upgrading = asyncio.create_task(asyncio.to_thread(upgrade_at_last, unstarted.url))
+    await asyncio.sleep(2)
+    assert not upgrading.done()
+    unstarted.start()
+    await asyncio.wait_for(upgrading, 60)
+    began = time.monotonic()
+    with pytest.raises(LogUnavailable):
+        upgrade_at_last(on_database(unstarted.url, "nowhere"))
+    assert time.monotonic() - began < 15
+
+
+async def test_a_database_that_never_starts_is_given_up():
+    with pytest.raises(LogUnavailable):
+        upgrade_at_last("postgresql://tenure@127.0.0.1:1/nowhere", starts_within_s=1)
