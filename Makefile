@@ -58,13 +58,13 @@ clean:  ## everything that make made; not the data in .tenure
 
 assets:  ## the pages' script libraries, as pinned in package-lock.json; needs npm, and only to change their versions
 	npm ci --ignore-scripts --no-audit --no-fund
-	cp node_modules/idiomorph/dist/idiomorph.min.js app/ui/static/vendor/idiomorph.js
-	cp node_modules/uplot/dist/uPlot.iife.min.js app/ui/static/vendor/uplot.js
-	cp node_modules/uplot/dist/uPlot.min.css app/ui/static/vendor/uplot.css
-	cat node_modules/idiomorph/LICENSE > app/ui/static/vendor/LICENSES.txt
-	printf '\n----\nuPlot\n\n' >> app/ui/static/vendor/LICENSES.txt
-	cat node_modules/uplot/LICENSE >> app/ui/static/vendor/LICENSES.txt
-	cd app/ui/static/vendor && sha256sum idiomorph.js uplot.js uplot.css LICENSES.txt > SHA256SUMS
+	cp node_modules/idiomorph/dist/idiomorph.min.js app/platform/pages/static/vendor/idiomorph.js
+	cp node_modules/uplot/dist/uPlot.iife.min.js app/platform/pages/static/vendor/uplot.js
+	cp node_modules/uplot/dist/uPlot.min.css app/platform/pages/static/vendor/uplot.css
+	cat node_modules/idiomorph/LICENSE > app/platform/pages/static/vendor/LICENSES.txt
+	printf '\n----\nuPlot\n\n' >> app/platform/pages/static/vendor/LICENSES.txt
+	cat node_modules/uplot/LICENSE >> app/platform/pages/static/vendor/LICENSES.txt
+	cd app/platform/pages/static/vendor && sha256sum idiomorph.js uplot.js uplot.css LICENSES.txt > SHA256SUMS
 
 screenshots: .venv/dev.stamp  ## docs/screenshots anew, of a cloud that is driven for it; needs Chromium
 	$(BIN)/python -m benchmarks.screenshots

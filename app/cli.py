@@ -30,7 +30,7 @@ from app.commands import (
 from app.commands.configuring import warn_of_unknown_variables
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
-from app.services.refusals import ImportRefused
+from app.importing.refusals import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {

@@ -29,8 +29,8 @@ from typing import Any
 
 import httpx2
 
-from app.settings import Settings
-from app.wiring import database_url
+from app.platform.settings import Settings
+from app.processes.wiring import database_url
 
 TOKEN = "tnr_benchmark"
 CLOUD = "/v1/clouds/alternating"

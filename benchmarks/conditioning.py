@@ -35,9 +35,9 @@ from app.domain.values import Clock, Guarantee, Market, Policy, Resources
 from app.engine.cluster import Ints
 from app.forecast.history import History
 from app.forecast.replay import Replay
-from app.services.evaluate import evaluate
-from app.services.tally import Scenario
-from app.services.workload import Workload, load_workload
+from app.workbench.evaluate import evaluate
+from app.workbench.tally import Scenario
+from app.workbench.workload import Workload, load_workload
 from benchmarks.promises import FILES, SIXTEEN, TRACES, Configuration, synthetic_workload
 
 Floats = NDArray[np.float64]

@@ -25,12 +25,13 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.api.addresses import Addresses
-from app.api.connection import BoundedConnection, Bounds
-from app.api.install import DESCRIPTION, Terms, install
-from app.api.rates import Rates
 from app.domain.values import Role
-from app.services.scheduler import Scheduler
+from app.platform.http.addresses import Addresses
+from app.platform.http.connection import BoundedConnection, Bounds
+from app.platform.http.install import DESCRIPTION, Terms, install
+from app.platform.http.rates import Rates
+from app.processes.endpoints import ENDPOINTS
+from app.scheduling.scheduler import Scheduler
 
 REQUEST = b"GET /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: tnr_benchmark\r\nAccept: */*\r\n\r\n"
 
@@ -76,7 +77,7 @@ class Transport(asyncio.Transport):
 def application(rates: Rates) -> FastAPI:
     """The application as it is, with those rates."""
     app = FastAPI(**DESCRIPTION)
-    install(app, Terms(1 << 20, 1_000_000_000, 1, open_metrics=False))
+    install(app, ENDPOINTS, Terms(1 << 20, 1_000_000_000, 1))
     app.state.rates = rates
     app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()
     return app

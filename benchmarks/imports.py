@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.services.synthesis import LIFETIMES, synthesize
-from app.services.workload import write_trace
-from app.store.embedded import embedded_url
+from app.platform.database.embedded import embedded_url
+from app.workbench.synthesis import LIFETIMES, synthesize
+from app.workbench.workload import write_trace
 
 _BUSY_CORES = 500
 _MEASURED = """

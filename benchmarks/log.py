@@ -21,12 +21,12 @@ from time import perf_counter, process_time
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import Basis, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.embedded import embedded_url
-from app.store.log import EventLog
-from app.store.migrating import upgrade
-from app.store.snapshots import Snapshots
+from app.platform.database.database import Database
+from app.platform.database.embedded import embedded_url
+from app.platform.database.migrating import upgrade
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
 
 _SIZES = (1, 8, 32, 1000)
 _ROUNDS = 7

@@ -34,14 +34,14 @@ from app.admission.batch import decide_batch
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded
 from app.domain.values import Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.rollup import Rollup
-from app.settings import Settings
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
-from app.store.migrating import upgrade
-from app.store.utilisation import UtilisationRows
-from app.wiring import database_url
+from app.platform.database.database import Database
+from app.platform.database.migrating import upgrade
+from app.platform.settings import Settings
+from app.processes.wiring import database_url
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.utilisation.jobs import Rollup
+from app.utilisation.store import UtilisationRows
 from benchmarks.restart import steps, take_snapshot
 
 TOKEN = "tnr_benchmark-of-pages"

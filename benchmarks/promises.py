@@ -36,11 +36,11 @@ from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
 from app.forecast.history import History
 from app.forecast.replay import Replay
-from app.services.evaluate import evaluate
-from app.services.side_by_side import run_side_by_side
-from app.services.synthesis import synthesize
-from app.services.tally import Scenario
-from app.services.workload import Workload, combine, load_workload
+from app.workbench.evaluate import evaluate
+from app.workbench.side_by_side import run_side_by_side
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import Workload, combine, load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}

@@ -37,7 +37,7 @@ from app.forecast.compute import Forecaster
 from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
 from app.forecast.table import QuantileTable
-from app.services.workload import flavors, load_workload, operations
+from app.workbench.workload import flavors, load_workload, operations
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 T = TypeVar("T")

@@ -30,17 +30,17 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.appending import Logs, States
-from app.services.growth import Growth
-from app.services.states import catch_up, load_state
-from app.services.upkeep import Snapshotting
-from app.settings import Settings
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
-from app.store.migrating import upgrade
-from app.store.snapshots import Snapshots
-from app.wiring import database_url
+from app.platform.database.database import Database
+from app.platform.database.migrating import upgrade
+from app.platform.settings import Settings
+from app.processes.wiring import database_url
+from app.scheduling.appending import Logs, States
+from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.states import catch_up, load_state
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
 
 T = TypeVar("T")
 

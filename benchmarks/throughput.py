@@ -32,9 +32,9 @@ from pathlib import Path
 import httpx2
 from fastapi import FastAPI
 
-from app.commands.service import Server, server_config
-from app.main import create_app, end_streams
-from app.settings import Settings
+from app.platform.settings import Settings
+from app.processes.api import create_app, end_streams
+from app.processes.run import Server, server_config
 from benchmarks.load import frame
 
 TOKEN = "tnr_benchmark"

@@ -30,11 +30,11 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from app.commands.service import Server, server_config
-from app.main import create_app, end_streams
-from app.settings import Settings
-from app.telemetry import metrics
-from app.telemetry.logs import start_logging
+from app.platform.settings import Settings
+from app.platform.telemetry import metrics
+from app.platform.telemetry.logs import start_logging
+from app.processes.api import create_app, end_streams
+from app.processes.run import Server, server_config
 from benchmarks.throughput import TOKEN, measure, request, start_body, wait_for
 
 KINDS = ("blind", "counted", "logged")

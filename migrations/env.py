@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from app.store.schema import metadata
+from app.platform.database.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -14,11 +14,11 @@ from typing import Any
 
 import httpx2
 
-from app.commands.service import Server, server_config
-from app.main import create_app, end_streams
-from app.settings import Settings
-from app.telemetry.logs import REQUESTS
-from app.wiring import open_worker
+from app.platform.settings import Settings
+from app.platform.telemetry.logs import REQUESTS
+from app.processes.api import create_app, end_streams
+from app.processes.run import Server, server_config
+from app.processes.wiring import open_worker
 
 TOKEN = "tnr_token-of-the-tests"
 

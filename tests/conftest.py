@@ -12,9 +12,9 @@ import pytest
 from servers import ExternalServer, debian_binaries, on_database, run_sql
 from survivors import kill, mark, survivors
 
-from app.store.database import Database
-from app.store.embedded import embedded_url
-from app.store.migrating import upgrade
+from app.platform.database.database import Database
+from app.platform.database.embedded import embedded_url
+from app.platform.database.migrating import upgrade
 
 if find_spec("tenure_client") is None:
     command = ".venv/bin/python -m pip install --no-deps --no-build-isolation --editable clients/tenure-client"

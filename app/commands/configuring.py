@@ -14,7 +14,7 @@ from app.commands.output import STDERR
 from app.domain.inputs import InputError
 
 if TYPE_CHECKING:
-    from app.settings import Settings
+    from app.platform.settings import Settings
 
 _OF_CLIENTS = ("TENURE_URL", "TENURE_TOKEN", "TENURE_CLOUD")
 _PREFIX = "TENURE_"
@@ -44,7 +44,7 @@ def read_settings(**options: object) -> Settings:
     """The settings: options that are not None, then variables, then defaults. InputError names what cannot be used."""
     from pydantic import ValidationError  # noqa: PLC0415 - the service's libraries are slow to load
 
-    from app.settings import Settings  # noqa: PLC0415 - as above
+    from app.platform.settings import Settings  # noqa: PLC0415 - as above
 
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     try:
@@ -58,7 +58,7 @@ def read_settings(**options: object) -> Settings:
 
 def database_words(settings: Settings) -> str:
     """The database that the settings lead to, for people; without a password."""
-    from app.store.database import shown_url  # noqa: PLC0415 - as above
+    from app.platform.database.database import shown_url  # noqa: PLC0415 - as above
 
     if settings.database_url is None:
         return f"the service's own PostgreSQL in {settings.data_dir}"
@@ -84,7 +84,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     ours = [name for name in environment if name.upper().startswith(_PREFIX) and name.upper() not in _OF_CLIENTS]
     if not ours:
         return {}
-    from app.settings import Settings  # noqa: PLC0415 - as above
+    from app.platform.settings import Settings  # noqa: PLC0415 - as above
 
     known = (*(_variable(name) for name in Settings.model_fields), *_OF_CLIENTS)
     return {name: _nearest(name.upper(), known) for name in ours if name.upper() not in known}
@@ -107,7 +107,7 @@ def _lowered(text: str) -> str:
 
 
 def _check_database(settings: Settings, given: Mapping[str, object]) -> None:
-    from app.store.database import parse_url  # noqa: PLC0415 - as above
+    from app.platform.database.database import parse_url  # noqa: PLC0415 - as above
 
     if settings.database_url is None:
         _check_folder(settings.data_dir, _source("data_dir", given))

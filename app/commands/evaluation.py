@@ -16,11 +16,11 @@ from app.commands.tables import MATRIX_LEGEND, matrix_table, reliability_tables
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
-from app.services.tally import Scenario
-from app.services.workload import Workload, load_workload
+from app.workbench.tally import Scenario
+from app.workbench.workload import Workload, load_workload
 
 if TYPE_CHECKING:
-    from app.services.matrix import Evaluated, Evaluation
+    from app.workbench.matrix import Evaluated, Evaluation
 
 T = TypeVar("T")
 
@@ -103,14 +103,14 @@ def _scenarios(
     guarantee: list[str],
     slas: list[float | None],
 ) -> list[Scenario]:
-    from app.services.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
     return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
 
 
 def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluated]:
-    from app.services.matrix import run_matrix  # noqa: PLC0415 - as above
+    from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
     _check_writable(report)
     with progress_bar("evaluating") as progress:
@@ -118,7 +118,7 @@ def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluat
 
 
 def _planned(scenarios: Sequence[Scenario], log: Path | None, *, watched: bool) -> list[Evaluation]:
-    from app.services.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
 
     if log is None or len(scenarios) == 1:
         _check_writable(log)
@@ -141,7 +141,7 @@ def _check_writable(path: Path | None) -> None:
 
 
 def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
-    from app.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
+    from app.workbench.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
 
     command = shlex.join(["tenure", *sys.argv[1:]])
     files = {market: file.name for market, file in traces.items()}
@@ -165,13 +165,13 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
 
 
 def _title(one: Evaluated) -> str:
-    from app.services.matrix import name_of  # noqa: PLC0415 - as above
+    from app.workbench.matrix import name_of  # noqa: PLC0415 - as above
 
     return name_of(one.outcome.scenario)
 
 
 def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
-    from app.services.findings import reliability_report  # noqa: PLC0415 - as above
+    from app.workbench.findings import reliability_report  # noqa: PLC0415 - as above
 
     report = one.outcome.report()
     if reliability and one.findings is not None:

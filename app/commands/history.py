@@ -21,10 +21,10 @@ from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Policy
 
 if TYPE_CHECKING:
-    from app.domain.runs import Run
-    from app.services.importing import Import, Imported
-    from app.services.past import Wishes
-    from app.settings import Settings
+    from app.forecasts.rules import Run
+    from app.importing.past import Wishes
+    from app.importing.service import Import, Imported
+    from app.platform.settings import Settings
 
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
@@ -94,7 +94,7 @@ def import_past(
     of the cloud's log. Run it again after it was cut off, and it goes on; run it twice, and nothing changes. It works
     on the service's database, whose settings are those of `tenure run`, whether or not the service runs.
     """
-    from app.services.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
+    from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
     policy = _policy(sla, guarantee, clock, eviction, no_sla=no_sla)
     gap_us = parse_duration(longest_gap) if longest_gap else None
@@ -145,12 +145,12 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
 
 def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
     """Read everything, then write: a broken file changes nothing. Without settings nothing is written at all."""
-    from app.services.importing import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
-    from app.services.past import Past  # noqa: PLC0415 - as above
-    from app.services.pastfiles import read_past  # noqa: PLC0415 - as above
-    from app.services.pastreport import report  # noqa: PLC0415 - as above
-    from app.store.scratch import Scratch  # noqa: PLC0415 - as above
-    from app.wiring import now_us  # noqa: PLC0415 - as above
+    from app.importing.past import Past  # noqa: PLC0415 - as above
+    from app.importing.report import report  # noqa: PLC0415 - as above
+    from app.importing.service import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
+    from app.importing.store.scratch import Scratch  # noqa: PLC0415 - as above
+    from app.processes.wiring import now_us  # noqa: PLC0415 - as above
+    from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
 
     with Scratch() as scratch:
         past = Past(scratch, [str(path) for path in (*asked.on_demand, *asked.spot)], asked.wishes)
@@ -166,7 +166,7 @@ def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bo
 
 
 async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart: bool) -> tuple[Imported, Run | None]:
-    from app.wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes.wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
     async with open_imports(settings) as imports:
         if restart:

@@ -14,8 +14,8 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state
 from app.domain.values import Market
-from app.services.explanations import Outcome
-from app.services.instances import InstanceStatus
+from app.explaining.rules.explanations import Outcome
+from app.scheduling.rules.instances import InstanceStatus
 from tenure_client import json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
 from tenure_client.forms.instances import InstanceAnswer

@@ -15,9 +15,9 @@ from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
 from app.domain.inputs import InputError, parse_nodes
 from app.domain.names import node_name
-from app.services.audit import Audit, Totals, audit
-from app.services.export import export_log
-from app.services.logcsv import read_log
+from app.workbench.audit import Audit, Totals, audit
+from app.workbench.export import export_log
+from app.workbench.logcsv import read_log
 
 
 def register(app: typer.Typer) -> None:

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
-from app.services.tally import Outcome
+from app.workbench.tally import Outcome
 
 _PIPED_WIDTH = 1000
 _WORTH_TELLING_S = 3.0

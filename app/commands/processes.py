@@ -13,7 +13,7 @@ from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPor
 from app.commands.steps import Steps
 
 if TYPE_CHECKING:
-    from app.settings import Settings
+    from app.platform.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def worker(
     with _logged("worker", settings) as steps:
         if not leave_with_parent:
             steps.say(f"starting a worker on {database_words(settings)}")
-        from app.commands import service  # noqa: PLC0415 - the service's libraries are slow to load
+        from app.processes import run as service  # noqa: PLC0415 - the service's libraries are slow to load
 
         service.work(settings, steps, leave_with_parent=leave_with_parent)
 
@@ -64,14 +64,14 @@ def worker(
 def _serve(settings: Settings, *, with_worker: bool) -> None:
     with _logged("serve", settings) as steps:
         with steps.step("loading"):
-            from app.commands import service  # noqa: PLC0415 - as above
+            from app.processes import run as service  # noqa: PLC0415 - as above
 
         service.serve(settings, steps, with_worker=with_worker)
 
 
 @contextmanager
 def _logged(process: str, settings: Settings) -> Iterator[Steps]:
-    from app.telemetry.logs import start_logging  # noqa: PLC0415 - as above
+    from app.platform.telemetry.logs import start_logging  # noqa: PLC0415 - as above
 
     start_logging(process, settings.log_level, settings.log_format, requests=settings.log_requests)
     yield Steps(to_log=settings.log_format == "json")
@@ -83,6 +83,6 @@ def _database() -> None:
 
 def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Bring the database to the newest schema; processes do so themselves when they start."""
-    from app import wiring  # noqa: PLC0415 - as above
+    from app.processes import wiring  # noqa: PLC0415 - as above
 
     wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)

@@ -19,7 +19,7 @@ Finish = Annotated[
 
 def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Take the schema one revision back, for the version before this one; exits with 1 where that would lose data."""
-    from app import wiring  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes import wiring  # noqa: PLC0415 - the service's libraries are slow to load
 
     settings = read_settings(data_dir=data_dir, database_url=database_url)
     tell_database(settings)
@@ -34,7 +34,7 @@ def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> 
 def status(*, as_json: Json = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Tell the database's schema and log format, beside those that this program knows."""
     import migrations  # noqa: PLC0415 - as above
-    from app import wiring  # noqa: PLC0415
+    from app.processes import wiring  # noqa: PLC0415
 
     settings = read_settings(data_dir=data_dir, database_url=database_url)
     tell_database(settings)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
-from app.services.tally import Outcome
+from app.workbench.tally import Outcome
 
 Json = Mapping[str, Any]
 

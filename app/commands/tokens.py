@@ -20,7 +20,7 @@ from app.domain.values import NAME_PATTERN, Role
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.services.tokens import Token, TokenKeeper
+    from app.identity.service import Token, TokenKeeper
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ async def _all_tokens(keeper: TokenKeeper) -> list[Token]:
 
 
 def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]], *, data_dir: str | None, database_url: str | None) -> T:
-    from app.wiring import open_tokens  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes.wiring import open_tokens  # noqa: PLC0415 - the service's libraries are slow to load
 
     settings = read_settings(data_dir=data_dir, database_url=database_url)
     tell_database(settings)

@@ -20,7 +20,7 @@ from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_
 from app.domain.values import Guarantee, Policy
 
 if TYPE_CHECKING:
-    from app.services.whatif import Account, Changes
+    from app.workbench.whatif import Account, Changes
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def whatif(
     at their declared lifetime where they were evicted or rejected. What is not given stays as it was recorded. Several
     values, with commas between, are tried in every combination. A log that an evaluation wrote needs --nodes.
     """
-    from app.services.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
     settings = _settings(warm_up, every, horizon, samples, seed)
     recorded = _recorded(url, token, cloud, log)
@@ -100,8 +100,8 @@ def _settings(
 def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
     """The log, of the running cloud or of the file. InputError where it is neither or empty."""
     if log is not None:
-        from app.services.logcsv import read_log  # noqa: PLC0415 - only where it is asked for
-        from app.services.logevents import events_of  # noqa: PLC0415 - as above
+        from app.workbench.logcsv import read_log  # noqa: PLC0415 - only where it is asked for
+        from app.workbench.logevents import events_of  # noqa: PLC0415 - as above
 
         rows = list(read_log(log))
         if not rows:
@@ -129,7 +129,7 @@ def _changes(
     settings: dict[str, int],
 ) -> list[Changes]:
     """Every combination of what is given; one without any change where nothing is."""
-    from app.services.whatif import Changes  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.whatif import Changes  # noqa: PLC0415 - compiled code is slow to load
 
     flavors = dict(each(flavor, _renaming))
     platforms, evictions = _or_as_it_was(each(nodes, parse_nodes)), _or_as_it_was(each(eviction, eviction_policy))

@@ -14,8 +14,8 @@ from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
-from app.services.tally import Scenario
-from app.services.workload import load_workload, write_trace
+from app.workbench.tally import Scenario
+from app.workbench.workload import load_workload, write_trace
 from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
@@ -58,7 +58,7 @@ def drive(
 
     The cloud has an external clock. A drive that was cut off can be run again: starts are answered as before.
     """
-    from app.services.drive import drive as run  # noqa: PLC0415
+    from app.workbench.drive import drive as run  # noqa: PLC0415
 
     policy = policy_of(sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
@@ -82,7 +82,7 @@ def synth(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
 ) -> None:
     """Make the seeds' log-normal workload, as CSV start_s,lifetime_s,cores."""
-    from app.services.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
+    from app.workbench.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
 
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
     with writing(out) as file:

@@ -10,7 +10,7 @@
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
     |                TooManyStreams
 
-`api/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
+`platform/http/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """
 
 from __future__ import annotations

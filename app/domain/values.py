@@ -68,7 +68,7 @@ class EvictionReason(StrEnum):
 
 
 class Role(StrEnum):
-    """What a token is for. Which role may do what another may: `GRANTS` in app/api/auth.py."""
+    """What a token is for. Which role may do what another may: `GRANTS` in app/platform/http/auth.py."""
 
     READER = "reader"
     MEMBER = "member"

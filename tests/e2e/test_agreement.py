@@ -19,7 +19,7 @@ import pytest
 from processes import HEADERS, TOKEN, Process, tenure, tenure_json
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.ui.guard import COOKIE
+from app.platform.pages.guard import COOKIE
 
 NAME = "agreed"
 CLOUD = f"/v1/clouds/{NAME}"

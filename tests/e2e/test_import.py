@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from processes import HEADERS, TOKEN, Process, audited, tenure
 
-from app.store.embedded import embedded_url
+from app.platform.database.embedded import embedded_url
 
 TRACES = Path(__file__).parents[3] / "shared/traces/eucalyptus"
 PLATFORMS = {

@@ -15,7 +15,7 @@ import pytest
 from processes import HEADERS, TOKEN, Process, tenure
 from receivers import Receiver
 
-from app.api.routes import ENDPOINTS
+from app.processes.endpoints import ENDPOINTS
 
 CODE = "preemptible.log.newer"
 POLICY = {"guarantee": "none", "eviction_probability": 0.05}

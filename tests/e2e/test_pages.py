@@ -28,9 +28,9 @@ from app.domain.events import (
 )
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Resources, RiskLevel
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
 
 CLOUD = "/v1/clouds/north"
 

@@ -25,9 +25,9 @@ from app.domain.names import node_name
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Policy
-from app.services.drive import form_of
-from app.services.synthesis import synthesize
-from app.services.workload import combine, operations, write_trace
+from app.workbench.drive import form_of
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import combine, operations, write_trace
 from tenure_client import Resources, Stop, TenureClient
 
 KILLS = int(os.environ.get("TENURE_TEST_KILLS", "20"))

@@ -12,7 +12,7 @@ from processes import HEADERS, Process, tenure
 from servers import on_database, run_sql
 
 import migrations
-from app.store.migrating import LOG_FORMAT, upgrade
+from app.platform.database.migrating import LOG_FORMAT, upgrade
 
 CODE = "preemptible.log.newer"
 START = {"market": "on_demand", "flavor": "small"}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from app.admission.batch import Batch, Step
 from app.engine.cloud import Cloud
-from app.services.sequencer import Sequencer
-from app.store.log import LogAccess
+from app.scheduling.sequencer import Sequencer
+from app.scheduling.store.log import LogAccess
 
 
 def bring_back(name: str) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app import cli, wiring
+from app import cli
+from app.processes import wiring
 from faults.clock import SteppedClock
 from faults.defects import bring_back
 

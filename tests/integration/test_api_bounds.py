@@ -13,11 +13,18 @@ import pytest
 from api_service import TOKEN, Service, running_service
 from test_api_limits import check, check_answer, connected, read
 
-from app.api import errors
-from app.api.bodies import MOST_PARAMETERS, OPERATION_BYTES, OPERATION_VALUES
-from app.api.connection import LONGEST_HEADER, LONGEST_TARGET, MOST_HEADERS, MOST_WAITING, BoundedConnection
-from app.api.wire.fields import Body
-from app.services import watching
+from app.following import watching
+from app.platform.http import errors
+from app.platform.http.bodies import MOST_PARAMETERS
+from app.platform.http.connection import (
+    LONGEST_HEADER,
+    LONGEST_TARGET,
+    MOST_HEADERS,
+    MOST_WAITING,
+    BoundedConnection,
+)
+from app.platform.http.fields import Body
+from app.scheduling.http.batches import OPERATION_BYTES, OPERATION_VALUES
 
 AS_JSON = {"Content-Type": "application/json"}
 NORTH = "/v1/clouds/north"

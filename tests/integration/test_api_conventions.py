@@ -13,11 +13,11 @@ import pytest
 from api_service import TOKEN, Service, recorded_requests
 from servers import run_sql
 
-from app.api import auth
-from app.api.auth import GRANTS, Role
-from app.api.routes import ENDPOINTS
-from app.api.wire.clouds import PolicyBody
 from app.domain.values import Policy
+from app.platform.http import auth
+from app.platform.http.auth import GRANTS, Role
+from app.processes.endpoints import ENDPOINTS
+from app.scheduling.wire.clouds import PolicyBody
 from tenure_client.forms.clouds import PolicyAnswer
 
 REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

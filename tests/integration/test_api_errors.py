@@ -15,12 +15,12 @@ from api_service import Service, running_service
 from servers import run_sql
 
 from app.admission import batch
-from app.api import errors as api_errors
-from app.api.errors import PROBLEMS, RequestError
-from app.api.openapi import errors_of
-from app.api.routes import ENDPOINTS
 from app.domain import errors
 from app.domain.errors import TenureError
+from app.platform.http import errors as api_errors
+from app.platform.http.errors import PROBLEMS, RequestError
+from app.platform.http.openapi import errors_of
+from app.processes.endpoints import ENDPOINTS
 
 CLOUD = "/v1/clouds/system"
 EXTERNAL = "/v1/clouds/external"

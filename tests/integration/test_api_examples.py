@@ -11,8 +11,8 @@ import pytest
 from api_service import Service
 from jsonschema import Draft202012Validator
 
-from app.api.openapi import PATH_EXAMPLES
-from app.api.routes import ENDPOINTS
+from app.platform.http.openapi import PATH_EXAMPLES
+from app.processes.endpoints import ENDPOINTS
 
 STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",

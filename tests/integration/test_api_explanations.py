@@ -34,10 +34,10 @@ from app.domain.values import (
     Rejection,
     Resources,
 )
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
-from app.store.tables import Tables
+from app.forecasts.store.tables import Tables
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
 
 SPOT, OD = Market.SPOT, Market.ON_DEMAND
 POLICY = Policy(eviction_probability=0.05, clock=Clock.EXTERNAL)

@@ -14,11 +14,11 @@ import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
 
-from app.api import auth, errors
-from app.api.addresses import Addresses
-from app.api.connection import BoundedConnection
-from app.api.errors import PROBLEMS
-from app.api.rates import Rates
+from app.platform.http import auth, errors
+from app.platform.http.addresses import Addresses
+from app.platform.http.connection import BoundedConnection
+from app.platform.http.errors import PROBLEMS
+from app.platform.http.rates import Rates
 
 TIMEOUT_S = 0.3
 

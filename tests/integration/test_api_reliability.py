@@ -9,10 +9,10 @@ import pytest
 
 from app.domain.events import CloudCreated, InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
 from app.domain.values import Basis, EvictionReason, Market, Policy
-from app.services.reliability import read_reliability
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
+from app.forecasts.reliability import read_reliability
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
 
 
 def post(client: httpx2.Client, path: str, body: dict[str, Any]) -> Any:

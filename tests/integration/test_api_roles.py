@@ -11,10 +11,10 @@ import httpx2
 import pytest
 from api_service import Service
 
-from app.api.auth import GRANTS
-from app.api.routes import ENDPOINTS
-from app.api.serving import Served
 from app.domain.values import Role
+from app.platform.http.auth import GRANTS
+from app.platform.http.serving import Served
+from app.processes.endpoints import ENDPOINTS
 
 PUBLIC = {"discover", "check_health", "check_readiness"}
 LEAST = {

@@ -14,11 +14,11 @@ from api_service import Service
 from servers import run_sql
 from typer.testing import CliRunner
 
-from app.api import auth
-from app.api.auth import Caller, TokenAuthenticator, may
-from app.api.errors import Unauthenticated
 from app.cli import app
 from app.domain.values import Role
+from app.platform.http import auth
+from app.platform.http.auth import Caller, TokenAuthenticator, may
+from app.platform.http.errors import Unauthenticated
 
 AS_TENURE = CliRunner()
 
@@ -74,7 +74,7 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept(service: Service, datab
 
 async def dump(service: Service) -> str:
     """The table of tokens as text."""
-    from app.store.database import Database  # noqa: PLC0415
+    from app.platform.database.database import Database  # noqa: PLC0415
 
     database = Database(service.settings.database_url)
     rows = await database.execute("SELECT token::text FROM token")

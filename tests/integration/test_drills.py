@@ -17,10 +17,10 @@ from app.domain.events import InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.forecast.history import History
-from app.services.audit import Rule, audit
-from app.services.logcsv import LogWriter, read_log
-from app.services.whatif import count_log
-from app.store.snapshots import decode_cloud, encode_cloud
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
+from app.workbench.audit import Rule, audit
+from app.workbench.logcsv import LogWriter, read_log
+from app.workbench.whatif import count_log
 
 CLOUD = "/v1/clouds/drilled"
 

@@ -15,12 +15,12 @@ from test_scheduler import UNGUARDED, Process, make_cloud, on_demand, running, s
 from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
-from app.domain.runs import Run, RunCause
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import NodeStatus, Policy, Resources
-from app.services.scheduler import Scheduler
-from app.store.database import Database
-from app.store.runs import Runs
+from app.forecasts.rules import Run, RunCause
+from app.forecasts.store.runs import Runs
+from app.platform.database.database import Database
+from app.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.anyio
 
@@ -175,14 +175,14 @@ async def test_a_table_is_quoted_that_another_process_has_seen_published(databas
     first, second = Process(database, lambda: now[0]), Process(database, lambda: now[0])
     try:
         name = await make_cloud(first, Policy(sample_count=100))
-        assert await second.scheduler.table(name) is None
+        assert await second.table(name) is None
         cloud_id = await first.scheduler.cloud_id(name)
         for epoch in (1, 2):
             now[0] += HOUR_US
             async with worker(first, lambda: now[0]):
                 run = await Runs(database).request(cloud_id, RunCause.REQUESTED, None)
                 await published(Runs(database), run)
-            table = await second.scheduler.table(name)
+            table = await second.table(name)
             assert table is not None
             assert table.epoch == epoch
     finally:

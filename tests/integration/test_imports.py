@@ -14,22 +14,22 @@ from app.domain.events import CloudCreated, NodeAdded, Recorded
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
-from app.services.importing import BATCH, Import, Imported, Imports, rehearse
-from app.services.past import Past, Wishes
-from app.services.pastfiles import read_past
-from app.services.refusals import REFUSALS, CloudNotImported, ImportRefused, ImportRunning, OtherPast
-from app.services.states import load_state
-from app.services.synthesis import synthesize
-from app.services.workload import write_trace
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.imports import ImportedClouds
-from app.store.locks import Locks
-from app.store.log import EventLog
-from app.store.observations import Observations
-from app.store.runs import Runs
-from app.store.scratch import Scratch
-from app.store.snapshots import Snapshots
+from app.forecasts.store.runs import Runs
+from app.importing.past import Past, Wishes
+from app.importing.refusals import REFUSALS, CloudNotImported, ImportRefused, ImportRunning, OtherPast
+from app.importing.service import BATCH, Import, Imported, Imports, rehearse
+from app.importing.store.imports import ImportedClouds
+from app.importing.store.scratch import Scratch
+from app.observing.store import Observations
+from app.platform.database.database import Database
+from app.platform.database.locks import Locks
+from app.scheduling.states import load_state
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
+from app.workbench.import_formats.files import read_past
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import write_trace
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_waiting_for_the_first_table(
     early = await imports.wait_for_table(imported, 0)
     assert early is not None
     assert early.status == "pending"
-    monkeypatch.setattr("app.services.importing._TAKEN_UP_S", 0.1)
+    monkeypatch.setattr("app.importing.service._TAKEN_UP_S", 0.1)
     nobody = await imports.wait_for_table(imported, 60)
     assert nobody is not None
     assert nobody.status == "pending"
@@ -219,7 +219,7 @@ async def test_an_unfinished_import_goes_on_with_the_same_past_only(
 
 
 async def test_abandoning_leaves_no_event(database: Database, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.store.imports._REMOVED_AT_ONCE", 1_500)
+    monkeypatch.setattr("app.importing.store.imports._REMOVED_AT_ONCE", 1_500)
     dying = of(database, NOW_US)
     kill_after(dying, 2)
     with pytest.raises(Killed):

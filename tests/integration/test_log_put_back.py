@@ -12,15 +12,15 @@ from test_scheduler import EXTERNAL, UNGUARDED, Process, make_cloud, on_demand, 
 from app.admission.batch import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
-from app.domain.runs import RunCause
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Clock, NodeStatus, Policy
-from app.services.appending import States
-from app.services.upkeep import Snapshotting
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.runs import Runs
-from app.store.tables import Tables
+from app.forecasts.rules import RunCause
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.platform.database.database import Database
+from app.scheduling.appending import States
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 
@@ -195,7 +195,7 @@ async def test_a_worker_replays_the_log_that_is_there(process: Process, database
         await cut(api, name, 5)
         now[0] += DAY_US
         await computed(api, cloud_id)
-        table = await api.scheduler.table(name)
+        table = await api.table(name)
         assert table is not None
         assert table.seq == 5
 

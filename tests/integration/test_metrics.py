@@ -11,8 +11,8 @@ from api_service import TOKEN, Service, running_service
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.routes import ENDPOINTS
-from app.services.observing import KEPT_S
+from app.observing.service import KEPT_S
+from app.processes.endpoints import ENDPOINTS
 
 CLOUD = "/v1/clouds/watched"
 NO_SLA = {"guarantee": "none"}

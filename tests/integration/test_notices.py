@@ -18,12 +18,12 @@ from api_service import TOKEN, Service
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
-from app.services.audit import Rule, audit
-from app.services.logcsv import LogWriter, read_log
-from app.services.logevents import events_of
-from app.store.snapshots import decode_cloud, encode_cloud
-from app.telemetry.metrics import PROCESS
-from app.wiring import WorkerParts, open_worker
+from app.platform.telemetry.metrics import PROCESS
+from app.processes.wiring import WorkerParts, open_worker
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
+from app.workbench.audit import Rule, audit
+from app.workbench.logcsv import LogWriter, read_log
+from app.workbench.logevents import events_of
 
 _names = (f"noticed-{number}" for number in count())
 NOON = datetime.fromisoformat("1970-01-01T12:00:00+00:00")

@@ -11,9 +11,9 @@ import pytest
 from api_service import Service, running_service
 from starlette.routing import Mount, Route
 
-from app.api.routes import ENDPOINTS
-from app.ui.guard import COOKIE
-from app.ui.install import _routes
+from app.platform.pages.guard import COOKIE
+from app.processes.endpoints import ENDPOINTS
+from app.processes.pages import _routes
 
 PUBLIC = {"/ui/sign-in", "/ui/sign-out"}
 FILES = {"/ui/static", "/docs/assets"}

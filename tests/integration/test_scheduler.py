@@ -15,31 +15,33 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.runs import Run, RunCause, RunStatus
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.appending import Logs, States
-from app.services.forecasts import Forecasts
-from app.services.growth import Growth
-from app.services.notices import Notices
-from app.services.observing import Observing
-from app.services.scheduler import Scheduler
-from app.services.sequencer import Limits, Parts
-from app.services.states import load_state
-from app.services.tables import TableCache
-from app.services.upkeep import Schedule, Snapshotting
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.lockids import DELIVERY_LOCK
-from app.store.locks import Locks
-from app.store.log import EventLog
-from app.store.notices import listen
-from app.store.observations import Observations
-from app.store.runs import Runs
-from app.store.snapshots import Snapshots
-from app.store.tables import Tables
-from app.telemetry.clouds import CloudCollector
+from app.forecast.table import QuantileTable
+from app.forecasts.jobs import Schedule
+from app.forecasts.recompute import Forecasts
+from app.forecasts.rules import Run, RunCause, RunStatus
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.forecasts.tables import TableCache
+from app.notices.jobs import Notices
+from app.observing.metrics import CloudCollector
+from app.observing.service import Observing
+from app.observing.store import Observations
+from app.platform.database.database import Database
+from app.platform.database.lockids import DELIVERY_LOCK
+from app.platform.database.locks import Locks
+from app.platform.database.signals import listen
+from app.scheduling.appending import Logs, States
+from app.scheduling.growth import Growth
+from app.scheduling.jobs import Snapshotting
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.sequencer import Limits, Parts
+from app.scheduling.states import load_state
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.scheduling.store.snapshots import Snapshots
 
 pytestmark = pytest.mark.anyio
 names = (f"cloud-{number}" for number in count())
@@ -57,7 +59,11 @@ class Process:
         self.tables = TableCache(Tables(database), Runs(database), wait_s)
         self.logs = Logs(self.log, self.snapshots, Growth(database, self.log))
         parts = Parts(self.logs, self.tables, now_us, Limits(1000, 100))
-        self.scheduler = Scheduler(Clouds(database), parts, self.tables)
+        self.scheduler = Scheduler(Clouds(database), parts)
+
+    async def table(self, name: str) -> QuantileTable | None:
+        """The newest published table."""
+        return await self.tables.load(await self.scheduler.cloud_id(name))
 
     async def folded(self, name: str) -> Cloud:
         """The log, folded from its first event."""
@@ -304,7 +310,7 @@ async def test_on_an_external_clock_a_spot_start_waits_for_the_table_of_its_epoc
     assert isinstance(first, InstanceStarted)
     assert isinstance(last, InstanceStarted)
     assert (first.basis.epoch, last.basis.epoch) == (1, 2)
-    table = await process.scheduler.table(name)
+    table = await process.table(name)
     assert table.epoch_us == DAY_US + 6 * HOUR_US
 
 
@@ -345,7 +351,7 @@ async def test_nobody_waits_for_a_table_whose_caller_has_gone(process: Process):
 async def test_a_cloud_that_does_not_answer_is_said_so_and_the_others_are_told(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("app.services.observing.ANSWER_S", 0.5)
+    monkeypatch.setattr("app.observing.service.ANSWER_S", 0.5)
     stalled, broken, good = [await make_cloud(process) for _ in range(3)]
     broken_id = await process.scheduler.cloud_id(broken)
     await process.database.execute(f"UPDATE event SET version = 99 WHERE cloud_id = {broken_id} AND seq = 2")
@@ -378,7 +384,7 @@ async def test_the_schedule_asks_once_for_what_is_due_and_a_run_publishes_it(pro
         assert {(run.status, run.epoch) for run in runs} == {(RunStatus.SUCCEEDED, 1)}
         assert len(await Tables(api.database).page(cloud_id, 10)) == 1
         await api.tables.load(cloud_id)
-        assert (await api.scheduler.table(name)).epoch_us == DAY_US + 6 * HOUR_US
+        assert (await api.table(name)).epoch_us == DAY_US + 6 * HOUR_US
 
 
 async def test_what_is_under_way_is_not_asked_for_again(process: Process):
@@ -458,7 +464,7 @@ async def test_a_run_that_fails_says_why_and_leaves_the_old_table(process: Proce
     assert failed.status is RunStatus.FAILED
     assert failed.error
     assert failed.retry_at is not None
-    assert await process.scheduler.table(name) is None
+    assert await process.table(name) is None
 
 
 async def test_a_full_queue_is_said_so(process: Process):

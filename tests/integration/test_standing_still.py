@@ -18,11 +18,11 @@ from sqlalchemy.exc import DisconnectionError
 from test_scheduler import Process, make_cloud, on_demand, running
 
 from app.domain.errors import LogUnavailable
-from app.store.database import Database
-from app.store.lockids import DELIVERY_LOCK
-from app.store.locks import LOST_AFTER_S, Locks
-from app.store.log import EventLog, TurnLost
-from app.store.migrating import upgrade_at_last
+from app.platform.database.database import Database
+from app.platform.database.lockids import DELIVERY_LOCK
+from app.platform.database.locks import LOST_AFTER_S, Locks
+from app.platform.database.migrating import upgrade_at_last
+from app.scheduling.store.log import EventLog, TurnLost
 
 pytestmark = pytest.mark.anyio
 LONGEST_S = 3.0
@@ -30,10 +30,10 @@ _HOLDER = """
 import asyncio, sys
 from app.domain.events import InstanceRejected, Recorded
 from app.domain.values import Market, Rejection
-from app.store.database import Database
-from app.store.locks import Locks
-from app.store.lockids import DELIVERY_LOCK
-from app.store.log import EventLog
+from app.platform.database.database import Database
+from app.platform.database.locks import Locks
+from app.platform.database.lockids import DELIVERY_LOCK
+from app.scheduling.store.log import EventLog
 
 async def main(url, what, cloud_id):
     database = Database(url)

@@ -25,12 +25,12 @@ import migrations
 from app.domain.errors import LogUnavailable
 from app.domain.events import CloudCreated, InstanceStopped, Recorded
 from app.domain.values import Policy
-from app.store.clouds import Clouds
-from app.store.database import ConstraintBroken, Database, parse_url
-from app.store.log import EventLog
-from app.store.migrating import upgrade
-from app.store.notices import Resync, listen
-from app.store.schema import metadata
+from app.platform.database.database import ConstraintBroken, Database, parse_url
+from app.platform.database.migrating import upgrade
+from app.platform.database.schema import metadata
+from app.platform.database.signals import Resync, listen
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ import psutil
 import psycopg
 import pytest
 
-from app.store.embedded import embedded_url
+from app.platform.database.embedded import embedded_url
 
 # Holds the server until its standard input ends, as the service does until it is told to stop.
 _HOLDER = """

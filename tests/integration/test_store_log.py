@@ -41,10 +41,10 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
-from app.store.clouds import Clouds
-from app.store.codec import UnknownEvent, decode, encode
-from app.store.database import Database
-from app.store.log import EventLog, InstanceTaken, PredecessorMissing, SeqConflict
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.codec import UnknownEvent, decode, encode
+from app.scheduling.store.log import EventLog, InstanceTaken, PredecessorMissing, SeqConflict
 
 pytestmark = pytest.mark.anyio
 

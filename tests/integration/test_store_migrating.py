@@ -14,9 +14,9 @@ from servers import on_database, run_sql
 
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable
-from app.store import migrating
-from app.store.lockids import MIGRATION_LOCK
-from app.store.migrating import DowngradeRefused, downgrade, stand, upgrade
+from app.platform.database import migrating
+from app.platform.database.lockids import MIGRATION_LOCK
+from app.platform.database.migrating import DowngradeRefused, downgrade, stand, upgrade
 
 _numbers = count(1)
 GO_BACK = {"0002", "0005", "0007", "0008", "0009"}

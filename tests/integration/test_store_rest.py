@@ -11,17 +11,17 @@ from itertools import count
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
-from app.domain.runs import RunCause, RunStatus, TableSummary
 from app.domain.values import Policy
-from app.services.tokens import TokenKeeper
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
-from app.store.locks import Locks
-from app.store.notices import Notice, Resync, RunRequested, TablePublished, listen
-from app.store.runs import Runs
-from app.store.tables import EpochTaken, Tables
-from app.store.tokens import AdminOrigin, AdminToken, Tokens, hash_token
+from app.forecasts.rules import RunCause, RunStatus, TableSummary
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import EpochTaken, Tables
+from app.identity.service import TokenKeeper
+from app.identity.store import AdminOrigin, AdminToken, Tokens, hash_token
+from app.platform.database.database import Database
+from app.platform.database.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
+from app.platform.database.locks import Locks
+from app.platform.database.signals import Notice, Resync, RunRequested, TablePublished, listen
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,9 @@ from app.domain.events import (
 )
 from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.snapshots import Snapshots, decode_cloud, encode_cloud
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.snapshots import Snapshots, decode_cloud, encode_cloud
 
 _names = count(1)
 ON_DEMAND, SPOT = Market.ON_DEMAND, Market.SPOT

@@ -25,12 +25,13 @@ from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.rollup import NODE_WIDTHS_S, WIDTHS_S, Rollup
-from app.services.utilisation import UtilisationHistory
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.log import EventLog
-from app.store.utilisation import UtilisationRows
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from app.utilisation.jobs import Rollup
+from app.utilisation.rules import NODE_WIDTHS_S, WIDTHS_S
+from app.utilisation.service import UtilisationHistory
+from app.utilisation.store import UtilisationRows
 
 BEGIN_US = 90_061 * SECOND_US
 LONG_US = 40 * 86_400 * SECOND_US
@@ -202,9 +203,9 @@ async def test_old_fine_buckets_go_and_what_is_read_stays_right(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = make_log(4, 150)
-    monkeypatch.setattr("app.services.rollup.KEPT", 50)
-    monkeypatch.setattr("app.services.rollup._PRUNED_EVERY", 1)
-    monkeypatch.setattr("app.services.utilisation.KEPT", 50)
+    monkeypatch.setattr("app.utilisation.jobs.KEPT", 50)
+    monkeypatch.setattr("app.utilisation.jobs._PRUNED_EVERY", 1)
+    monkeypatch.setattr("app.utilisation.service.KEPT", 50)
     cloud_id = await fill(database, "pruned", recorded)
     await keeper(database, 10).catch_up_cloud(cloud_id)
     rows = await database.execute(

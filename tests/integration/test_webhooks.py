@@ -22,9 +22,9 @@ from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
-from app.outbound.messages import make_secret, trial_message
-from app.outbound.posting import Poster
-from app.wiring import open_worker, poster
+from app.platform.outbound.messages import make_secret, trial_message
+from app.platform.outbound.posting import Poster
+from app.processes.wiring import open_worker, poster
 
 _names = (f"hooked-{number}" for number in count())
 

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
-from app.domain.runs import Run, RunCause
 from app.domain.times import SECOND_US
 from app.domain.values import Policy
-from app.settings import Settings
-from app.store.clouds import Clouds
-from app.store.database import Database
-from app.store.runs import Runs
-from app.wiring import now_us
-from app.worker.main import run_worker
+from app.forecasts.rules import Run, RunCause
+from app.forecasts.store.runs import Runs
+from app.platform.database.database import Database
+from app.platform.settings import Settings
+from app.processes.wiring import now_us
+from app.processes.worker import run_worker
+from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
 

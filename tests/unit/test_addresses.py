@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from app.domain.errors import WebhookRefused
-from app.outbound.addresses import is_public, read_url
+from app.platform.outbound.addresses import is_public, read_url
 
 INSIDE = [
     "0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.255", "168.63.129.16",

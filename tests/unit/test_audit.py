@@ -26,13 +26,13 @@ from app.domain.names import node_name
 from app.domain.times import HOUR_US
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.audit import Finding, Rule, Totals, audit
-from app.services.evaluate import evaluate
-from app.services.logcsv import LogRow, LogWriter, read_log
-from app.services.synthesis import synthesize
-from app.services.tally import Scenario
-from app.services.workload import combine
-from app.ui.usage import usage_of
+from app.utilisation.usage import usage_of
+from app.workbench.audit import Finding, Rule, Totals, audit
+from app.workbench.evaluate import evaluate
+from app.workbench.logcsv import LogRow, LogWriter, read_log
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import combine
 
 Rows = list[LogRow]
 NODES = [(node_name(index), Resources(4)) for index in range(8)]

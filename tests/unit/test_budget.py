@@ -27,7 +27,7 @@ from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US
 from app.domain.values import Budget, Clock, Guarantee, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud, Running
-from app.store.snapshots import decode_cloud, encode_cloud
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
 CLASSES = (0.05, 0.2)

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from mypy import api
 
-from app.api.routes import ENDPOINTS
-from app.api.wire.clouds import PolicyChange as PolicyChangeBody
-from app.api.wire.handovers import HandoverStatus
-from app.api.wire.instances import Verdict
-from app.api.wire.webhooks import WebhookStatus
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
-from app.domain.runs import RunCause, RunStatus
 from app.domain.values import Policy
-from app.services.explanations import Outcome, Promise
-from app.services.instances import InstanceStatus
-from app.services.tokens import TokenStatus
+from app.explaining.rules.explanations import Outcome, Promise
+from app.following.wire.webhooks import WebhookStatus
+from app.forecasts.rules import RunCause, RunStatus
+from app.identity.service import TokenStatus
+from app.notices.wire import HandoverStatus
+from app.processes.endpoints import ENDPOINTS
+from app.scheduling.rules.instances import InstanceStatus
+from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
+from app.scheduling.wire.instances import Verdict
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
 from tenure_client.client import AsyncTenureClient, Methods, TenureClient
 from tenure_client.endpoints import Call, Endpoint, Listing, Repeat

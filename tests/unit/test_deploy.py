@@ -14,9 +14,9 @@ import yaml
 from compose_spec import PyCompose
 
 from app import __version__
-from app.api.routes import ENDPOINTS, WORKERS
 from app.cli import app
-from app.settings import Settings
+from app.platform.settings import Settings
+from app.processes.endpoints import ENDPOINTS, WORKERS
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from app.api.errors import PROBLEMS
-from app.api.routes import ENDPOINTS
 from app.cli import app
-from app.commands import service
 from app.domain.events.registry import KINDS, URGENT
-from app.services.logcsv import COLUMNS
-from app.services.pastrules import RULES
-from app.services.refusals import REFUSALS
-from app.services.tokens import AdminOrigin, AdminToken
-from app.settings import Settings
-from app.telemetry import metrics
-from app.telemetry.clouds import FAMILIES
+from app.identity.service import AdminOrigin, AdminToken
+from app.importing.refusals import REFUSALS
+from app.importing.rules.pastrules import RULES
+from app.observing.metrics import FAMILIES
+from app.platform.http.errors import PROBLEMS
+from app.platform.settings import Settings
+from app.platform.telemetry import metrics
+from app.processes import run as service
+from app.processes.endpoints import ENDPOINTS
+from app.workbench.logcsv import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]

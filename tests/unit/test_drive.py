@@ -15,10 +15,6 @@ import httpx2
 import pytest
 
 from app.admission.decide import decide_start, decide_stop
-from app.api.respond import respond
-from app.api.wire.clouds import cloud_answer
-from app.api.wire.instances import start_answer
-from app.api.wire.nodes import flavor_answer, node_answer
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
 from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
@@ -26,12 +22,16 @@ from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.drive import drive
-from app.services.evaluate import evaluate
-from app.services.export import export_log
-from app.services.synthesis import synthesize
-from app.services.tally import Scenario
-from app.services.workload import combine
+from app.platform.http.respond import respond
+from app.scheduling.wire.clouds import cloud_answer
+from app.scheduling.wire.instances import start_answer
+from app.scheduling.wire.nodes import flavor_answer, node_answer
+from app.workbench.drive import drive
+from app.workbench.evaluate import evaluate
+from app.workbench.export import export_log
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import combine
 from tenure_client import TenureClient
 from tenure_client.forms.answer import Answer
 from tenure_client.forms.instances import BatchAnswer, BatchResult, StartAnswer

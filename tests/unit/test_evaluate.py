@@ -12,12 +12,12 @@ import pytest
 from app.domain.names import node_name
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resources
-from app.services.audit import audit
-from app.services.evaluate import evaluate
-from app.services.logcsv import LogRow, LogWriter, read_log
-from app.services.synthesis import synthesize
-from app.services.tally import Outcome, Scenario
-from app.services.workload import TraceInstance, combine, load_workload
+from app.workbench.audit import audit
+from app.workbench.evaluate import evaluate
+from app.workbench.logcsv import LogRow, LogWriter, read_log
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Outcome, Scenario
+from app.workbench.workload import TraceInstance, combine, load_workload
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "eucalyptus"
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)

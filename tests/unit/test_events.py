@@ -11,7 +11,7 @@ import pytest
 from app.domain.events import InstanceStopped
 from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
-from app.store.schema import event as event_table
+from app.platform.database.schema import event as event_table
 
 ROOT = Path(__file__).parents[2]
 SERVED = {

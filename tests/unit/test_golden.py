@@ -20,8 +20,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from msgspec import UNSET, Meta, UnsetType
 
-from app.api.respond import respond
-from app.api.wire.events import event_frame, event_json
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -58,10 +56,12 @@ from app.domain.values import (
     RiskLevel,
 )
 from app.engine.cloud import Cloud
-from app.services.logcsv import LogWriter, read_rows
-from app.services.logevents import events_of
-from app.store.codec import decode, encode
-from app.store.snapshots import decode_cloud, encode_cloud
+from app.platform.http.respond import respond
+from app.scheduling.store.codec import decode, encode
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
+from app.scheduling.wire.events import event_frame, event_json
+from app.workbench.logcsv import LogWriter, read_rows
+from app.workbench.logevents import events_of
 from tenure_client import forms
 from tenure_client.forms.answer import Answer
 

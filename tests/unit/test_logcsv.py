@@ -25,7 +25,7 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.services.logcsv import COLUMNS, LogWriter, read_log
+from app.workbench.logcsv import COLUMNS, LogWriter, read_log
 
 BASIS = Basis(7, 3, 0.05, 1_500_000, 0.0125)
 EVENTS: list[Event] = [

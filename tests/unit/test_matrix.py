@@ -17,11 +17,11 @@ import pytest
 from app.domain.events import FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.inputs import parse_nodes, platform_text
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
-from app.services.findings import BudgetPoint, Step, Watch, average_load, reliability_report, thin_budget
-from app.services.matrix import Axes, Evaluation, name_of, run_matrix, scenarios
-from app.services.side_by_side import Progress, run_side_by_side
-from app.services.synthesis import synthesize
-from app.services.workload import Workload, combine
+from app.workbench.findings import BudgetPoint, Step, Watch, average_load, reliability_report, thin_budget
+from app.workbench.matrix import Axes, Evaluation, name_of, run_matrix, scenarios
+from app.workbench.side_by_side import Progress, run_side_by_side
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import Workload, combine
 
 POLICY = Policy(clock=Clock.EXTERNAL, sample_count=200)
 

@@ -18,9 +18,10 @@ from app.domain.events import (
 )
 from app.domain.values import EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
-from app.services.observing import CLASSES_MAX, facts_of
-from app.store.observations import Observation
-from app.telemetry.clouds import FAMILIES, OTHER
+from app.observing.facts import OTHER
+from app.observing.metrics import FAMILIES
+from app.observing.service import CLASSES_MAX, facts_of
+from app.observing.store import Observation
 
 FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0, 0, 0, 0)
 

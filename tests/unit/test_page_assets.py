@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-UI = ROOT / "app/ui"
+UI = ROOT / "app/platform/pages"
 VENDOR = UI / "static/vendor"
 OWN = [path for pattern in ("templates/*.html", "static/*.*") for path in sorted(UI.glob(pattern))]
 PINNED = {
@@ -44,7 +44,9 @@ def test_the_lock_pins_exactly_what_the_pages_use() -> None:
 
 
 def test_everything_the_pages_need_goes_with_the_package() -> None:
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["app.ui"]
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "app.platform.pages"
+    ]
     needed = [str(path.relative_to(UI)) for path in [*OWN, *VENDOR.iterdir()]]
     assert [name for name in needed if not any(fnmatch(name, pattern) for pattern in patterns)] == []
 

@@ -25,16 +25,16 @@ from app.domain.events.registry import KINDS
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
-from app.services.audit import audit
-from app.services.deciding import PastDecider
-from app.services.evaluate import evaluate
-from app.services.logcsv import LogWriter, read_log
-from app.services.past import Past, Wishes
-from app.services.pastfiles import read_past
-from app.services.synthesis import synthesize
-from app.services.tally import Scenario
-from app.services.workload import load_workload, write_trace
-from app.store.scratch import Scratch
+from app.importing.deciding import PastDecider
+from app.importing.past import Past, Wishes
+from app.importing.store.scratch import Scratch
+from app.workbench.audit import audit
+from app.workbench.evaluate import evaluate
+from app.workbench.import_formats.files import read_past
+from app.workbench.logcsv import LogWriter, read_log
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import load_workload, write_trace
 
 NODES = (Resources(4),) * 3
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)

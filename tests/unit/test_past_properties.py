@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from app.domain.inputs import InputError
 from app.domain.values import Policy, Resources
-from app.services.audit import audit
-from app.services.deciding import PastDecider
-from app.services.logcsv import LogWriter, read_log
-from app.services.past import Past, Sizes, Wishes
-from app.services.pastfiles import read_past
-from app.store.scratch import Scratch
+from app.importing.deciding import PastDecider
+from app.importing.past import Past, Sizes, Wishes
+from app.importing.store.scratch import Scratch
+from app.workbench.audit import audit
+from app.workbench.import_formats.files import read_past
+from app.workbench.logcsv import LogWriter, read_log
 
 TIMES = st.one_of(st.integers(-2, 60), st.sampled_from(["1.5", "0.0000001", "-1", "1e3", "9" * 12, "x", ""]))
 NAMES = st.sampled_from(["a", "b", "c", "a.r2", "1", "é", "../x"])

@@ -24,11 +24,11 @@ from app.domain.events import (
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import Guarantee, Market, Policy, Resources
-from app.services.deciding import PastDecider
-from app.services.past import Past, Sizes, Wishes, parse_sizes
-from app.services.pastfiles import read_past
-from app.services.pastrules import RULES, PastRule
-from app.store.scratch import Scratch
+from app.importing.deciding import PastDecider
+from app.importing.past import Past, Sizes, Wishes, parse_sizes
+from app.importing.rules.pastrules import RULES, PastRule
+from app.importing.store.scratch import Scratch
+from app.workbench.import_formats.files import read_past
 
 ONE_NODE = (Resources(4),)
 JOBS = "start_s,lifetime_s,cores\n"

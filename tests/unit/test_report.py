@@ -11,10 +11,10 @@ import pytest
 from app import __version__
 from app.domain.inputs import parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
-from app.report.page import Origin, render_page
-from app.services.matrix import Axes, Evaluated, Evaluation, run_matrix, scenarios
-from app.services.synthesis import synthesize
-from app.services.workload import combine
+from app.workbench.matrix import Axes, Evaluated, Evaluation, run_matrix, scenarios
+from app.workbench.report.page import Origin, render_page
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import combine
 
 ORIGIN = Origin("tenure evaluate --nodes '3x4' <file>", {"on-demand": "a&b.csv", "spot": "c.csv"}, "0s")
 

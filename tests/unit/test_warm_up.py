@@ -15,13 +15,13 @@ import app.forecast
 from app.domain.times import DAY_US
 from app.domain.values import EvictionPolicy, Policy, Resources
 from app.forecast.compute import Forecaster
-from app.services.deciding import PastDecider
-from app.services.forecasts import warm_up
-from app.services.past import Past, Wishes
-from app.services.pastfiles import read_past
-from app.services.synthesis import synthesize
-from app.services.workload import write_trace
-from app.store.scratch import Scratch
+from app.forecasts.recompute import warm_up
+from app.importing.deciding import PastDecider
+from app.importing.past import Past, Wishes
+from app.importing.store.scratch import Scratch
+from app.workbench.import_formats.files import read_past
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import write_trace
 
 
 def modules() -> Iterator[ModuleType]:

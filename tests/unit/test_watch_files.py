@@ -15,7 +15,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from watch_files import ALERTS, DASHBOARD, DEPLOY, PANELS, PROGRAMS, PROMETHEUS, RULES, expressions, selected
 
-from app.api.routes import METRICS, WORKERS
+from app.processes.endpoints import METRICS, WORKERS
 
 CONFIGURATIONS = ("prometheus.yml", "kubernetes.yml")
 needs_promtool = pytest.mark.skipif(not PROGRAMS, reason="Prometheus' own programs are not installed")

@@ -28,13 +28,13 @@ from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
-from app.services.evaluate import evaluate
-from app.services.logcsv import LogWriter, read_log
-from app.services.logevents import events_of
-from app.services.synthesis import synthesize
-from app.services.tally import Scenario
-from app.services.whatif import Account, Changes, Question, ask, count_log
-from app.services.workload import combine
+from app.workbench.evaluate import evaluate
+from app.workbench.logcsv import LogWriter, read_log
+from app.workbench.logevents import events_of
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.whatif import Account, Changes, Question, ask, count_log
+from app.workbench.workload import combine
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 

@@ -12,15 +12,8 @@ from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
-from app.services.synthesis import synthesize
-from app.services.workload import (
-    TraceInstance,
-    combine,
-    flavors,
-    operations,
-    read_trace,
-    write_trace,
-)
+from app.workbench.synthesis import synthesize
+from app.workbench.workload import TraceInstance, combine, flavors, operations, read_trace, write_trace
 
 EUCALYPTUS = "START 0 i-1 NODE1 2\nSTART 0 i-2 NODE0 1\nSTOP 5 i-2\nSTART 7 i-3 NODE0 4\nSTOP 7 i-3\nSTOP 9 i-1\n"
 

@@ -1,1 +1,0 @@
-"""Everything HTTP: the table of URLs, wire schemas, errors, tokens, versions."""

@@ -1,1 +1,0 @@
-"""What each URL does: read the request, call one service, answer."""

@@ -1,0 +1,1 @@
+"""Why a decision was taken, in fields and in sentences."""

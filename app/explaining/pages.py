@@ -1,0 +1,72 @@
+"""What was decided and why; and one instance's whole story."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.domain.errors import InstanceNotFound
+from app.domain.values import NAME_PATTERN, Market
+from app.explaining.rules.explanations import Outcome
+from app.explaining.service import Explaining
+from app.platform.http.reached import reached
+from app.platform.pages.asking import choice, number
+from app.platform.pages.rendering import render
+from app.scheduling.log_reads import LogReads
+
+_ON_PAGE = 30
+
+
+async def show(request: Request) -> Response:
+    """The newest decisions, or those before a place in the log; or the instance that was asked for by its id."""
+    name = request.path_params["cloud"]
+    wanted = request.query_params.get("instance", "").strip()
+    unknown = None
+    if wanted:
+        try:
+            await _check(request, wanted)
+            return RedirectResponse(f"/ui/clouds/{name}/instances/{quote(wanted)}", 303)
+        except InstanceNotFound:
+            unknown = wanted
+    outcome = choice(request, "outcome", tuple(Outcome))
+    market = choice(request, "market", tuple(Market))
+    before = number(request, "before")
+    page = await reached(request, Explaining).decisions(
+        name, before, _ON_PAGE, Outcome(outcome) if outcome else None, Market(market) if market else None
+    )
+    return render(
+        request,
+        "decisions.html",
+        decisions=page.items,
+        marker=page.marker,
+        outcome=outcome,
+        market=market,
+        before=before,
+        unknown=unknown,
+        # An older page does not change, so it need not be watched.
+        live=None if before else f"/ui/clouds/{name}/live",
+    )
+
+
+async def _check(request: Request, wanted: str) -> None:
+    """InstanceNotFound where there is no such instance, or can be none."""
+    if re.fullmatch(NAME_PATTERN, wanted) is None:
+        raise InstanceNotFound(f"{wanted!r} is not an instance id")
+    await reached(request, LogReads).instance(request.path_params["cloud"], wanted)
+
+
+async def explain(request: Request) -> Response:
+    """Why the instance was accepted, rejected or evicted."""
+    name = request.path_params["cloud"]
+    explanation = await reached(request, Explaining).explanation(name, request.path_params["instance"])
+    return render(
+        request,
+        "instance.html",
+        found=explanation,
+        instance=explanation.instance,
+        decision=explanation.instance.decision,
+        live=f"/ui/clouds/{name}/live",
+    )

@@ -1,0 +1,1 @@
+"""Explanations as values and as sentences; pure."""

@@ -1,0 +1,70 @@
+"""Grace periods and notices in plain sentences, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from app.domain.events import EvictionRisk, InstanceStarted, Recorded
+from app.domain.numbers import share_text
+from app.domain.times import length_text, time_text
+from app.domain.values import RiskLevel
+from app.explaining.rules.explanations import Decided, Grace
+
+_RISKS_TOLD = 4
+"""Notices of risk that become sentences, the newest; the fields hold more."""
+
+
+def room_in_words(start: InstanceStarted) -> Iterator[str]:
+    """Until when the victims of a start may run, and from when its room is free, where that is not at once."""
+    if start.deadline_us is not None:
+        who = "it" if len(start.victims) == 1 else "they"
+        yield f"Under the grace period {who} may go on running until {time_text(start.deadline_us)}."
+        yield f"The room is free {_from(start.ready_us)}."
+    elif start.ready_us is not None:
+        yield (
+            f"The room is free {_from(start.ready_us)}: until then there may be instances on the node that were "
+            "evicted before."
+        )
+
+
+def room_in_brief(decided: Decided) -> str:
+    """The same as the end of a sentence."""
+    until = "" if decided.deadline_us is None else f", which may run until {time_text(decided.deadline_us)}"
+    if decided.deadline_us is None and decided.ready_us is None:
+        return ""
+    free = "from then on" if until and decided.ready_us == decided.deadline_us else _from(decided.ready_us)
+    return f"{until}; its room is free {free}"
+
+
+def grace_in_words(grace: Grace, as_of_us: int) -> str:
+    """Until when an evicted instance may run, and whether a controller has said that it is stopped."""
+    until = time_text(grace.deadline_us)
+    if grace.confirmed_us is not None and grace.confirmed_us <= grace.deadline_us:
+        at = time_text(grace.confirmed_us)
+        return f"Under the grace period it could go on running until {until}; a controller confirmed its stop at {at}."
+    if grace.confirmed_us is not None:
+        late = length_text(grace.confirmed_us - grace.deadline_us)
+        return (
+            f"Under the grace period it had to stop by {until}; a controller confirmed its stop at "
+            f"{time_text(grace.confirmed_us)}, {late} late."
+        )
+    if grace.is_overdue(as_of_us):
+        return (
+            f"Under the grace period it had to stop by {until}. That is overdue: no controller has confirmed its stop, "
+            "so it may still be running."
+        )
+    return f"Under the grace period it may go on running until {until}; no controller has confirmed its stop so far."
+
+
+def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
+    """When its risk passed the threshold, and when it was back."""
+    for risk in [item.event for item in notices if isinstance(item.event, EvictionRisk)][-_RISKS_TOLD:]:
+        side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
+        yield (
+            f"At {time_text(risk.at_us)} the risk that it is evicted in the rest of its declared lifetime was "
+            f"{share_text(risk.probability)}, {side} the policy's {share_text(risk.threshold)}."
+        )
+
+
+def _from(ready_us: int | None) -> str:
+    return "at once" if ready_us is None else f"from {time_text(ready_us)} on"

@@ -1,0 +1,318 @@
+"""Decisions in plain sentences, for people. Nothing is said that `explanations` does not hold in fields as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
+from app.domain.numbers import number_text, share_text
+from app.domain.times import length_text, time_text
+from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.explaining.rules.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
+from app.explaining.rules.noticewords import grace_in_words, risks_in_words, room_in_brief, room_in_words
+from app.scheduling.rules.acceptable import Acceptable
+
+_NAMED = 5
+"""Victims named in a sentence; the fields hold more."""
+_MARKETS = {Market.ON_DEMAND: "on-demand", Market.SPOT: "spot"}
+
+
+# --- one instance ----------------------------------------------------------------------------------------------------
+
+
+def explain_in_words(explanation: Explanation) -> Iterator[str]:
+    """The whole story of an instance, a sentence or two for each step."""
+    decision, end = explanation.instance.decision, explanation.instance.end
+    yield _request(explanation)
+    if isinstance(decision, InstanceRejected):
+        yield from _rejection(explanation, decision)
+        return
+    yield from _acceptance(explanation, decision)
+    yield from room_in_words(decision)
+    yield from risks_in_words(explanation.notices)
+    if isinstance(end, InstanceStopped):
+        yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
+    elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
+        yield from _eviction(explanation.eviction, decision)
+        if explanation.grace is not None:
+            yield grace_in_words(explanation.grace, explanation.as_of_us)
+    else:
+        yield f"Still running on {decision.node} after {length_text(explanation.as_of_us - decision.at_us)}."
+    yield from _promise(explanation, decision)
+
+
+def _request(explanation: Explanation) -> str:
+    decision = explanation.instance.decision
+    lifetime = "" if decision.lifetime_us is None else f", for at most {length_text(decision.lifetime_us)}"
+    return (
+        f"At {time_text(decision.at_us)} {_article(_MARKETS[decision.market])} instance of flavor {decision.flavor} "
+        f"({resources_text(explanation.required)}) was asked for{lifetime}."
+    )
+
+
+def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
+    if decision.market is Market.ON_DEMAND:
+        yield f"Accepted on {decision.node}; on-demand instances are never evicted."
+        if decision.victims:
+            yield f"No open node had room for it, so {_number(len(decision.victims))} had to go: " + (
+                f"{_names(decision.victims)}."
+            )
+    elif explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
+        yield f"Accepted on {decision.node}, because it fitted; no SLA was in force, so nothing was promised."
+    elif decision.basis.budget is not None:
+        yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
+        yield from _estimate(decision.basis)
+    else:
+        yield f"Accepted on {decision.node}: {_quoted(explanation, decision.basis)}, longer than was declared."
+        yield from _estimate(decision.basis)
+
+
+def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
+    basis = decision.basis
+    match decision.reason:
+        case Rejection.NO_CAPACITY if decision.market is Market.ON_DEMAND:
+            yield "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
+        case Rejection.NO_CAPACITY:
+            yield "Rejected: no open node had room for it, and a spot start evicts nobody."
+        case Rejection.QUOTES_STALE:
+            yield (
+                f"Rejected: the newest quantile table{_of_epoch(explanation, basis)} was older than the policy's "
+                f"{length_text(explanation.policy.table_max_age_us)}, so nothing could be promised."
+            )
+        case Rejection.NO_HISTORY:
+            yield f"Rejected: {_no_history(explanation, decision)}, so nothing could be promised."
+        case Rejection.SLA_UNATTAINABLE if basis is not None:
+            yield f"Rejected: {_quoted(explanation, basis)}, not longer than was declared."
+            yield from _estimate(basis)
+            yield from _acceptable(explanation.acceptable)
+        case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.budget is not None:
+            yield f"Rejected: {_budgeted(basis, basis.budget)}"
+            yield from _estimate(basis)
+            yield from _acceptable(explanation.acceptable)
+        case other:
+            yield f"Rejected: {other.value}."
+
+
+def _quoted(explanation: Explanation, basis: Basis) -> str:
+    """The table's part of a decision, as half a sentence."""
+    own = explanation.instance.decision.probability is not None
+    promised = f"{_percent(basis.probability)} ({'asked for by the start itself' if own else 'the SLA of the cloud'})"
+    quoted = "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {length_text(basis.quoted_lifetime_us)}"
+    return (
+        f"with {_count(basis.slots, 'slot')} of the flavor available, the table{_of_epoch(explanation, basis)} "
+        f"guaranteed {quoted} at an eviction probability of {promised}"
+    )
+
+
+def _budgeted(basis: Basis, budget: Budget) -> str:
+    """The pooled guarantee's part of a decision."""
+    return (
+        f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
+        f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
+        f"{number_text(budget.committed)} were set aside for what ran, and this start was to be charged "
+        f"{number_text(budget.charge)}."
+    )
+
+
+def _estimate(basis: Basis) -> Iterator[str]:
+    if basis.estimated_probability is not None and basis.estimated_probability < 1:
+        risk = _percent(basis.estimated_probability)
+        yield f"The table put the probability of an eviction within the declared lifetime at {risk}."
+
+
+def _acceptable(instead: Acceptable | None) -> Iterator[str]:
+    ways = []
+    if instead is not None and instead.lifetime_us is not None:
+        ways.append(f"a lifetime of up to {length_text(instead.lifetime_us)} at this eviction probability")
+    if instead is not None and instead.probability is not None:
+        ways.append(f"this lifetime at an eviction probability of {_percent(instead.probability)} or a little more")
+    yield f"Would have been accepted: {', or '.join(ways)}." if ways else "No lifetime would have been accepted."
+
+
+def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
+    warm_up_us = explanation.policy.warm_up_us
+    if decision.at_us - explanation.created_us < warm_up_us:
+        until = time_text(explanation.created_us + warm_up_us)
+        return f"the cloud was still warming up (for its first {length_text(warm_up_us)}, until {until})"
+    if decision.basis is None or decision.basis.epoch is None:
+        return "no quantile table was published yet"
+    return f"the table{_of_epoch(explanation, decision.basis)} had seen nothing of this flavor"
+
+
+def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:
+    if basis is None or basis.epoch is None:
+        return ""
+    until = "" if explanation.epoch_us is None else f" (of the history up to {time_text(explanation.epoch_us)})"
+    return f" of epoch {basis.epoch}{until}"
+
+
+# --- how it ended ----------------------------------------------------------------------------------------------------
+
+
+def _eviction(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
+    at = time_text(eviction.at_us)
+    if eviction.reason is EvictionReason.DRILL:
+        yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
+        return
+    if eviction.start is None:
+        why = f"its node {decision.node} was removed" if eviction.removal is not None else f"{eviction.reason.value}"
+        yield f"Evicted at {at}, because {why} (event {eviction.cause_seq})."
+        return
+    needed = "room" if eviction.required is None else resources_text(eviction.required)
+    yield (
+        f"Evicted at {at} to make room on {eviction.start.node} for the on-demand instance "
+        f"{eviction.start.instance_id}, which needed {needed} on one node (flavor {eviction.start.flavor}); no open "
+        "node had that free."
+    )
+    yield from _choice(eviction, decision)
+
+
+def _choice(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
+    """Why this instance and not another one."""
+    assert eviction.start is not None
+    others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
+    if eviction.policy is EvictionPolicy.YJF_GLOBAL:
+        yield (
+            "The rule in force evicts the youngest spot instances of the whole cloud until a node has room; "
+            f"this was number {eviction.rank} of {eviction.victim_count}.{others}"
+        )
+        if decision.node != eviction.start.node:
+            yield f"It ran on {decision.node}, so its going did not help {eviction.start.node}."
+    elif eviction.victim_count == 1:
+        yield "It alone had to go: of all that would have made room, it was the one started last."
+    else:
+        yield (
+            f"{_number(eviction.victim_count)} had to go, taken youngest first: had any of them been spared, "
+            f"the start would not have fitted.{others}"
+        )
+    victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
+    if victim.is_overrunning:
+        yield "It was past its declared lifetime, and such instances go before all others."
+
+
+def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
+    end = explanation.instance.end
+    if explanation.promise is Promise.NONE or decision.lifetime_us is None or decision.basis is None:
+        return
+    until_us = decision.at_us + decision.lifetime_us
+    ran, declared = (
+        length_text((end.at_us if end else explanation.as_of_us) - decision.at_us),
+        length_text(decision.lifetime_us),
+    )
+    share = _percent(decision.basis.probability)
+    match explanation.promise:
+        case Promise.BROKEN:
+            yield (
+                f"It had run for {ran} of its declared {declared}, so the promise counts as "
+                f"broken: it is one of those, at most {share}, that may be evicted within their lifetime."
+            )
+        case Promise.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
+            yield "The promise does not count as broken: a drill is to the SLA what a stop is."
+        case Promise.KEPT if isinstance(end, InstanceEvicted):
+            yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
+        case Promise.KEPT:
+            yield "The promise was kept: it was not evicted within its declared lifetime."
+        case _:
+            yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
+
+
+# --- many decisions --------------------------------------------------------------------------------------------------
+
+
+def tell(decided: Decided) -> str:
+    """One decision in one sentence."""
+    match decided.outcome:
+        case Outcome.ACCEPTED:
+            return _accepted(decided)
+        case Outcome.REJECTED:
+            return f"Rejected: {_REASONS.get(str(decided.reason), str(decided.reason))}{_wanted(decided)}."
+        case Outcome.STOPPED:
+            return f"Stopped after {length_text(decided.ran_us or 0)}{_of_declared(decided)}."
+        case _:
+            broken = "; the promise is broken" if decided.promise is Promise.BROKEN else ""
+            return (
+                f"Evicted{_for_whom(decided)} after {length_text(decided.ran_us or 0)}{_of_declared(decided)}{broken}."
+            )
+
+
+_REASONS = {
+    Rejection.NO_CAPACITY.value: "no node had room",
+    Rejection.SLA_UNATTAINABLE.value: "the SLA was out of reach",
+    Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
+    Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
+    Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
+}
+
+
+def _accepted(decided: Decided) -> str:
+    if decided.market is Market.ON_DEMAND:
+        cost = f", at the cost of {_number(len(decided.victims))}" if decided.victims else ""
+        return f"Accepted on {decided.node}{cost}{room_in_brief(decided)}."
+    return f"Accepted on {decided.node}{_wanted(decided)}{room_in_brief(decided)}."
+
+
+def _wanted(decided: Decided) -> str:
+    """What was quoted to a spot start, and what it asked for."""
+    if decided.market is Market.ON_DEMAND or decided.lifetime_us is None:
+        return ""
+    asked = f" for at most {length_text(decided.lifetime_us)}"
+    basis = decided.basis
+    if basis is None or basis.epoch is None or basis.probability is None:
+        return asked
+    quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
+    return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}"
+
+
+def _of_declared(decided: Decided) -> str:
+    return "" if decided.lifetime_us is None else f" of {length_text(decided.lifetime_us)} declared"
+
+
+def _for_whom(decided: Decided) -> str:
+    if decided.reason is EvictionReason.NODE_REMOVED:
+        return f" because {decided.node} was removed,"
+    if decided.reason is EvictionReason.DRILL:
+        return " in a drill"
+    return f" for {decided.cause_id}," if decided.cause_id else ""
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def resources_text(resources: Resources) -> str:
+    """A resource vector in words; what is 0 is left out."""
+    found = [_count(resources.cores, "core")]
+    found += [f"{resources.memory_mib} MiB of memory"] if resources.memory_mib else []
+    found += [f"{resources.disk_gib} GiB of disk"] if resources.disk_gib else []
+    return ", ".join(found)
+
+
+def _victims(eviction: Eviction) -> str:
+    told = [f"{v.instance_id} ({resources_text(v.resources)}, {_age(v)})" for v in eviction.victims[:_NAMED]]
+    more = eviction.victim_count - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")
+
+
+def _age(victim: Victim) -> str:
+    of = "" if victim.lifetime_us is None else f" of {length_text(victim.lifetime_us)}"
+    return f"{length_text(victim.age_us)}{of}"
+
+
+def _names(ids: Sequence[str]) -> str:
+    more = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _number(count: int) -> str:
+    return _count(count, "spot instance")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeio" else f"a {word}"
+
+
+def _percent(probability: float | None) -> str:
+    return "-" if probability is None else share_text(probability)

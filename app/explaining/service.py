@@ -1,0 +1,231 @@
+"""Finding out from the log why a decision is what it is: lookups by seq, instance and flavor, and bounded pages.
+
+Nothing here reads more of a longer log: see the indexes in `platform/database/schema.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from app.domain.events import (
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeRemoved,
+    Recorded,
+    registry,
+)
+from app.domain.paging import Page
+from app.domain.times import from_datetime
+from app.domain.values import Clock, Market, Resources
+from app.explaining.rules.explanations import (
+    Decided,
+    Eviction,
+    Explanation,
+    Grace,
+    Outcome,
+    Promise,
+    Victim,
+    grace_in,
+    promise_of,
+)
+from app.explaining.rules.sentences import explain_in_words, tell
+from app.forecasts.store.tables import Tables
+from app.scheduling.log_reads import LogReads
+from app.scheduling.rules.acceptable import acceptable_instead
+from app.scheduling.rules.instances import decision_in, end_in
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+
+_KINDS = {Outcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
+_INDEXED = {Outcome.REJECTED, Outcome.EVICTED}
+_LOOKED_AT = 10_000
+"""Events that a page looks back at most where the log has no index of what is asked for."""
+_READ_AT_ONCE = 500
+_VICTIMS_TOLD = 100
+_NOTICES_TOLD = 20
+_OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
+
+
+class Explaining:
+    """Explains by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does.
+
+    `now` is the server's clock.
+    """
+
+    def __init__(self, clouds: Clouds, log: EventLog, tables: Tables, now: Callable[[], datetime]) -> None:
+        self._clouds = clouds
+        self._log = log
+        self._tables = tables
+        self._reads = LogReads(clouds, log)
+        self._now = now
+
+    # --- one instance ------------------------------------------------------------------------------------------------
+
+    async def explanation(self, cloud: str, instance_id: str) -> Explanation:
+        """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""
+        instance = await self._reads.instance(cloud, instance_id)
+        cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
+        policy = await self._log.policy_at(cloud_id, instance.seq)
+        last_seq = await self._log.last_seq(cloud_id)
+        edges = await self._log.at(cloud_id, [1, last_seq])
+        notices = await self._log.notices(cloud_id, decision.instance_id, _NOTICES_TOLD)
+        grace = grace_in(notices)
+        external = policy.clock is Clock.EXTERNAL
+        as_of_us = edges[last_seq].event.at_us if external else from_datetime(self._now())
+        found = Explanation(
+            instance=instance,
+            required=(await self._log.flavors(cloud_id, [decision.flavor]))[decision.flavor],
+            policy=policy,
+            created_us=edges[1].event.at_us,
+            as_of_us=as_of_us,
+            epoch_us=await self._epoch_us(cloud_id, decision.basis.epoch if decision.basis else None),
+            promise=(
+                promise_of(decision, instance.end, as_of_us) if isinstance(decision, InstanceStarted) else Promise.NONE
+            ),
+            acceptable=acceptable_instead(decision),
+            eviction=await self._eviction(cloud_id, instance.end, decision.instance_id, grace),
+            notices=tuple(notices),
+            grace=grace,
+        )
+        return replace(found, sentences=tuple(explain_in_words(found)))
+
+    async def _epoch_us(self, cloud_id: int, epoch: int | None) -> int | None:
+        found = [] if epoch is None else await self._tables.page(cloud_id, 1, epoch + 1)
+        return found[0].epoch_us if found and found[0].epoch == epoch else None
+
+    async def _eviction(self, cloud_id: int, end: object, instance_id: str, grace: Grace | None) -> Eviction | None:
+        if not isinstance(end, InstanceEvicted):
+            return None
+        cause = (await self._log.at(cloud_id, [end.cause_seq]))[end.cause_seq].event
+        policy = await self._log.policy_at(cloud_id, end.cause_seq)
+        start = cause if isinstance(cause, InstanceStarted) else None
+        ids = list(start.victims) if start else [instance_id]
+        told = ids[:_VICTIMS_TOLD] if instance_id in ids[:_VICTIMS_TOLD] else [*ids[: _VICTIMS_TOLD - 1], instance_id]
+        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all have the same
+        victims, sizes = await self._victims(cloud_id, told, end.at_us, deadline_us, start)
+        complete = start is not None and len(told) == len(ids)
+        return Eviction(
+            at_us=end.at_us,
+            reason=end.reason,
+            cause_seq=end.cause_seq,
+            start=start,
+            removal=cause if isinstance(cause, NodeRemoved) else None,
+            required=sizes[start.flavor] if start else None,
+            policy=policy.eviction_policy,
+            victims=victims,
+            victim_count=len(ids),
+            rank=ids.index(instance_id) + 1 if start else None,
+            freed=_total([v.resources for v in victims if v.node == start.node]) if start and complete else None,
+        )
+
+    async def _victims(
+        self, cloud_id: int, ids: Sequence[str], at_us: int, deadline_us: int | None, start: InstanceStarted | None
+    ) -> tuple[tuple[Victim, ...], dict[str, Resources]]:
+        """The instances of these ids, in their order, and the resources of every flavor among them and the start's."""
+        starts = await self._log.starts(cloud_id, ids)
+        decisions = [decision_in(starts[name]) for name in ids]
+        ends = await self._log.ends(cloud_id, ids)
+        sizes = await self._log.flavors(
+            cloud_id, sorted({d.flavor for d in decisions} | ({start.flavor} if start else set()))
+        )
+        victims = tuple(
+            Victim(
+                decision.instance_id,
+                decision.flavor,
+                sizes[decision.flavor],
+                decision.node,
+                decision.at_us,
+                at_us - decision.at_us,
+                decision.lifetime_us,
+                deadline_us,
+                promise_of(decision, end_in(ends.get(decision.instance_id)), at_us),
+            )
+            for decision in decisions
+            if isinstance(decision, InstanceStarted)
+        )
+        return victims, sizes
+
+    # --- many decisions ----------------------------------------------------------------------------------------------
+
+    async def decisions(
+        self,
+        cloud: str,
+        before_seq: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
+        market: Market | None = None,
+    ) -> Page[Decided]:
+        """What was decided on instances before a seq (None: up to now), newest first, with reasons.
+
+        Where an outcome or a market is asked for, the page may end before it is full; its marker, the next
+        `before_seq`, then says how far it looked.
+        """
+        found, more = await self._newest(await self._clouds.id_of(cloud), before_seq, limit, outcome, market)
+        return Page(found, None if more is None else str(more))
+
+    async def _newest(
+        self, cloud_id: int, before_seq: int | None, limit: int, outcome: Outcome | None, market: Market | None
+    ) -> tuple[list[Decided], int | None]:
+        """The newest decisions before a seq, newest first; and the seq to go on before, None where there is no more."""
+        kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
+        before = await self._log.last_seq(cloud_id) + 1 if before_seq is None else before_seq
+        lowest = 0 if outcome in _INDEXED and market is None else max(0, before - _LOOKED_AT)
+        found: list[Decided] = []
+        while True:
+            at_once = limit + 1 if market is None else max(limit + 1, _READ_AT_ONCE)
+            page = await self._log.newest(cloud_id, kinds, before, lowest, at_once, market)
+            found += [one for one in await self._decided(cloud_id, page) if market in (None, one.market)]
+            if len(found) > limit:
+                return found[:limit], found[limit - 1].seq
+            if len(page) < at_once:
+                return found, lowest if lowest > 1 else None
+            before = page[-1].seq
+
+    async def _decided(self, cloud_id: int, page: Sequence[Recorded]) -> list[Decided]:
+        """The events as decisions, each with what its instance's start and its cause say."""
+        ended = [item.event for item in page if isinstance(item.event, InstanceStopped | InstanceEvicted)]
+        starts = await self._log.starts(cloud_id, [event.instance_id for event in ended]) if ended else {}
+        causes = await self._log.at(
+            cloud_id, sorted({event.cause_seq for event in ended if isinstance(event, InstanceEvicted)})
+        )
+        decided = [_decided(item, starts, causes) for item in page]
+        return [replace(one, sentence=tell(one)) for one in decided]
+
+
+def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, Recorded]) -> Decided:
+    event = recorded.event
+    assert isinstance(event, InstanceStarted | InstanceRejected | InstanceStopped | InstanceEvicted)
+    is_end = isinstance(event, InstanceStopped | InstanceEvicted)
+    start = decision_in(starts[event.instance_id] if is_end else recorded)
+    cause_seq = event.cause_seq if isinstance(event, InstanceEvicted) else None
+    cause = causes[cause_seq].event if cause_seq in causes else None
+    promise = Promise.NONE
+    if isinstance(start, InstanceStarted):
+        promise = promise_of(start, end_in(recorded) if is_end else None, event.at_us)
+    return Decided(
+        seq=recorded.seq,
+        at_us=event.at_us,
+        outcome=_OUTCOMES[type(event)],
+        instance_id=event.instance_id,
+        market=start.market,
+        flavor=start.flavor,
+        node=start.node if isinstance(start, InstanceStarted) else None,
+        reason=event.reason if isinstance(event, InstanceRejected | InstanceEvicted) else None,
+        lifetime_us=start.lifetime_us,
+        basis=start.basis,
+        victims=event.victims if isinstance(event, InstanceStarted) else (),
+        deadline_us=event.deadline_us if isinstance(event, InstanceStarted) else None,
+        ready_us=event.ready_us if isinstance(event, InstanceStarted) else None,
+        ran_us=event.at_us - start.at_us if is_end else None,
+        cause_seq=cause_seq,
+        cause_id=cause.instance_id if isinstance(cause, InstanceStarted) else None,
+        promise=promise,
+    )
+
+
+def _total(resources: Sequence[Resources]) -> Resources:
+    return Resources(*(sum(sizes) for sizes in zip(*resources, strict=True))) if resources else Resources(0)

@@ -1,0 +1,122 @@
+"""Decisions with their reasons: an instance explained, and the newest of a cloud."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.events.wire import to_wire
+from app.domain.times import to_datetime
+from app.domain.values import Market
+from app.explaining.rules.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
+from app.platform.http.fields import Query, optional_seconds, seconds
+from app.platform.http.page_forms import Limit
+from app.scheduling.wire.instances import (
+    acceptable_answer,
+    instance_answer,
+    quote_answer,
+    ready_at,
+    victim_answers,
+)
+from app.scheduling.wire.nodes import resources_answer
+from tenure_client.forms.decisions import (
+    DecisionAnswer,
+    EvictionAnswer,
+    ExplanationAnswer,
+    PromiseAnswer,
+    VictimDetailAnswer,
+)
+
+
+class DecisionsQuery(Query):
+    before_seq: Annotated[int, Field(ge=1, lt=1 << 63)] | None = Field(
+        None, description="Only what stands before this event; by default up to now. The next page's link carries it."
+    )
+    limit: Limit = 100
+    outcome: Outcome | None = None
+    market: Market | None = None
+
+
+def decision_answer(decided: Decided) -> DecisionAnswer:
+    """The wire form of one decision."""
+    return DecisionAnswer(
+        seq=decided.seq,
+        at=to_datetime(decided.at_us),
+        outcome=decided.outcome,
+        id=decided.instance_id,
+        market=decided.market,
+        flavor=decided.flavor,
+        node=decided.node,
+        reason=decided.reason,
+        lifetime_s=optional_seconds(decided.lifetime_us),
+        quote=quote_answer(decided.basis),
+        victims=victim_answers(decided),
+        ready_at=ready_at(decided) if decided.outcome is Outcome.ACCEPTED else None,
+        ran_s=optional_seconds(decided.ran_us),
+        cause_seq=decided.cause_seq,
+        cause_id=decided.cause_id,
+        promise=decided.promise,
+        sentence=decided.sentence,
+    )
+
+
+def explanation_answer(found: Explanation) -> ExplanationAnswer:
+    """The wire form of an explanation."""
+    return ExplanationAnswer(
+        instance=instance_answer(found.instance),
+        sentences=list(found.sentences),
+        as_of=to_datetime(found.as_of_us),
+        required=resources_answer(found.required),
+        guarantee=found.policy.guarantee,
+        epoch_at=None if found.epoch_us is None else to_datetime(found.epoch_us),
+        promise=_promise(found),
+        acceptable=acceptable_answer(found.instance.decision),
+        eviction=None if found.eviction is None else _eviction(found.eviction),
+        notices=[to_wire(notice) for notice in found.notices],
+    )
+
+
+def _promise(found: Explanation) -> PromiseAnswer:
+    decision = found.instance.decision
+    given = found.promise is not Promise.NONE and decision.basis is not None
+    return PromiseAnswer(
+        status=found.promise,
+        eviction_probability=decision.basis.probability if given and decision.basis else None,
+        until=to_datetime(decision.at_us + decision.lifetime_us)
+        if given and decision.lifetime_us is not None
+        else None,
+    )
+
+
+def _eviction(eviction: Eviction) -> EvictionAnswer:
+    start, removal = eviction.start, eviction.removal
+    return EvictionAnswer(
+        at=to_datetime(eviction.at_us),
+        reason=eviction.reason,
+        cause_seq=eviction.cause_seq,
+        cause_id=start.instance_id if start else None,
+        flavor=start.flavor if start else None,
+        required=resources_answer(eviction.required) if eviction.required else None,
+        node=start.node if start else removal.node if removal else None,
+        freed=resources_answer(eviction.freed) if eviction.freed else None,
+        eviction_policy=eviction.policy,
+        rank=eviction.rank,
+        victim_count=eviction.victim_count,
+        victims=[_victim(victim) for victim in eviction.victims],
+    )
+
+
+def _victim(victim: Victim) -> VictimDetailAnswer:
+    return VictimDetailAnswer(
+        id=victim.instance_id,
+        flavor=victim.flavor,
+        resources=resources_answer(victim.resources),
+        node=victim.node,
+        started_at=to_datetime(victim.started_us),
+        ran_s=seconds(victim.age_us),
+        lifetime_s=optional_seconds(victim.lifetime_us),
+        overrunning=victim.is_overrunning,
+        deadline=None if victim.deadline_us is None else to_datetime(victim.deadline_us),
+        promise=victim.promise,
+    )

@@ -1,0 +1,1 @@
+"""Following the log: feeds, streams, webhooks, and pages that keep themselves new."""

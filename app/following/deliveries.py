@@ -1,0 +1,323 @@
+"""Delivering events to webhooks: at least once, in order, what must not wait first.
+
+Each subscription has two lanes with a place in the log of their own: the urgent one holds evictions and the notices of
+evictions and of risk, but not confirmations; the ordinary one holds the rest. Within a lane events are delivered in
+order of seq, one at a time, each until it is taken or dead. An urgent event waits for no ordinary one; an ordinary
+event waits until every urgent one before it is settled. So whoever hears of an on-demand start has heard of its
+victims.
+
+One worker of all delivers; its lock is free again when it dies, and another goes on. What is done is in the database:
+after a kill the event that was under way is sent again, under the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events import Recorded
+from app.domain.events.registry import KINDS, URGENT, kind_of
+from app.following.store.webhooks import DeadLetter, Lane, Progress, Webhook, Webhooks
+from app.following.trials import TrialSender
+from app.platform.database.lockids import DELIVERY_LOCK
+from app.platform.database.locks import Locks
+from app.platform.outbound.messages import event_message
+from app.platform.outbound.posting import Poster, Receipt
+from app.platform.telemetry.metrics import DELIVERIES
+from app.scheduling.growth import Growth
+from app.scheduling.store.log import EventLog
+
+logger = logging.getLogger(__name__)
+
+_GONE = 410
+_REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
+"""Answers that say something of the message and nothing of the receiver's health: trying for hours helps nobody."""
+_REFUSED_ATTEMPTS = 3
+_LONGEST_PAUSE_S = 3600.0
+_DEAD_MAX = 1000
+_LOOK_S = 1.0
+_IDLE_S = 2.0
+_STANDBY_S = 2.0
+_SCANNED_AT_ONCE = 5000
+_READ_AT_ONCE = 100
+_KEEP_PLACE = 1000
+"""Events without interest that are read again after a restart, at most, before the place is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Courtesy:
+    """How often an event is tried, the pause after the first failure, and the largest message sent whole."""
+
+    attempts: int
+    retry_s: float
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the deliveries of a worker share. `render` gives an event's JSON as the paged list has it."""
+
+    log: EventLog
+    growth: Growth
+    webhooks: Webhooks
+    locks: Locks
+    poster: Poster
+    trials: TrialSender
+    render: Callable[[Recorded], bytes]
+    courtesy: Courtesy
+    now: Callable[[], datetime]
+
+
+class Deliveries:
+    """Runs one courier for each active webhook, while this worker is the one that delivers."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._couriers: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Deliver, or stand by, until cancelled."""
+        while True:
+            try:
+                await self.run_while_locked()
+            except LogUnavailable as error:
+                logger.warning("deliveries were interrupted: %s", error)
+            except Exception:  # the loop must outlive any fault
+                logger.exception("deliveries failed")
+            await asyncio.sleep(_STANDBY_S)
+
+    async def run_while_locked(self) -> None:
+        """Deliver until the lock is lost; return at once where another worker has it."""
+        async with self._parts.locks.held(DELIVERY_LOCK) as hold:
+            if hold is None:
+                return
+            try:
+                while True:
+                    await hold.check()
+                    await self._parts.trials.look()
+                    await self._reconcile()
+                    await asyncio.sleep(_LOOK_S)
+            finally:
+                await self._parts.trials.close()
+                couriers = list(self._couriers.values())
+                self._couriers.clear()
+                for courier in couriers:
+                    courier.cancel()
+                await asyncio.gather(*couriers, return_exceptions=True)
+
+    async def _reconcile(self) -> None:
+        """One courier for each active webhook, and none for any other; one that failed is replaced."""
+        active = {webhook.id: webhook for webhook in await self._parts.webhooks.active()}
+        for webhook_id, courier in list(self._couriers.items()):
+            if courier.done():
+                del self._couriers[webhook_id]
+                if not courier.cancelled() and (error := courier.exception()) is not None:
+                    logger.warning("webhook %d: delivering was interrupted: %s", webhook_id, error, exc_info=error)
+            elif webhook_id not in active:
+                courier.cancel()
+        for webhook_id in active.keys() - self._couriers.keys():
+            self._couriers[webhook_id] = asyncio.create_task(Courier(active[webhook_id], self._parts).run())
+
+
+class Queue:
+    """A lane's next events, read some at a time."""
+
+    def __init__(self, lane: Lane, progress: Progress, kinds: list[str], now: datetime) -> None:
+        self.lane = lane
+        self.settled = self._scanned = progress.seq
+        self.attempts = progress.attempts
+        self.not_before = 0.0
+        if progress.retry_at is not None:
+            pause_s = (progress.retry_at - now).total_seconds()
+            self.not_before = asyncio.get_running_loop().time() + max(0.0, pause_s)
+        self._kinds = kinds
+        self._items: deque[Recorded] = deque()
+
+    @property
+    def head(self) -> Recorded | None:
+        """The next event to deliver, as far as is known."""
+        return self._items[0] if self._items else None
+
+    @property
+    def place(self) -> int:
+        """All of the lane's events up to here are settled."""
+        return self._items[0].seq - 1 if self._items else self._scanned
+
+    async def fill(self, log: EventLog, cloud_id: int, reach: int) -> None:
+        """Know the next event, if the log has one up to `reach`."""
+        while not self._items and self._scanned < reach:
+            up_to = min(self._scanned + _SCANNED_AT_ONCE, reach)
+            found = []
+            if self._kinds:
+                found = await log.of_kinds(cloud_id, self._scanned, up_to, self._kinds, _READ_AT_ONCE)
+            self._items.extend(found)
+            self._scanned = found[-1].seq if len(found) == _READ_AT_ONCE else up_to
+
+    def pop(self) -> None:
+        """The head is settled."""
+        self.settled = self._items.popleft().seq
+        self.attempts, self.not_before = 0, 0.0
+
+
+class Courier:
+    """Delivers to one webhook, until it is paused, deleted, or delivered to by someone else."""
+
+    def __init__(self, webhook: Webhook, parts: Parts) -> None:
+        self._webhook = webhook
+        self._parts = parts
+        self._looked_s = self._compared_s = 0.0
+        self._random = Random()  # noqa: S311 - jitter
+        wanted = set(KINDS if webhook.kinds is None else webhook.kinds)
+        now = parts.now()
+        self._urgent = Queue(Lane.URGENT, webhook.urgent, sorted(wanted & URGENT), now)
+        self._ordinary = Queue(Lane.ORDINARY, webhook.ordinary, sorted(wanted - URGENT), now)
+
+    async def run(self) -> None:
+        """Deliver until told otherwise. LogUnavailable where the database is out of reach."""
+        while True:
+            try:
+                return await self._run()
+            except LogNewer:  # nothing of it is lost: another version's worker delivers it, or this one later
+                await asyncio.sleep(_IDLE_S)
+
+    async def _run(self) -> None:
+        going = True
+        while going:
+            reach = await self._parts.growth.reach(self._webhook.cloud_id)
+            for queue in (self._urgent, self._ordinary):
+                await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
+            due = self._due()
+            if due is not None:
+                going = await self._deliver(due)
+            else:
+                going = await self._keep_places() and await self._idle(reach)
+            going = going and not await self._is_resumed()
+
+    async def _is_resumed(self) -> bool:
+        """Whether tries begin anew, as the database has it: this courier's count of them and its pauses are void then.
+
+        Another one begins from there. The look at active webhooks does not see one that was paused for a moment only.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._compared_s < _LOOK_S or not (self._urgent.attempts or self._ordinary.attempts):
+            return False
+        self._compared_s = now_s
+        webhook = await self._parts.webhooks.get(self._webhook.cloud_id, self._webhook.id)
+        known = (self._urgent.attempts, self._ordinary.attempts)
+        return webhook is None or (webhook.urgent.attempts, webhook.ordinary.attempts) != known
+
+    def _due(self) -> Queue | None:
+        """Whose turn it is: the urgent lane's, or the ordinary one's where no urgent event before its next is open."""
+        now_s = asyncio.get_running_loop().time()
+        urgent, ordinary = self._urgent.head, self._ordinary.head
+        if urgent is not None and self._urgent.not_before <= now_s:
+            return self._urgent
+        if ordinary is None or self._ordinary.not_before > now_s:
+            return None
+        return None if urgent is not None and urgent.seq < ordinary.seq else self._ordinary
+
+    async def _deliver(self, queue: Queue) -> bool:
+        """Try the lane's next event once; False where this courier has nothing to say any more."""
+        item = queue.head
+        assert item is not None
+        receipt = await self._post(item)
+        attempts = queue.attempts + 1
+        if receipt.taken:
+            going = await self._parts.webhooks.settle(
+                self._webhook.id, queue.lane, queue.settled, item.seq, delivered=1
+            )
+            queue.pop()
+            return going
+        if receipt.status == _GONE:
+            await self._parts.webhooks.pause(self._webhook.id, "the receiver answered 410: it is gone")
+            return False
+        if self._is_last(receipt, attempts):
+            return await self._bury(queue, item, attempts, receipt.error or "")
+        return await self._postpone(queue, attempts, receipt.error or "")
+
+    def _is_last(self, receipt: Receipt, attempts: int) -> bool:
+        most = self._parts.courtesy.attempts
+        return attempts >= (min(most, _REFUSED_ATTEMPTS) if receipt.status in _REFUSALS else most)
+
+    async def _bury(self, queue: Queue, item: Recorded, attempts: int, error: str) -> bool:
+        webhooks, webhook_id = self._parts.webhooks, self._webhook.id
+        letter = DeadLetter(item.seq, kind_of(item.event), attempts, error, self._parts.now(), None)
+        if not await webhooks.bury(webhook_id, queue.lane, queue.settled, letter):
+            return False
+        self._count("dead")
+        logger.warning("webhook %d: event %d is a dead letter: %s", webhook_id, item.seq, error)
+        queue.pop()
+        if len(await webhooks.dead(webhook_id, 0, _DEAD_MAX)) == _DEAD_MAX:
+            await webhooks.pause(webhook_id, f"it has {_DEAD_MAX} dead letters")
+            return False
+        return True
+
+    async def _postpone(self, queue: Queue, attempts: int, error: str) -> bool:
+        """Equal jitter: between half and the whole of a pause that doubles each time."""
+        longest_s = min(_LONGEST_PAUSE_S, self._parts.courtesy.retry_s * 2.0 ** (attempts - 1))
+        pause_s = longest_s * self._random.uniform(0.5, 1.0)
+        queue.attempts = attempts
+        queue.not_before = asyncio.get_running_loop().time() + pause_s
+        return await self._parts.webhooks.postpone(
+            self._webhook.id, queue.lane, queue.settled, attempts, pause_s, error
+        )
+
+    async def _idle(self, reach: int) -> bool:
+        """Nothing is due: replay one of those that were asked for, else wait for the log, a retry, or the next look."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s >= _IDLE_S:
+            if await self._replay_one():
+                return True
+            self._looked_s = now_s
+        retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
+        pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
+        await self._parts.growth.wait_beyond(self._webhook.cloud_id, reach, pause_s)
+        return True
+
+    async def _replay_one(self) -> bool:
+        """Try the first dead letter that was asked for once more; False where there is none.
+
+        One only: what comes due meanwhile goes before the next.
+        """
+        webhooks, webhook_id = self._parts.webhooks, self._webhook.id
+        letter = next(iter(await webhooks.asked(webhook_id, 1)), None)
+        if letter is None:
+            return False
+        (item,) = await self._parts.log.tail(self._webhook.cloud_id, letter.seq - 1, 1)
+        receipt = await self._post(item)
+        if receipt.taken:
+            await webhooks.revive(webhook_id, letter.seq)
+        else:
+            await webhooks.die_again(webhook_id, letter.seq, receipt.error or "")
+        return True
+
+    async def _keep_places(self) -> bool:
+        """Remember how far the log was searched in vain, so that a restart does not search it again.
+
+        Not while an event is tried again: its tries and its next retry belong to the place before it.
+        """
+        for queue in (self._urgent, self._ordinary):
+            place = queue.place
+            if queue.attempts == 0 and place - queue.settled >= _KEEP_PLACE:
+                if not await self._parts.webhooks.settle(
+                    self._webhook.id, queue.lane, queue.settled, place, delivered=0
+                ):
+                    return False
+                queue.settled = place
+        return True
+
+    async def _post(self, item: Recorded) -> Receipt:
+        webhook, parts = self._webhook, self._parts
+        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
+        receipt = await parts.poster.post(webhook.cloud, webhook.url, webhook.secret, message)
+        self._count("delivered" if receipt.taken else "failed")
+        return receipt
+
+    def _count(self, outcome: str) -> None:
+        DELIVERIES.labels(self._webhook.cloud, outcome).inc()

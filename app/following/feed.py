@@ -1,0 +1,151 @@
+"""Following a log live: every event once, in order, for many followers at the price of one.
+
+A follower pulls at its own pace and nothing is queued for it. The newest events of a followed log are read and
+rendered once and kept, a bounded number of them; who is farther behind reads the log in pages, by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from time import monotonic
+
+from app.domain.errors import TooManyStreams
+from app.domain.events import Recorded
+from app.platform.telemetry.metrics import STREAMS
+from app.scheduling.growth import Growth
+from app.scheduling.store.log import EventLog
+
+_PAGE = 200
+_KEPT = 1000
+"""Newest events kept of each followed log."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Bounds on streams: of a process, of a token in it, on a stream's silence, on its whole life."""
+
+    total: int
+    per_owner: int
+    heartbeat_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An event as it goes out."""
+
+    seq: int
+    content: bytes
+
+
+class Feed:
+    """See the module's docstring. `render` gives an event the form in which followers want it."""
+
+    def __init__(
+        self, log: EventLog, growth: Growth, render: Callable[[Recorded], bytes], limits: StreamLimits
+    ) -> None:
+        self._log = log
+        self._growth = growth
+        self._render = render
+        self._limits = limits
+        self._recent: dict[int, _Recent] = {}
+        self._owners: Counter[int] = Counter()
+        self._closing = asyncio.Event()
+
+    @property
+    def open_count(self) -> int:
+        """How many streams are open."""
+        return self._owners.total()
+
+    @contextmanager
+    def place(self, owner: int) -> Iterator[None]:
+        """Room for one stream, until the block ends; TooManyStreams where there is none."""
+        if self.open_count >= self._limits.total:
+            raise TooManyStreams(f"this process serves {self._limits.total} event streams at once; try again later")
+        if self._owners[owner] >= self._limits.per_owner:
+            raise TooManyStreams(f"this token has {self._limits.per_owner} event streams open; close one")
+        self._owners[owner] += 1
+        try:
+            with STREAMS.track_inprogress():
+                yield
+        finally:
+            self._owners[owner] -= 1
+            self._owners += Counter()
+
+    async def follow(self, cloud_id: int, after_seq: int) -> AsyncGenerator[Sequence[Rendered], None]:
+        """The events after a seq in order, some at a time; nothing, as a sign of life, where none came for a while.
+
+        Ends after the longest time that a stream may last, and when the process stops: the reader resumes elsewhere.
+        """
+        end = monotonic() + self._limits.max_s
+        while not self._closing.is_set() and monotonic() < end:
+            page = await self._page(cloud_id, after_seq)
+            if not page and await self._is_silent(cloud_id, after_seq, end):
+                yield ()
+            elif page:
+                after_seq = page[-1].seq
+                yield page
+
+    async def check_readable(self, cloud_id: int) -> None:
+        """LogNewer where this process knows that it cannot read the log."""
+        await self._log.check_readable(cloud_id)
+
+    def close(self) -> None:
+        """End every stream."""
+        self._closing.set()
+
+    async def _is_silent(self, cloud_id: int, after_seq: int, end: float) -> bool:
+        """Wait for the next event; whether there was none for as long as one heartbeat takes."""
+        timeout_s = min(self._limits.heartbeat_s, max(0.0, end - monotonic()))
+        growing = asyncio.create_task(self._growth.wait_beyond(cloud_id, after_seq, timeout_s))
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            done, _ = await asyncio.wait({growing, closing}, return_when=asyncio.FIRST_COMPLETED)
+            return growing in done and not growing.result()
+        finally:
+            growing.cancel()
+            closing.cancel()
+
+    async def _page(self, cloud_id: int, after_seq: int) -> Sequence[Rendered]:
+        reach = await self._growth.reach(cloud_id)
+        recent, times = self._recent.get(cloud_id), self._growth.times_forgotten(cloud_id)
+        if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
+            # Nobody has followed so far, or for a long time: what is kept begins where this follower is.
+            recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
+        if after_seq < recent.before_seq:
+            return self._rendered(await self._log.tail(cloud_id, after_seq, _PAGE))
+        async with recent.reading:
+            while recent.last_seq <= after_seq and recent.last_seq < reach:
+                tail = await self._log.tail(cloud_id, recent.last_seq, _PAGE)
+                recent.extend(self._rendered(tail))
+        return recent.after(after_seq)
+
+    def _rendered(self, tail: Sequence[Recorded]) -> list[Rendered]:
+        return [Rendered(item.seq, self._render(item)) for item in tail]
+
+
+class _Recent:
+    """The newest events of one log that were rendered: those after `before_seq`, up to `last_seq`."""
+
+    def __init__(self, seq: int, times_forgotten: int) -> None:
+        self.times_forgotten = times_forgotten
+        self.before_seq = self.last_seq = seq
+        self.reading = asyncio.Lock()
+        self._items: deque[Rendered] = deque()
+
+    def extend(self, items: Sequence[Rendered]) -> None:
+        self._items.extend(items)
+        self.last_seq += len(items)
+        while len(self._items) > _KEPT:
+            self._items.popleft()
+            self.before_seq += 1
+
+    def after(self, seq: int) -> Sequence[Rendered]:
+        """The next events after a seq that is not before the oldest kept; none of those that are not there yet."""
+        begin = seq - self.before_seq
+        return list(islice(self._items, begin, begin + _PAGE)) if 0 <= begin < len(self._items) else []

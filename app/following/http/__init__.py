@@ -1,0 +1,1 @@
+"""Requests for events and webhooks."""

@@ -1,0 +1,65 @@
+"""The event log as a feed."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.events.wire import to_wire
+from app.domain.values import Role
+from app.following.feed import Feed
+from app.following.http.streams import EventStream
+from app.platform.http.auth import authorise, caller_of
+from app.platform.http.bodies import read_query
+from app.platform.http.errors import FieldInvalid
+from app.platform.http.page_forms import next_link
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.log_reads import LogReads
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.wire.events import EventsQuery, StreamQuery
+from tenure_client.forms.events import EventsAnswer
+
+_SEQ_DIGITS = 18
+
+
+async def list_events(request: Request) -> Response:
+    """The events after a seq, in log order. Whoever remembers the last seq it saw misses nothing."""
+    query = read_query(request, EventsQuery)
+    page = await reached(request, LogReads).events(request.path_params["cloud"], query.after_seq, query.limit)
+    events = [to_wire(recorded) for recorded in page.items]
+    return respond(EventsAnswer(events=events, links=next_link(request, page.marker, "after_seq")))
+
+
+async def stream_events(request: Request) -> Response:
+    """The events after a seq as server-sent events, and each later one when it comes.
+
+    An event's id is its seq, its name its kind, its data the JSON of the paged list. A reader that sends the last id
+    that it kept as `Last-Event-ID` gets every event exactly once, in order, whatever ended the stream before: its own
+    death, the service's, or the time that one stream may last. Comments come when there is nothing to tell.
+    """
+    query = read_query(request, StreamQuery)
+    cloud_id = await reached(request, Scheduler).cloud_id(request.path_params["cloud"])
+    after_seq = _last_event_id(request)
+    await reached(request, Feed).check_readable(cloud_id)
+
+    async def may_go_on() -> None:
+        await authorise(request, Role.READER)
+
+    return EventStream(
+        reached(request, Feed),
+        cloud_id,
+        query.after_seq if after_seq is None else after_seq,
+        query.limit,
+        caller_of(request).id,
+        may_go_on,
+    )
+
+
+def _last_event_id(request: Request) -> int | None:
+    text = request.headers.get("last-event-id")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _SEQ_DIGITS:
+        raise FieldInvalid("Last-Event-ID: must be the id of an event, which is its seq")
+    return int(text)

@@ -1,0 +1,37 @@
+"""How far things are: one small statement, by indexes alone, for those who want to know whether anything changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.platform.database.database import Database
+
+_PULSE = """
+SELECT
+    (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s),
+    (SELECT coalesce(max(epoch), 0) FROM quantile_table WHERE cloud_id = %(cloud_id)s),
+    (SELECT id || ' ' || status FROM forecast_run WHERE cloud_id = %(cloud_id)s ORDER BY id DESC LIMIT 1),
+    (SELECT seq FROM utilisation_progress WHERE cloud_id = %(cloud_id)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The ends of a cloud's log and tables, its newest run, and how far its history of utilisation is kept."""
+
+    seq: int
+    epoch: int
+    run: str | None
+    utilisation_seq: int | None
+
+
+class Pulses:
+    """The pulses of clouds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, cloud_id: int) -> Pulse:
+        """How far the cloud is."""
+        rows = await self._database.execute(_PULSE, {"cloud_id": cloud_id})
+        return Pulse(*rows[0])

@@ -1,0 +1,250 @@
+"""Webhook subscriptions, how far each has got, and the dead letters. The events themselves stay in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from app.platform.database.database import AnyRow, Database
+from app.platform.database.lockids import webhook_lock
+
+_COLUMNS = """
+webhook.id, cloud.name AS cloud, webhook.cloud_id, webhook.url, webhook.secret, webhook.kinds, webhook.paused_because,
+webhook.created_at, webhook.delivered_count, webhook.delivered_at, webhook.last_error,
+webhook.urgent_seq, webhook.urgent_attempts, webhook.urgent_retry_at,
+webhook.ordinary_seq, webhook.ordinary_attempts, webhook.ordinary_retry_at,
+(SELECT count(*) FROM webhook_dead dead WHERE dead.webhook_id = webhook.id) AS dead_count
+"""
+_FROM = "FROM webhook JOIN cloud ON cloud.id = webhook.cloud_id AND NOT cloud.importing"
+_INSERT = """
+INSERT INTO webhook (cloud_id, url, secret, kinds, urgent_seq, ordinary_seq)
+SELECT %(cloud_id)s, %(url)s, %(secret)s, %(kinds)s::text[], %(after_seq)s, %(after_seq)s
+WHERE (SELECT count(*) FROM webhook WHERE cloud_id = %(cloud_id)s) < %(most)s
+RETURNING id
+"""
+_DELETE = "DELETE FROM webhook WHERE cloud_id = %(cloud_id)s AND id = %(id)s RETURNING id"
+_PAUSE = "UPDATE webhook SET paused_because = %(why)s WHERE id = %(id)s AND paused_because IS NULL"
+_RESUME = """
+UPDATE webhook SET paused_because = NULL, urgent_attempts = 0, urgent_retry_at = NULL, ordinary_attempts = 0,
+    ordinary_retry_at = NULL
+WHERE id = %(id)s AND paused_because IS NOT NULL
+"""
+# One text for each lane: a column's name is no parameter. Each holds only for who knows how far the lane has got.
+_SETTLE = {
+    lane: f"""
+UPDATE webhook SET {lane}_seq = %(seq)s, {lane}_attempts = 0, {lane}_retry_at = NULL,
+    delivered_count = delivered_count + %(delivered)s::int,
+    delivered_at = CASE WHEN %(delivered)s::int > 0 THEN now() ELSE delivered_at END,
+    last_error = CASE WHEN %(delivered)s::int > 0 THEN NULL ELSE last_error END
+WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND paused_because IS NULL RETURNING id
+"""
+    for lane in ("urgent", "ordinary")
+}
+_POSTPONE = {
+    lane: f"""
+UPDATE webhook SET {lane}_attempts = %(attempts)s, last_error = %(error)s,
+    {lane}_retry_at = now() + make_interval(secs => %(pause_s)s)
+WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND {lane}_attempts = %(attempts)s - 1 AND paused_because IS NULL
+RETURNING id
+"""
+    for lane in ("urgent", "ordinary")
+}
+_BURY = """
+INSERT INTO webhook_dead (webhook_id, seq, kind, attempts, error)
+VALUES (%(id)s, %(seq)s, %(kind)s, %(attempts)s, %(error)s) ON CONFLICT DO NOTHING
+"""
+_DEAD = "SELECT seq, kind, attempts, error, died_at, replay_asked_at FROM webhook_dead WHERE webhook_id = %(id)s"
+_ASK = """
+UPDATE webhook_dead SET replay_asked_at = now()
+WHERE webhook_id = %(id)s AND (%(seqs)s::bigint[] IS NULL OR seq = ANY(%(seqs)s::bigint[])) RETURNING seq
+"""
+
+
+class Lane(StrEnum):
+    """What must not wait, and the rest."""
+
+    URGENT = "urgent"
+    ORDINARY = "ordinary"
+
+
+class Progress(NamedTuple):
+    """How far a lane has got: all of its events up to `seq` are settled; what the next one has cost so far."""
+
+    seq: int
+    attempts: int
+    retry_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A subscription. `kinds` None: every kind. `paused_because` None: it is active."""
+
+    id: int
+    cloud: str
+    cloud_id: int
+    url: str
+    secret: str = field(repr=False)
+    kinds: Sequence[str] | None
+    paused_because: str | None
+    created_at: datetime
+    delivered_count: int
+    delivered_at: datetime | None
+    last_error: str | None
+    urgent: Progress
+    ordinary: Progress
+    dead_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An event that a receiver did not take, however often it was tried."""
+
+    seq: int
+    kind: str
+    attempts: int
+    error: str
+    died_at: datetime
+    replay_asked_at: datetime | None
+
+
+class Webhooks:
+    """The subscriptions of all clouds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(
+        self, cloud_id: int, url: str, secret: str, kinds: Sequence[str] | None, after_seq: int, most: int
+    ) -> int | None:
+        """A new subscription's id; None where the cloud has as many as it may have."""
+        lock_space, lock_id = webhook_lock(cloud_id)
+        parameters = {
+            "cloud_id": cloud_id,
+            "url": url,
+            "secret": secret,
+            "kinds": None if kinds is None else list(kinds),
+            "after_seq": after_seq,
+            "most": most,
+        }
+        async with self._database.transaction() as session:
+            await session.execute("SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", {"a": lock_space, "b": lock_id})
+            rows = await session.execute(_INSERT, parameters)
+        return int(rows[0].id) if rows else None
+
+    async def page(self, cloud_id: int, limit: int, after_id: int) -> list[Webhook]:
+        """A cloud's subscriptions after an id, oldest first."""
+        sql = f"SELECT {_COLUMNS} {_FROM} WHERE cloud_id = %(cloud_id)s AND webhook.id > %(after_id)s"
+        return await self._read(
+            f"{sql} ORDER BY webhook.id LIMIT %(limit)s", {"cloud_id": cloud_id, "after_id": after_id, "limit": limit}
+        )
+
+    async def get(self, cloud_id: int, webhook_id: int) -> Webhook | None:
+        """One of a cloud's subscriptions."""
+        sql = f"SELECT {_COLUMNS} {_FROM} WHERE cloud_id = %(cloud_id)s AND webhook.id = %(id)s"
+        return next(iter(await self._read(sql, {"cloud_id": cloud_id, "id": webhook_id})), None)
+
+    async def active(self) -> list[Webhook]:
+        """All subscriptions that are not paused."""
+        return await self._read(f"SELECT {_COLUMNS} {_FROM} WHERE paused_because IS NULL ORDER BY webhook.id", {})
+
+    async def delete(self, cloud_id: int, webhook_id: int) -> bool:
+        """Forget a subscription and its dead letters; whether there was one."""
+        return bool(await self._database.execute(_DELETE, {"cloud_id": cloud_id, "id": webhook_id}))
+
+    async def pause(self, webhook_id: int, why: str) -> None:
+        """Deliver nothing until `resume`; its place in the log is kept."""
+        await self._database.execute(_PAUSE, {"id": webhook_id, "why": why})
+
+    async def resume(self, webhook_id: int) -> None:
+        """Go on where it was paused, with the next attempt at once."""
+        await self._database.execute(_RESUME, {"id": webhook_id})
+
+    async def settle(self, webhook_id: int, lane: Lane, known_seq: int, seq: int, *, delivered: int) -> bool:
+        """The lane has got to `seq`; False where it was paused or deleted, or someone else has moved it."""
+        parameters = {"id": webhook_id, "known_seq": known_seq, "seq": seq, "delivered": delivered}
+        return bool(await self._database.execute(_SETTLE[lane], parameters))
+
+    async def postpone(
+        self, webhook_id: int, lane: Lane, known_seq: int, attempts: int, pause_s: float, error: str
+    ) -> bool:
+        """The lane's next event was not taken, and is tried again after a pause; False as for `settle`.
+
+        False too where the tries before this one are no longer `attempts - 1`: `resume` begins them anew.
+        """
+        parameters = {
+            "id": webhook_id,
+            "known_seq": known_seq,
+            "attempts": attempts,
+            "pause_s": pause_s,
+            "error": error,
+        }
+        return bool(await self._database.execute(_POSTPONE[lane], parameters))
+
+    async def bury(self, webhook_id: int, lane: Lane, known_seq: int, letter: DeadLetter) -> bool:
+        """Put the lane's next event among the dead letters and move on; False as for `settle`."""
+        parameters = {
+            "id": webhook_id,
+            "known_seq": known_seq,
+            "seq": letter.seq,
+            "kind": letter.kind,
+            "attempts": letter.attempts,
+            "error": letter.error,
+            "delivered": 0,
+        }
+        async with self._database.transaction() as session:
+            moved = bool(await session.execute(_SETTLE[lane], parameters))
+            if moved:
+                await session.execute(_BURY, parameters)
+        return moved
+
+    async def dead(self, webhook_id: int, after_seq: int, limit: int) -> list[DeadLetter]:
+        """Dead letters after a seq, in log order."""
+        rows = await self._database.execute(
+            f"{_DEAD} AND seq > %(after_seq)s ORDER BY seq LIMIT %(limit)s",
+            {"id": webhook_id, "after_seq": after_seq, "limit": limit},
+        )
+        return [DeadLetter(*row) for row in rows]
+
+    async def ask_replay(self, webhook_id: int, seqs: Sequence[int] | None) -> int:
+        """Have dead letters tried once more, those of these seqs or all; how many."""
+        asked = None if seqs is None else list(seqs)
+        return len(await self._database.execute(_ASK, {"id": webhook_id, "seqs": asked}))
+
+    async def asked(self, webhook_id: int, limit: int) -> list[DeadLetter]:
+        """Dead letters that are to be tried once more, in log order."""
+        rows = await self._database.execute(
+            f"{_DEAD} AND replay_asked_at IS NOT NULL ORDER BY seq LIMIT %(limit)s", {"id": webhook_id, "limit": limit}
+        )
+        return [DeadLetter(*row) for row in rows]
+
+    async def revive(self, webhook_id: int, seq: int) -> None:
+        """A dead letter was taken after all."""
+        await self._database.execute(
+            "WITH gone AS (DELETE FROM webhook_dead WHERE webhook_id = %(id)s AND seq = %(seq)s) "
+            "UPDATE webhook SET delivered_count = delivered_count + 1, delivered_at = now() WHERE id = %(id)s",
+            {"id": webhook_id, "seq": seq},
+        )
+
+    async def die_again(self, webhook_id: int, seq: int, error: str) -> None:
+        """A dead letter was tried once more, and not taken."""
+        await self._database.execute(
+            "UPDATE webhook_dead SET replay_asked_at = NULL, attempts = attempts + 1, error = %(error)s "
+            "WHERE webhook_id = %(id)s AND seq = %(seq)s",
+            {"id": webhook_id, "seq": seq, "error": error},
+        )
+
+    async def _read(self, sql: str, parameters: dict[str, object]) -> list[Webhook]:
+        rows = await self._database.execute(sql, parameters)
+        return [_webhook(row) for row in rows]
+
+
+def _webhook(row: AnyRow) -> Webhook:
+    return Webhook(
+        *row[:11],
+        urgent=Progress(*row[11:14]),
+        ordinary=Progress(*row[14:17]),
+        dead_count=row[17],  # type: ignore[misc]
+    )

@@ -1,0 +1,67 @@
+"""Tests of webhooks: an API process writes down that one is wanted, the worker that delivers sends it.
+
+So nothing is ever sent from a process that answers callers, and what a receiver does to its sender it does to a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from time import monotonic
+
+from app.following.store.trials import OpenTrial, Trials
+from app.platform.outbound.messages import trial_message
+from app.platform.outbound.posting import Poster, Receipt
+
+_LOOK_S = 0.1
+_FOUND_WITHIN_S = 5.0
+"""How long a worker may take to find a test, beside the time that the receiver may take."""
+
+
+class TrialAsker:
+    """Asks for tests and waits for what comes of them. `timeout_s` is how long a receiver may take."""
+
+    def __init__(self, trials: Trials, timeout_s: float) -> None:
+        self._trials = trials
+        self._wait_s = timeout_s + _FOUND_WITHIN_S
+
+    async def ask(self, webhook_id: int) -> Receipt:
+        """Return how the receiver answered; an error in its place where no worker has sent the test in time."""
+        asked_at = await self._trials.ask(webhook_id)
+        deadline = monotonic() + self._wait_s
+        while monotonic() < deadline:
+            await asyncio.sleep(_LOOK_S)
+            if (found := await self._trials.answered(webhook_id, asked_at)) is not None:
+                return Receipt(*found)
+        return Receipt(None, f"no worker has sent it within {self._wait_s:g} s; is one running?")
+
+
+class TrialSender:
+    """Sends the tests that were asked for, each on its own."""
+
+    def __init__(self, trials: Trials, poster: Poster, timeout_s: float, now: Callable[[], datetime]) -> None:
+        self._trials = trials
+        self._poster = poster
+        self._wanted_s = timeout_s + _FOUND_WITHIN_S
+        self._now = now
+        self._sending: dict[int, asyncio.Task[None]] = {}
+
+    async def look(self) -> None:
+        """Begin to send what is asked for and not under way."""
+        self._sending = {webhook_id: task for webhook_id, task in self._sending.items() if not task.done()}
+        for trial in await self._trials.open(self._wanted_s):
+            if trial.webhook_id not in self._sending:
+                self._sending[trial.webhook_id] = asyncio.create_task(self._send(trial))
+
+    async def close(self) -> None:
+        """Send no more."""
+        for task in self._sending.values():
+            task.cancel()
+        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        self._sending.clear()
+
+    async def _send(self, trial: OpenTrial) -> None:
+        message = trial_message(trial.webhook_id, trial.cloud, self._now())
+        receipt = await self._poster.post(trial.cloud, trial.url, trial.secret, message)
+        await self._trials.answer(trial, receipt.status, receipt.error)

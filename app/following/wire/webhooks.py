@@ -1,0 +1,107 @@
+"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from app.domain.events.registry import KINDS
+from app.following.webhooks import DeadLetter, NewWebhook, Progress, Webhook
+from app.platform.http.fields import WHOLE, Body, Query
+from app.platform.http.page_forms import Limit
+from tenure_client.forms.answer import Link
+from tenure_client.forms.webhooks import DeadLetterAnswer, LaneAnswer, NewWebhookAnswer, WebhookAnswer
+
+_SEQS_MAX = 1000
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise PydanticCustomError("event_kind", "must be a kind of event: {kinds}", {"kinds": ", ".join(KINDS)})
+    return kind
+
+
+Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
+Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
+
+
+class WebhookStatus(StrEnum):
+    """Whether events are sent to it."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+
+
+class WebhookBody(Body):
+    """A new webhook."""
+
+    url: Annotated[str, Field(max_length=2000)] = Field(
+        description="Where to send to: https or http, and not to a private address unless the service allows it."
+    )
+    kinds: Annotated[list[Kind], Field(min_length=1, max_length=50)] | None = Field(
+        None, description="The kinds of events to send; left out: all."
+    )
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63), WHOLE] | None = Field(
+        None, description="Send the events after this one; left out: from now on."
+    )
+
+
+class ReplayBody(Body):
+    """Which dead letters to try once more."""
+
+    most_bytes: ClassVar[int] = 1 << 15
+    most_values: ClassVar[int] = _SEQS_MAX + 10
+
+    seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
+        None, description="The events; left out: all that are dead."
+    )
+
+
+class DeadQuery(Query):
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last dead letter that the caller knows.")] = 0
+    limit: Limit = 100
+
+
+def webhook_answer(webhook: Webhook) -> WebhookAnswer:
+    """The wire form of what is known of a webhook."""
+    return WebhookAnswer(
+        id=str(webhook.id),
+        url=webhook.url,
+        kinds=None if webhook.kinds is None else list(webhook.kinds),
+        status=WebhookStatus.ACTIVE if webhook.paused_because is None else WebhookStatus.PAUSED,
+        paused_because=webhook.paused_because,
+        created_at=webhook.created_at,
+        delivered_count=webhook.delivered_count,
+        delivered_at=webhook.delivered_at,
+        last_error=webhook.last_error,
+        urgent=_lane(webhook.urgent),
+        ordinary=_lane(webhook.ordinary),
+        dead_count=webhook.dead_count,
+        links=[Link(rel="self", href=f"/v1/clouds/{webhook.cloud}/webhooks/{webhook.id}")],
+    )
+
+
+def new_webhook_answer(made: NewWebhook) -> NewWebhookAnswer:
+    """The wire form of a webhook that was just made."""
+    known = webhook_answer(made.webhook)
+    fields = {name: getattr(known, name) for name in WebhookAnswer.__struct_fields__}
+    return NewWebhookAnswer(**fields, secret=made.secret)
+
+
+def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
+    """The wire form of a dead letter."""
+    return DeadLetterAnswer(
+        seq=letter.seq,
+        kind=letter.kind,
+        attempts=letter.attempts,
+        error=letter.error,
+        died_at=letter.died_at,
+        replay_asked_at=letter.replay_asked_at,
+    )
+
+
+def _lane(progress: Progress) -> LaneAnswer:
+    return LaneAnswer(seq=progress.seq, attempts=progress.attempts, retry_at=progress.retry_at)

@@ -1,0 +1,1 @@
+"""Quantile tables: computing, publishing and reading them; quotes, and how promises were kept."""

@@ -1,0 +1,1 @@
+"""Requests for quotes, tables, runs and reliability."""

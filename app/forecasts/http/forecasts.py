@@ -1,0 +1,121 @@
+"""Quotes, quantile tables and the runs that compute them."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import FlavorNotFound, TableNotFound
+from app.engine.cloud import Cloud
+from app.forecasts.table_reads import TableReads
+from app.forecasts.wire.forecasts import (
+    QuotesQuery,
+    TableQuery,
+    flavor_quote,
+    quotes_answer,
+    run_answer,
+    table_answer,
+    table_summary,
+)
+from app.platform.http.bodies import read_query
+from app.platform.http.page_forms import NumberedPageQuery, next_link
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.scheduler import Scheduler
+from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
+
+
+async def read_quotes(request: Request) -> Response:
+    """What the newest table says now, for one flavor or all; nothing is reserved or recorded.
+
+    It goes both ways: from an eviction probability to the lifetime that is guaranteed at it, and, where `lifetime_s`
+    is given, from a lifetime to its eviction probability.
+    """
+    query = read_query(request, QuotesQuery)
+    name = request.path_params["cloud"]
+    table = await reached(request, TableReads).newest(name)
+    cloud = await reached(request, Scheduler).state(name)
+    if table is None:
+        raise TableNotFound("no quantile table was published yet")
+    probability = query.eviction_probability or cloud.policy.eviction_probability
+    quotes = [
+        flavor_quote(
+            table,
+            flavor,
+            cloud.available_slots(flavor) if query.slots is None else query.slots,
+            probability,
+            query.lifetime_us,
+            cloud.policy.confidence,
+        )
+        for flavor in _flavors_asked(cloud, query.flavor)
+    ]
+    return respond(quotes_answer(table, cloud.policy, quotes))
+
+
+async def list_tables(request: Request) -> Response:
+    """Quantile tables, newest first."""
+    query = read_query(request, NumberedPageQuery)
+    name = request.path_params["cloud"]
+    page = await reached(request, TableReads).tables(name, query.marker, query.limit)
+    tables = [table_summary(name, stored) for stored in page.items]
+    return respond(TablesAnswer(tables=tables, links=next_link(request, page.marker)))
+
+
+async def show_newest_table(request: Request) -> Response:
+    """The table that decisions rest on now, with its curves."""
+    return await _answer_table(request, None)
+
+
+async def show_table(request: Request) -> Response:
+    """The table of an epoch, with its curves."""
+    epoch = request.path_params["epoch"]
+    if not _is_number(epoch):
+        raise TableNotFound(f"there is no epoch {epoch!r}")
+    return await _answer_table(request, int(epoch))
+
+
+async def request_table(request: Request) -> Response:
+    """Ask for a new table of the history so far. A worker computes it; the run tells how far it is."""
+    name = request.path_params["cloud"]
+    run = await reached(request, TableReads).request_run(name)
+    answer = run_answer(name, run)
+    return respond(answer, 202, {"Location": answer.links[0].href})
+
+
+async def list_runs(request: Request) -> Response:
+    """Computations of quantile tables, newest first: those asked for, under way, done and failed."""
+    query = read_query(request, NumberedPageQuery)
+    name = request.path_params["cloud"]
+    page = await reached(request, TableReads).runs(name, query.marker, query.limit)
+    runs = [run_answer(name, run) for run in page.items]
+    return respond(RunsAnswer(runs=runs, links=next_link(request, page.marker)))
+
+
+async def show_run(request: Request) -> Response:
+    """How far a computation is, and why it failed if it did."""
+    name, run_id = request.path_params["cloud"], request.path_params["run"]
+    return respond(
+        run_answer(name, await reached(request, TableReads).run(name, int(run_id) if _is_number(run_id) else 0))
+    )
+
+
+async def _answer_table(request: Request, epoch: int | None) -> Response:
+    query = read_query(request, TableQuery)
+    name = request.path_params["cloud"]
+    stored, table = await reached(request, TableReads).table(name, epoch)
+    if query.flavor is not None and query.flavor not in table.flavors:
+        raise FlavorNotFound(f"the table has no flavor {query.flavor!r}")
+    flavors = [*table.flavors] if query.flavor is None else [query.flavor]
+    return respond(table_answer(name, stored, table, flavors))
+
+
+def _flavors_asked(cloud: Cloud, flavor: str | None) -> list[str]:
+    if flavor is None:
+        return [*cloud.flavors]
+    if flavor not in cloud.flavors:
+        raise FlavorNotFound(f"there is no flavor {flavor!r}")
+    return [flavor]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10

@@ -1,0 +1,41 @@
+"""How a cloud kept its promises."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.values import Clock
+from app.forecasts.reliability import Reliabilities
+from app.forecasts.wire.reliability import ReliabilityQuery, reliability_answer
+from app.forecasts.wire.sla import sla_answer
+from app.platform.http.bodies import read_query
+from app.platform.http.page_forms import next_link
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.scheduler import Scheduler
+
+
+async def read_reliability(request: Request) -> Response:
+    """Promised eviction probabilities against what happened: by promise, by the tables' estimates, and by epoch.
+
+    Counted are the spot instances started in a stretch of the log. An instance that is evicted after its declared
+    lifetime kept its promise; one that still runs within it is not counted as either.
+    """
+    query = read_query(request, ReliabilityQuery)
+    name = request.path_params["cloud"]
+    cloud = await reached(request, Scheduler).state(name)
+    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else None
+    stretch = await reached(request, Reliabilities).read(name, query.after_seq, now_us)
+    more = stretch.last_seq if stretch.last_seq < cloud.seq else None
+    return respond(reliability_answer(stretch, next_link(request, more, "after_seq")))
+
+
+async def read_sla(request: Request) -> Response:
+    """How each SLA class stands: promised, admitted, evicted, and what is left of its eviction budget.
+
+    A class is all that was promised one eviction probability. Counted is the whole log; an instance that is evicted
+    after its declared lifetime kept its promise.
+    """
+    cloud, at_us, classes = await reached(request, Scheduler).attainment(request.path_params["cloud"])
+    return respond(sla_answer(cloud.policy.guarantee, at_us, cloud.seq, classes))

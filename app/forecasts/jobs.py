@@ -1,0 +1,79 @@
+"""Requests for the tables that fall due, made by the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.admission.recompute import Mark, mark, recompute_reason
+from app.domain.values import Clock, Guarantee, Policy
+from app.forecasts.rules import RunCause
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.platform.each import for_each_cloud
+from app.scheduling.appending import States
+from app.scheduling.store.clouds import Clouds
+
+
+class Schedule:
+    """Asks for every cloud's tables, at its due times and when much has changed.
+
+    A cloud with an external clock has no schedule: its time stands still between requests, so the request that
+    crosses into a new epoch asks for the table (forecasts/tables.py).
+    """
+
+    def __init__(self, clouds: Clouds, states: States, tables: Tables, runs: Runs, now_us: Callable[[], int]) -> None:
+        self._clouds = clouds
+        self._states = states
+        self._tables = tables
+        self._runs = runs
+        self._now_us = now_us
+        self._seen_to_us: dict[int, int] = {}
+        self._marks: dict[int, tuple[int, Mark]] = {}
+
+    async def request_due(self) -> int:
+        """Ask for the tables that are due now. To be called often: what went wrong last time is made up for."""
+        return await for_each_cloud((await self._clouds.list()).values(), self._request_due)
+
+    async def request_changed(self) -> int:
+        """Ask for new tables where what has happened since the newest one calls for it (admission/recompute.py)."""
+        return await for_each_cloud((await self._clouds.list()).values(), self._request_changed)
+
+    async def _request_due(self, cloud_id: int) -> int:
+        """Ask, once in this process, for the due table, unless it is there or was due before the log began."""
+        cloud = await self._states.current(cloud_id)
+        due_us = cloud.policy.due_epoch_us(self._now_us())
+        if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
+            return 0
+        tables = await self._tables.page(cloud_id, 1)
+        is_there = bool(tables) and tables[0].epoch_us >= due_us
+        is_needed = not is_there and not await self._runs.is_open(cloud_id, due_us)
+        if is_needed:
+            await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
+        self._seen_to_us[cloud_id] = due_us
+        return int(is_needed)
+
+    async def _request_changed(self, cloud_id: int) -> int:
+        """Compare the cloud with what it was when this process first saw its newest table, or last asked for one."""
+        tables = await self._tables.page(cloud_id, 1)
+        if not tables:
+            return 0
+        newest = tables[0].epoch
+        cloud = await self._states.current(cloud_id)
+        if tables[0].seq > cloud.seq and await self._tables.remove_ahead(cloud_id):
+            self._seen_to_us.pop(cloud_id, None)
+            return 0
+        if not _has_schedule(cloud.policy):
+            return 0
+        now = mark(cloud, self._now_us())
+        epoch, then = self._marks.get(cloud_id, (None, now))
+        reason = recompute_reason(then, now, cloud.policy) if epoch == newest else None
+        if epoch != newest or reason is not None:
+            self._marks[cloud_id] = newest, now
+        if reason is None:
+            return 0
+        await self._runs.request(cloud_id, RunCause(reason), None)
+        return 1
+
+
+def _has_schedule(policy: Policy) -> bool:
+    return policy.clock is Clock.SYSTEM and policy.guarantee is not Guarantee.NONE

@@ -1,0 +1,1 @@
+"""Pages of quotes, curves and promises."""

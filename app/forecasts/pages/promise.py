@@ -1,0 +1,61 @@
+"""How each SLA class stands, and promised probabilities against what happened."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.admission.reliability import CONFIDENCE, Calibration, Reliability
+from app.domain.values import Clock, Guarantee
+from app.forecasts.reliability import Reliabilities
+from app.platform.http.reached import reached
+from app.platform.pages.rendering import render
+from app.scheduling.scheduler import Scheduler
+
+_LOOKED_AT = 5_000
+"""Newest events whose admitted spot instances the comparison is made of."""
+
+
+async def show(request: Request) -> Response:
+    """Classes with their budgets, and estimates against what happened in the newest part of the log."""
+    name = request.path_params["cloud"]
+    cloud, at_us, classes = await reached(request, Scheduler).attainment(name)
+    policy, seq = cloud.policy, cloud.seq
+    now_us = at_us if policy.clock is Clock.EXTERNAL else None
+    stretch = await reached(request, Reliabilities).read(name, max(0, seq - _LOOKED_AT), now_us)
+    return render(
+        request,
+        "promise.html",
+        policy=policy,
+        pooled=policy.guarantee is Guarantee.POOLED,
+        classes=classes,
+        confidence=CONFIDENCE,
+        at_us=at_us,
+        stretch=stretch,
+        estimates=stretch.reliability.estimates,
+        chart=calibration_chart(stretch.reliability),
+        live=f"/ui/clouds/{name}/live",
+    )
+
+
+def calibration_chart(found: Reliability) -> dict[str, object] | None:
+    """A chart: what happened by what was estimated, with the line on which both are equal; None without evidence."""
+    settled = [line for line in found.estimates if line.settled and line.promised is not None]
+    if len(settled) < 2:
+        return None
+    values = [_promised(line) for line in settled]
+    return {
+        "x": {"kind": "share", "name": "estimated", "label": "estimated", "values": values},
+        "y": {"kind": "share", "label": "happened"},
+        "series": [
+            {"label": "happened", "colour": "line-2", "dots": True, "values": [line.happened for line in settled]},
+            {"label": "from", "colour": "edge", "dash": [3, 4], "values": [line.low for line in settled]},
+            {"label": "to", "colour": "edge", "dash": [3, 4], "values": [line.high for line in settled]},
+            {"label": "equal", "colour": "line-1", "values": values},
+        ],
+    }
+
+
+def _promised(line: Calibration) -> float:
+    assert line.promised is not None
+    return line.promised

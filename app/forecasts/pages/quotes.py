@@ -1,0 +1,127 @@
+"""The quote calculator: how long at this probability, how risky for this long, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
+from app.domain.values import Clock, Guarantee, Policy
+from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
+from app.forecasts.evidence import Evidence, evidence_at
+from app.forecasts.table_reads import TableReads
+from app.platform.http.reached import reached
+from app.platform.pages.asking import server_time
+from app.platform.pages.rendering import render
+from app.scheduling.scheduler import Scheduler
+
+UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
+_LONGEST_US = 3660 * DAY_US
+_MOST_COUNTED = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, as it was written, and as far as it makes sense: a share and a length of time."""
+
+    probability_text: str
+    lifetime_text: str
+    unit: str
+    probability: float
+    lifetime_us: int | None
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the table says of one flavor.
+
+    `lifetime_us` is None without evidence. `risk`, `bound` and `count` are of the lifetime asked for: `count` is how
+    many of them would be accepted one after the other, each taking its slot from those after it.
+    """
+
+    flavor: str
+    cores: int
+    slots: int
+    lifetime_us: int | None
+    risk: float | None
+    bound: float | None
+    count: int | None
+    evidence: Sequence[Evidence]
+
+
+async def show(request: Request) -> Response:
+    """The form, and what the newest table answers."""
+    name = request.path_params["cloud"]
+    table = await reached(request, TableReads).newest(name)
+    cloud = await reached(request, Scheduler).state(name)
+    asked = read_form(request, cloud.policy)
+    lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
+    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else from_datetime(server_time())
+    return render(
+        request,
+        "quotes.html",
+        table=table,
+        policy=cloud.policy,
+        asked=asked,
+        lines=lines,
+        units=UNITS,
+        stale=table is not None and now_us - table.epoch_us > cloud.policy.table_max_age_us,
+        promised=cloud.policy.guarantee is not Guarantee.NONE,
+        live=f"/ui/clouds/{name}/live",
+    )
+
+
+def read_form(request: Request, policy: Policy) -> Asked:
+    """The form's values; the cloud's own probability and an hour where nothing was asked."""
+    query = request.query_params
+    unit = query.get("unit", "h") if query.get("unit") in UNITS else "h"
+    share_text = query.get("probability", f"{100 * policy.eviction_probability:g}")[:20]
+    time_text = query.get("lifetime", "1")[:20]
+    problems = []
+    share = _number(share_text)
+    if share is None or not 0 < share < 100:
+        problems.append("The probability must be a number above 0 and below 100 per cent.")
+        share = 100 * policy.eviction_probability
+    length = _number(time_text) if time_text.strip() else None
+    lifetime_us = None if length is None else round(length * UNITS[unit])
+    if time_text.strip() and (lifetime_us is None or not 0 <= lifetime_us <= _LONGEST_US):
+        problems.append("The lifetime must be a number from 0 to ten years.")
+        lifetime_us = None
+    return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
+
+
+def count_accepted(table: QuantileTable, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
+    """How many starts the table accepts one after the other; at most `_MOST_COUNTED` are counted."""
+    for count in range(min(slots, _MOST_COUNTED)):
+        quoted_us = table.lifetime_us(flavor, slots - count, probability)
+        if quoted_us is None or quoted_us <= lifetime_us:
+            return count
+    return min(slots, _MOST_COUNTED)
+
+
+def _line(table: QuantileTable, cloud: Cloud, flavor: str, asked: Asked) -> Line:
+    slots, lifetime_us = cloud.available_slots(flavor), asked.lifetime_us
+    return Line(
+        flavor,
+        cloud.flavors[flavor].resources.cores,
+        slots,
+        table.lifetime_us(flavor, slots, asked.probability),
+        None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
+        None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, cloud.policy.confidence),
+        None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, asked.probability),
+        evidence_at(table, flavor, slots),
+    )
+
+
+def _number(text: str) -> float | None:
+    """A plain number of a form; None where it is none."""
+    try:
+        value = float(text.strip().removesuffix("%").strip().replace(",", "."))
+    except ValueError:
+        return None
+    return value if abs(value) < 10**9 else None

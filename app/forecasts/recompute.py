@@ -1,0 +1,200 @@
+"""Recomputing quantile tables (docs/architecture.md, *The life of a quantile table*).
+
+A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
+publishes. A run that fails leaves the old table in place, says why, and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from time import perf_counter
+
+from app.domain.errors import LogBroken, LogNewer
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.times import HOUR_US, SECOND_US, to_datetime
+from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
+from app.forecast.compute import Forecaster
+from app.forecasts.rules import Run, TableSummary
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.platform.database.locks import Locks
+from app.platform.telemetry.context import working_on
+from app.platform.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
+from app.platform.telemetry.tracing import TRACES
+from app.scheduling.appending import States
+from app.scheduling.store.log import EventLog
+
+logger = logging.getLogger(__name__)
+
+_READ_EVENTS = 20_000
+
+
+@dataclass(slots=True)
+class _Replay:
+    """A cloud's replay as far as this process has taken it; a later epoch only adds events."""
+
+    settings: tuple[object, ...]
+    forecaster: Forecaster
+    seq: int = 0
+
+
+class Forecasts:
+    """Runs recomputations, one of a cloud at a time, under its lock."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        states: States,
+        tables: Tables,
+        runs: Runs,
+        locks: Locks,
+        executor: Executor,
+        now_us: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._states = states
+        self._tables = tables
+        self._runs = runs
+        self._locks = locks
+        self._executor = executor
+        self._now_us = now_us
+        self._replays: dict[int, _Replay] = {}
+
+    async def run_pending(self) -> int:
+        """Do what was asked for and not done yet, oldest first; how many runs were finished or failed."""
+        done = 0
+        for run in await self._runs.pending():
+            done += await self.run(run)
+        return done
+
+    async def run(self, run: Run) -> bool:
+        """Do one run, unless another worker holds the cloud's lock or has done it."""
+        with working_on(run_id=run.id, cloud_id=run.cloud_id):
+            return await self._run(run)
+
+    async def _run(self, run: Run) -> bool:
+        async with self._locks.cloud_lock(run.cloud_id) as held:
+            is_mine = held and await self._is_readable(run.cloud_id)
+            attempt = await self._runs.start(run.id) if is_mine else None
+            if attempt is None:
+                return False
+            try:
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                    epoch = await self._recompute(run)
+                    TRACES.add(epoch=epoch)
+            except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
+                logger.exception("a run failed")
+                self._replays.pop(run.cloud_id, None)
+                await self._runs.fail(run.id, attempt, f"{type(error).__name__}: {error}")
+                RECOMPUTATIONS.labels("failed").inc()
+            else:
+                await self._runs.finish(run.id, attempt, epoch)
+                RECOMPUTATIONS.labels("succeeded").inc()
+            return True
+
+    async def _is_readable(self, cloud_id: int) -> bool:
+        """False where a newer version's worker has to do the cloud's runs."""
+        try:
+            await self._states.current(cloud_id)
+        except LogNewer:
+            return False
+        except LogBroken:  # the run will say so
+            return True
+        return True
+
+    async def _recompute(self, run: Run) -> int:
+        """Compute and publish the run's table; the newest one's epoch where that is as new already."""
+        began = perf_counter()
+        cloud = await self._states.current(run.cloud_id)
+        policy, seq = cloud.policy, cloud.seq
+        present_us = cloud.at_us if policy.clock is Clock.EXTERNAL else self._now_us()
+        due_us = present_us if run.due_us is None else run.due_us
+        await self._tables.remove_ahead(run.cloud_id)
+        newest = next(iter(await self._tables.page(run.cloud_id, 1)), None)
+        if newest is not None and newest.epoch_us >= due_us:
+            return newest.epoch
+        epoch = await self._next_epoch(run.cloud_id, newest)
+        with TRACES.span("read", up_to_seq=seq):
+            forecaster = await self._read(run.cloud_id, policy, seq, due_us)
+        with TRACES.span("replay"):
+            table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
+            data = await asyncio.to_thread(table.to_bytes)
+        wall_s = perf_counter() - began
+        with TRACES.span("publish", epoch=epoch):
+            await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
+        RECOMPUTATION_S.observe(perf_counter() - began)
+        as_of = to_datetime(due_us).isoformat()
+        logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})
+        return epoch
+
+    async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
+        """Return the number behind all tables, also behind those of the log that a backup has left out."""
+        epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
+        return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
+
+    async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
+        """The cloud's replay, brought up to `seq`; begun anew where the policy calls for another one."""
+        settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
+        replay = self._replays.get(cloud_id)
+        if replay is None or replay.settings != settings:
+            replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
+        while replay.seq < seq:
+            tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
+            replay.forecaster.extend(tail)
+            await asyncio.to_thread(replay.forecaster.fold, due_us)
+            replay.seq = tail[-1].seq
+        return replay.forecaster
+
+
+def _replay_settings(policy: Policy) -> tuple[object, ...]:
+    """The part of a policy that a replay depends on."""
+    return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed
+
+
+def warm_up() -> None:
+    """Have every compiled function of a recomputation ready, so that a first table does not wait for the compiler.
+
+    A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
+    """
+    events: list[Event] = [
+        CloudCreated(at_us=0, policy=Policy()),
+        NodeAdded(at_us=0, node="node", capacity=Resources(2)),
+        FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
+        FlavorAdded(at_us=0, flavor="large", demand=Resources(2)),
+        InstanceStarted(
+            at_us=0,
+            instance_id="spot",
+            market=Market.SPOT,
+            flavor="small",
+            node="node",
+            lifetime_us=HOUR_US,
+            probability=None,
+            basis=Basis(2),
+        ),
+        InstanceEvicted(at_us=SECOND_US, instance_id="spot", reason=EvictionReason.ON_DEMAND_START, cause_seq=7),
+        InstanceStarted(
+            at_us=SECOND_US,
+            instance_id="on-demand",
+            market=Market.ON_DEMAND,
+            flavor="large",
+            node="node",
+            victims=("spot",),
+        ),
+        InstanceStopped(at_us=2 * SECOND_US, instance_id="on-demand"),
+    ]
+    forecaster = Forecaster(Policy(sample_count=100))
+    forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
+    forecaster.publish(HOUR_US, 1, len(events))

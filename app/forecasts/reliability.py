@@ -1,0 +1,67 @@
+"""How a running cloud kept its promises, read from a stretch of its log; the stretch bounds the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.admission.reliability import Fate, Reliability, fate_of, measure_reliability
+from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+
+LONGEST_STRETCH = 50_000
+"""Events that are looked at; only the spot starts admitted among them, and these instances' ends, are read."""
+_READ_EVENTS = 2_000
+"""Events of one statement: what it gives is read in a few milliseconds, in which nothing else is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The reliability of the instances started by the events from `first_seq` to `last_seq`, as known at `now_us`."""
+
+    first_seq: int
+    last_seq: int
+    now_us: int
+    reliability: Reliability
+
+
+class Reliabilities:
+    """Reads by cloud name how promises were kept; CloudNotFound for an unknown one. `now_us` is the server's clock."""
+
+    def __init__(self, clouds: Clouds, log: EventLog, now_us: Callable[[], int]) -> None:
+        self._clouds = clouds
+        self._log = log
+        self._now_us = now_us
+
+    async def read(self, cloud: str, after_seq: int | None, now_us: int | None) -> Stretch:
+        """How the promises given in a stretch of the log were kept by `now_us`, or by now; see `read_reliability`."""
+        at_us = self._now_us() if now_us is None else now_us
+        return await read_reliability(self._log, await self._clouds.id_of(cloud), after_seq, at_us)
+
+
+async def read_reliability(
+    log: EventLog, cloud_id: int, after_seq: int | None, now_us: int, *, longest: int = LONGEST_STRETCH
+) -> Stretch:
+    """What became of the spot starts admitted in the stretch after `after_seq`, or in the newest one."""
+    newest_seq = await log.last_seq(cloud_id)
+    first = max(0, newest_seq - longest) if after_seq is None else min(after_seq, newest_seq)
+    last = min(newest_seq, first + longest)
+    fates: list[Fate] = []
+    for seq in range(first, last, _READ_EVENTS):
+        starts = await log.admitted_spot(cloud_id, seq, min(last, seq + _READ_EVENTS))
+        fates += await _fates(log, cloud_id, starts, now_us)
+    return Stretch(first + 1, last, now_us, measure_reliability(fates))
+
+
+async def _fates(log: EventLog, cloud_id: int, recorded: list[Recorded], now_us: int) -> list[Fate]:
+    starts = [item.event for item in recorded if isinstance(item.event, InstanceStarted)]
+    ends = await log.ends(cloud_id, [start.instance_id for start in starts]) if starts else {}
+    return [fate_of(start, _end(ends.get(start.instance_id)), now_us) for start in starts]
+
+
+def _end(recorded: Recorded | None) -> InstanceStopped | InstanceEvicted | None:
+    if recorded is None:
+        return None
+    assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)
+    return recorded.event

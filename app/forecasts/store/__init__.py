@@ -1,0 +1,1 @@
+"""Runs and tables in PostgreSQL."""

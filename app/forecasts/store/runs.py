@@ -1,0 +1,123 @@
+"""Forecast runs as the database keeps them; see forecasts/rules.py for their states.
+
+Who runs one holds the cloud's forecast lock. So a run that is found running by the lock's holder was left by a worker
+that died, and is taken up again.
+"""
+
+from __future__ import annotations
+
+from app.forecasts.rules import Run, RunCause, RunStatus
+from app.platform.database.database import AnyRow, Database, Session
+from app.platform.database.signals import RunRequested, announce
+
+_MAX_ATTEMPTS = 5
+_FIRST_RETRY_S = 30.0
+
+
+_COLUMNS = """
+id, cloud_id, cause, due_us, status, attempts, error, epoch, created_at, started_at, finished_at, retry_at
+"""
+_INSERT = """
+INSERT INTO forecast_run (cloud_id, cause, due_us) VALUES (%(cloud_id)s, %(cause)s, %(due_us)s)
+ON CONFLICT (cloud_id, coalesce(due_us, -1)) WHERE status = 'pending' DO UPDATE SET cause = forecast_run.cause
+RETURNING
+"""
+_OPEN = """
+status IN ('pending', 'running') OR (status = 'failed' AND retry_at <= now())
+"""
+_IS_OPEN = """
+SELECT EXISTS (
+    SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND due_us = %(due_us)s
+    AND (status IN ('pending', 'running') OR retry_at IS NOT NULL)
+)
+"""
+_START = f"""
+UPDATE forecast_run SET
+    status = CASE WHEN attempts < {_MAX_ATTEMPTS} THEN 'running' ELSE 'failed' END,
+    error = CASE WHEN attempts < {_MAX_ATTEMPTS} THEN error ELSE 'the worker died in the last attempt' END,
+    attempts = least(attempts + 1, {_MAX_ATTEMPTS}),
+    started_at = now(), finished_at = NULL, retry_at = NULL
+WHERE id = %(id)s AND ({_OPEN}) RETURNING status, attempts
+"""
+# A worker that stood still for long may have lost the run to another one.
+_STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
+_FINISH = f"""
+UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
+"""
+_FAIL = f"""
+UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
+    retry_at = CASE WHEN attempts < {_MAX_ATTEMPTS}
+        THEN now() + make_interval(secs => {_FIRST_RETRY_S} * 2 ^ (attempts - 1)) END
+{_STILL}
+"""
+
+
+class Runs:
+    """The forecast runs of all clouds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def request(self, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
+        """Ask for a run and tell the workers; where one of the same due time is pending, that one."""
+        async with self._database.transaction() as session:
+            return await request_run(session, cloud_id, cause, due_us)
+
+    async def is_open(self, cloud_id: int, due_us: int) -> bool:
+        """Whether the cloud's run of this due time waits, is under way, or is to be tried again."""
+        rows = await self._database.execute(_IS_OPEN, {"cloud_id": cloud_id, "due_us": due_us})
+        return bool(rows[0][0])
+
+    async def pending(self) -> list[Run]:
+        """All runs that wait to be run, to be run again, or were perhaps left by a dead worker; oldest first."""
+        rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
+        return [_run(row) for row in rows]
+
+    async def start(self, run_id: int) -> int | None:
+        """Take up the run, as the holder of its cloud's forecast lock, and return the attempt's number.
+
+        None where it is done, or not to be tried.
+        """
+        rows = await self._database.execute(_START, {"id": run_id})
+        return int(rows[0].attempts) if rows and rows[0].status == RunStatus.RUNNING else None
+
+    async def finish(self, run_id: int, attempt: int, epoch: int) -> None:
+        """The run has led to the table of this epoch. Nothing changes where another worker took the run over."""
+        await self._database.execute(_FINISH, {"id": run_id, "attempt": attempt, "epoch": epoch})
+
+    async def fail(self, run_id: int, attempt: int, error: str) -> None:
+        """The run's attempt failed; it is tried again after a pause, unless that was the last attempt.
+
+        Nothing changes where another worker took the run over.
+        """
+        await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
+
+    async def get(self, cloud_id: int, run_id: int) -> Run | None:
+        """The cloud's run of this id, or None."""
+        rows = await self._database.execute(
+            f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s AND id = %(id)s",
+            {"cloud_id": cloud_id, "id": run_id},
+        )
+        return _run(rows[0]) if rows else None
+
+    async def page(self, cloud_id: int, limit: int, before_id: int | None = None) -> list[Run]:
+        """The newest runs before an id, newest first, at most `limit`."""
+        rows = await self._database.execute(
+            f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s "
+            "AND (%(before)s::bigint IS NULL OR id < %(before)s) ORDER BY id DESC LIMIT %(limit)s",
+            {"cloud_id": cloud_id, "before": before_id, "limit": limit},
+        )
+        return [_run(row) for row in rows]
+
+
+async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
+    """As `Runs.request`, when the session's transaction commits."""
+    rows = await session.execute(f"{_INSERT} {_COLUMNS}", {"cloud_id": cloud_id, "cause": str(cause), "due_us": due_us})
+    run = _run(rows[0])
+    await announce(session, RunRequested(cloud_id, run.id))
+    return run
+
+
+def _run(row: AnyRow) -> Run:
+    run_id, cloud_id, cause, due_us, status, *rest = row
+    return Run(run_id, cloud_id, RunCause(cause), due_us, RunStatus(status), *rest)

@@ -1,0 +1,59 @@
+"""Reads of a cloud's published tables and of the runs that compute them; and asking for a run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.domain.errors import RunNotFound, TableNotFound
+from app.domain.paging import Page
+from app.forecast.table import QuantileTable
+from app.forecasts.rules import Run, RunCause, TableSummary
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import Tables
+from app.forecasts.tables import TableCache, decode_table
+from app.scheduling.store.clouds import Clouds
+
+
+class TableReads:
+    """Reads tables and runs by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does."""
+
+    def __init__(self, clouds: Clouds, tables: Tables, runs: Runs, cache: TableCache) -> None:
+        self._clouds = clouds
+        self._tables = tables
+        self._runs = runs
+        self._cache = cache
+
+    async def tables(self, cloud: str, marker: int | None, limit: int) -> Page[TableSummary]:
+        """Published tables, newest first, after the epoch `marker`; without their curves."""
+        found = await self._tables.page(await self._clouds.id_of(cloud), limit + 1, marker)
+        return Page(found[:limit], str(found[limit - 1].epoch) if len(found) > limit else None)
+
+    async def newest(self, cloud: str) -> QuantileTable | None:
+        """The newest published quantile table, None before the first; at least as new as any that was told of."""
+        return await self._cache.load(await self._clouds.id_of(cloud))
+
+    async def table(self, cloud: str, epoch: int | None) -> tuple[TableSummary, QuantileTable]:
+        """The table of an epoch, None for the newest, with its curves."""
+        cloud_id = await self._clouds.id_of(cloud)
+        stored = await (self._tables.newest(cloud_id) if epoch is None else self._tables.get(cloud_id, epoch))
+        if stored is None:
+            raise TableNotFound(
+                "no quantile table was published yet" if epoch is None else f"there is no epoch {epoch}"
+            )
+        return stored, await asyncio.to_thread(decode_table, stored)
+
+    async def request_run(self, cloud: str) -> Run:
+        """Ask the workers for a table of the history so far; the run that waits already, if one does."""
+        return await self._runs.request(await self._clouds.id_of(cloud), RunCause.REQUESTED, None)
+
+    async def runs(self, cloud: str, marker: int | None, limit: int) -> Page[Run]:
+        """Runs, newest first, after the one with the id `marker`."""
+        found = await self._runs.page(await self._clouds.id_of(cloud), limit + 1, marker)
+        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
+
+    async def run(self, cloud: str, run_id: int) -> Run:
+        """One run."""
+        run = await self._runs.get(await self._clouds.id_of(cloud), run_id)
+        if run is None:
+            raise RunNotFound(f"there is no run {run_id}")
+        return run

@@ -1,0 +1,108 @@
+"""The newest published tables as this process holds them: swapped whole when a new one is announced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from time import monotonic
+
+from app.domain.errors import LogUnavailable
+from app.forecast.table import QuantileTable
+from app.forecasts.rules import RunCause, TableSummary
+from app.forecasts.store.runs import Runs
+from app.forecasts.store.tables import StoredTable, Tables
+from app.platform.database.signals import Notice, Resync, TablePublished
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+"""How long a waiting request relies on the announcement alone, and between two tries."""
+
+
+def decode_table(stored: StoredTable) -> QuantileTable:
+    """The table that was stored; takes a while where there are many samples."""
+    return QuantileTable.from_bytes(stored.data, epoch=stored.epoch, epoch_us=stored.epoch_us, seq=stored.seq)
+
+
+class TableCache:
+    """Newest table by cloud. Requests that need a table of a later epoch ask for it and wait here."""
+
+    def __init__(self, tables: Tables, runs: Runs, wait_s: float) -> None:
+        self._tables = tables
+        self._runs = runs
+        self._wait_s = wait_s
+        self._newest: dict[int, QuantileTable | None] = {}
+        self._announced: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._given_up_us: dict[int, int] = {}
+        self._loading: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def newest(self, cloud_id: int) -> QuantileTable | None:
+        """The table to decide with; None before the first. Another process may have published a newer one just now."""
+        return self._newest.get(cloud_id)
+
+    async def load(self, cloud_id: int) -> QuantileTable | None:
+        """Hold the cloud's newest published table, and return it. It is decoded only where another one is held."""
+        async with self._loading[cloud_id]:
+            held = self._newest.setdefault(cloud_id, None)
+            newest = await self._tables.page(cloud_id, 1)
+            if not newest or not is_of(held, newest[0]):
+                stored = await self._tables.newest(cloud_id)
+                self._newest[cloud_id] = None if stored is None else await asyncio.to_thread(decode_table, stored)
+                self._announced[cloud_id].set()
+            return self._newest[cloud_id]
+
+    async def wait_for(self, cloud_id: int, due_us: int) -> None:
+        """Ask for the table of that due time and wait until it is published; give up on it after the time allowed."""
+        if self._given_up_us.get(cloud_id) == due_us:
+            return
+        await self._runs.request(cloud_id, RunCause.EXTERNAL_CLOCK, due_us)
+        deadline = monotonic() + self._wait_s
+        while not self._is_there(cloud_id, due_us):
+            if monotonic() > deadline:
+                self._given_up_us[cloud_id] = due_us
+                logger.warning(
+                    "no table came in time; is a worker running?",
+                    extra={"cloud_id": cloud_id, "waited_s": self._wait_s},
+                )
+                return
+            await self._wait_for_announcement(cloud_id)
+            await self.load(cloud_id)
+
+    async def follow(self, notices: AsyncIterator[Notice]) -> None:
+        """Load what is announced, until cancelled; everything held, after a gap in the announcements."""
+        async for notice in notices:
+            if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
+                await self._load_at_last(notice.cloud_id)
+            elif isinstance(notice, Resync):
+                for cloud_id in [*self._newest]:
+                    await self._load_at_last(cloud_id)
+
+    async def _load_at_last(self, cloud_id: int) -> None:
+        """Load, however often the database is out of reach: a table that is missed here would be missed for good."""
+        while True:
+            try:
+                await self.load(cloud_id)
+            except LogUnavailable as error:
+                logger.warning("the newest table could not be read", extra={"cloud_id": cloud_id, "error": str(error)})
+                await asyncio.sleep(_POLL_S)
+            else:
+                return
+
+    def _is_there(self, cloud_id: int, due_us: int) -> bool:
+        held = self._newest.get(cloud_id)
+        return held is not None and held.epoch_us >= due_us
+
+    async def _wait_for_announcement(self, cloud_id: int) -> None:
+        announced = self._announced[cloud_id]
+        announced.clear()
+        try:
+            await asyncio.wait_for(announced.wait(), _POLL_S)
+        except TimeoutError:
+            return
+
+
+def is_of(held: QuantileTable | None, summary: TableSummary) -> bool:
+    """Tell whether the table is the published one. Its epoch alone does not say so in a database that was put back."""
+    return held is not None and (held.epoch, held.epoch_us, held.seq) == (summary.epoch, summary.epoch_us, summary.seq)

@@ -1,0 +1,1 @@
+"""Bodies and answers of quotes, tables, runs and reliability."""

@@ -1,0 +1,143 @@
+"""Quotes, quantile tables and the runs that compute them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.times import to_datetime
+from app.domain.values import Policy
+from app.forecast.survival import Bucket
+from app.forecast.table import QuantileTable
+from app.forecasts.rules import Run, TableSummary
+from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds, seconds
+from tenure_client.forms.answer import Link
+from tenure_client.forms.forecasts import (
+    BucketAnswer,
+    CurveAnswer,
+    EvidenceAnswer,
+    FlavorQuoteAnswer,
+    QuotesAnswer,
+    RunAnswer,
+    TableAnswer,
+    TableSummaryAnswer,
+)
+
+
+class QuotesQuery(Query):
+    flavor: Name | None = Field(None, description="Only this flavor.")
+    eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="By default the cloud's."
+    )
+    lifetime_us: SecondsInQuery | None = Field(
+        None, alias="lifetime_s", description="Ask for this lifetime's probability."
+    )
+    slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
+        None, description="As if this many slots were available, in place of those that are now."
+    )
+
+
+class TableQuery(Query):
+    flavor: Name | None = Field(None, description="Only this flavor's curves.")
+
+
+def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuoteAnswer]) -> QuotesAnswer:
+    """The quotes of one table; it expires by the policy's `table_max_age_us`."""
+    return QuotesAnswer(
+        epoch=table.epoch,
+        epoch_at=to_datetime(table.epoch_us),
+        expires_at=to_datetime(table.epoch_us + policy.table_max_age_us),
+        quotes=quotes,
+    )
+
+
+def flavor_quote(
+    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, confidence: float
+) -> FlavorQuoteAnswer:
+    """What the table says of a flavor, in both directions."""
+    return FlavorQuoteAnswer(
+        flavor=flavor,
+        slots=slots,
+        eviction_probability=probability,
+        lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
+        asked_lifetime_s=optional_seconds(lifetime_us),
+        estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),
+        eviction_probability_bound=(
+            None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
+        ),
+        evidence=[
+            EvidenceAnswer(slots=b.slots, sample_count=b.sample_count, evicted_count=b.evicted_count)
+            for b in _around(table, flavor, slots)
+        ],
+    )
+
+
+def _around(table: QuantileTable, flavor: str, slots: int) -> list[Bucket]:
+    """The bucket of these slots, or the nearest seen ones around it; none for zero slots, which need no evidence."""
+    buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
+    below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
+    if below and below[0].slots == slots:
+        return below
+    return below + [bucket for bucket in buckets if bucket.slots > slots][:1]
+
+
+def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:
+    """The wire form of a table without its curves."""
+    return TableSummaryAnswer(
+        epoch=stored.epoch,
+        seq=stored.seq,
+        epoch_at=to_datetime(stored.epoch_us),
+        computed_at=stored.computed_at,
+        wall_s=stored.wall_s,
+        links=[Link(rel="self", href=f"/v1/clouds/{cloud}/tables/{stored.epoch}")],
+    )
+
+
+def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors: list[str]) -> TableAnswer:
+    """The wire form of a table with the curves of these flavors."""
+    summary = table_summary(cloud, stored)
+    curves = [
+        CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
+        for flavor in flavors
+    ]
+    return TableAnswer(
+        epoch=summary.epoch,
+        seq=summary.seq,
+        epoch_at=summary.epoch_at,
+        computed_at=summary.computed_at,
+        wall_s=summary.wall_s,
+        links=summary.links,
+        curves=curves,
+    )
+
+
+def _bucket(bucket: Bucket) -> BucketAnswer:
+    return BucketAnswer(
+        slots=bucket.slots,
+        sample_count=bucket.sample_count,
+        evicted_count=bucket.evicted_count,
+        longest_s=seconds(bucket.longest_us),
+        times_s=[seconds(us) for us in bucket.times_us.tolist()],
+        levels=bucket.levels.tolist(),
+    )
+
+
+def run_answer(cloud: str, run: Run) -> RunAnswer:
+    """The wire form of a run, with links to itself and to the table that came of it."""
+    links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.id}")]
+    if run.epoch is not None:
+        links.append(Link(rel="table", href=f"/v1/clouds/{cloud}/tables/{run.epoch}"))
+    return RunAnswer(
+        id=run.id,
+        cause=run.cause,
+        status=run.status,
+        due_at=None if run.due_us is None else to_datetime(run.due_us),
+        attempts=run.attempts,
+        error=run.error,
+        epoch=run.epoch,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        links=links,
+    )

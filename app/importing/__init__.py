@@ -1,0 +1,1 @@
+"""A past that a cloud begins with."""

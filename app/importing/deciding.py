@@ -1,0 +1,140 @@
+"""Deciding a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
+
+No SLA is in force in the past: spot instances take what fits. At its end comes the policy that was asked for, so the
+log itself says where the past ends. Without further input the same past always comes to the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.domain.errors import NodeNotEmpty
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceRejected,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.requests import StartRequest
+from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud
+from app.importing.past import Past, Span
+from app.importing.rules.pastrules import PastRule
+from app.importing.rules.records import Place, Step, What
+
+
+class PastDecider:
+    """Leads a cloud through a past. `shift_us` is added to every recorded time."""
+
+    def __init__(self, past: Past, span: Span, policy: Policy, shift_us: int) -> None:
+        self.cloud = Cloud()
+        self.steps_done = 0
+        self._past = past
+        self._span = span
+        self._policy = policy
+        self._shift_us = shift_us
+        self._cut_us = 0
+        self._last_us = span.begin_us
+
+    @property
+    def step_count(self) -> int:
+        """How many steps there are."""
+        return self._span.step_count
+
+    @property
+    def begin_us(self) -> int:
+        """When the log begins."""
+        return self._span.begin_us + self._shift_us
+
+    @property
+    def end_us(self) -> int:
+        """When the past ends in the log."""
+        return self.begin_us + self._span.length_us
+
+    def events(self) -> Iterator[Recorded]:
+        """The whole log, event by event."""
+        yield from self._record(self._opening())
+        for step in self._past.scratch.steps():
+            yield from self._record(self._decide(step, self._time(step.at_us)))
+            self.steps_done += 1
+        yield from self._record(self._closing())
+
+    def _record(self, events: Sequence[Event]) -> list[Recorded]:
+        recorded = [self.cloud.apply(event) for event in events]
+        self.cloud.commit()
+        return recorded
+
+    def _opening(self) -> list[Event]:
+        at_us, past = self.begin_us, self._past
+        policy = replace(self._policy, guarantee=Guarantee.NONE)
+        if past.eviction_policy is not None:
+            policy = replace(policy, eviction_policy=past.eviction_policy)
+        nodes = [NodeAdded(at_us=at_us, node=name, capacity=capacity) for name, capacity in past.nodes or ()]
+        by_size = sorted(past.flavors.items(), key=lambda flavor: (flavor[1], flavor[0]))
+        return [
+            CloudCreated(at_us=at_us, policy=policy),
+            *nodes,
+            *(FlavorAdded(at_us=at_us, flavor=name, demand=demand) for name, demand in by_size),
+        ]
+
+    def _closing(self) -> list[Event]:
+        return [] if self.cloud.policy == self._policy else [PolicyChanged(at_us=self.end_us, policy=self._policy)]
+
+    def _time(self, at_us: int) -> int:
+        """The log's time of a recorded time: shifted, and without what was cut out of gaps."""
+        longest_us = self._past.wishes.longest_gap_us
+        if longest_us is not None:
+            self._cut_us += max(0, at_us - self._last_us - longest_us)
+        self._last_us = at_us
+        return at_us + self._shift_us - self._cut_us
+
+    def _decide(self, step: Step, at_us: int) -> Sequence[Event]:
+        if step.what == What.START:
+            return self._start(step, at_us)
+        if step.what == What.STOP:
+            return self._stop(step, at_us)
+        if step.kind == "policy_changed":
+            policy = replace(self.cloud.policy, eviction_policy=EvictionPolicy(step.name))
+            return [] if policy == self.cloud.policy else [PolicyChanged(at_us=at_us, policy=policy)]
+        return self._change_node(step, at_us)
+
+    def _start(self, step: Step, at_us: int) -> Sequence[Event]:
+        market = Market.SPOT if step.is_spot else Market.ON_DEMAND
+        request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us)
+        events = decide_start(self.cloud, request, at_us, None)
+        if isinstance(events[-1], InstanceRejected):
+            self._note(PastRule.NO_ROOM, step)
+        return events
+
+    def _stop(self, step: Step, at_us: int) -> Sequence[Event]:
+        events = decide_stop(self.cloud, step.instance_id, at_us)
+        if events and step.drawn_up:
+            self._note(PastRule.DRAWN_UP_END, step)
+        return events
+
+    def _change_node(self, step: Step, at_us: int) -> Sequence[Event]:
+        node = self.cloud.nodes.get(step.name)
+        if step.kind == "node_added" and (node is None or node.status is NodeStatus.REMOVED):
+            return [
+                NodeAdded(at_us=at_us, node=step.name, capacity=Resources(step.cores, step.memory_mib, step.disk_gib))
+            ]
+        assert node is not None
+        if step.kind == "node_drained":
+            return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
+        if step.kind != "node_removed":  # opened, or added again where it had to be kept
+            return [NodeOpened(at_us=at_us, node=step.name)] if node.status is NodeStatus.DRAINED else []
+        try:
+            return decide_node_removal(self.cloud, step.name, at_us)
+        except NodeNotEmpty:
+            self._note(PastRule.NODE_KEPT, step)
+            return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
+
+    def _note(self, rule: PastRule, step: Step) -> None:
+        self._past.findings.add(rule, Place(step.file, step.line))

@@ -1,0 +1,201 @@
+"""A recorded past as it is read: instances, the platform that they ran on, and what the rules made of odd lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name, node_name
+from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
+from app.domain.values import EvictionPolicy, Resources
+from app.importing.rules.pastrules import LINES_NAMED, Findings, PastRule
+from app.importing.rules.records import PastInstance, Place
+from app.importing.store.scratch import Scratch
+
+_LONGEST_NAME = 255
+_MOST_PIECES = 10_000
+_MOST_FLAVORS = 1_000
+_MOST_CORES = 65_536
+_EDGE_US = 60 * SECOND_US
+_LONG_GAP_US = DAY_US
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_NAMED_FLAVOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254})=([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The flavors that recorded sizes come to: `named` ones, or powers of two, or each size its own."""
+
+    named: tuple[tuple[str, int], ...] = ()
+    doubling: bool = False
+
+    def choose(self, cores: int, widest: int | None) -> tuple[str, int] | None:
+        """The smallest flavor that holds so many cores, and its cores; None where there is none."""
+        if widest is not None and cores > widest:
+            return None
+        if self.named:
+            return next((flavor for flavor in self.named if flavor[1] >= cores), None)
+        if self.doubling:
+            doubled = 1 << (cores - 1).bit_length()
+            cores = doubled if widest is None else min(doubled, widest)
+        return flavor_name(cores), cores
+
+    def widest(self, node_cores: int | None) -> int | None:
+        """The most cores that one instance can have on nodes of this size; None where nothing bounds them."""
+        bounds = [node_cores, self.named[-1][1] if self.named else None]
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def is_name(text: str) -> bool:
+    """Whether the service's interface takes this as a name or an id."""
+    return _NAME.fullmatch(text) is not None
+
+
+def parse_sizes(text: str) -> Sizes:
+    """The flavors that `exact`, `doubling` or small=1,large=4 stand for."""
+    if text == "exact":
+        return Sizes()
+    if text == "doubling":
+        return Sizes(doubling=True)
+    found = [_NAMED_FLAVOR.fullmatch(part.strip()) for part in text.split(",")]
+    named = [(match[1], int(match[2])) for match in found if match is not None]
+    sizes = {cores for _, cores in named if 1 <= cores <= _MOST_CORES}
+    if len(named) < len(found) or len(sizes) < len(found) or len(dict(named)) < len(found):
+        raise InputError(f"--flavors {text!r} is not exact, doubling, or different flavors like small=1,large=4")
+    return Sizes(tuple(sorted(named, key=lambda flavor: flavor[1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a caller wants of a past; `sizes` None takes what suits the format."""
+
+    nodes: tuple[Resources, ...] | None = None
+    sizes: Sizes | None = None
+    longest_gap_us: int | None = None
+    stop_at_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When the past began and ended, as recorded, and how much of it gaps have taken away."""
+
+    begin_us: int
+    end_us: int
+    cut_us: int
+    step_count: int
+
+    @property
+    def length_us(self) -> int:
+        """How long it is in the log."""
+        return self.end_us - self.begin_us - self.cut_us
+
+
+class Past:
+    """A past as the readers of files fill it and an import decides it. All times are in microseconds."""
+
+    def __init__(self, scratch: Scratch, files: Sequence[str], wishes: Wishes) -> None:
+        self.scratch = scratch
+        self.files = list(files)
+        self.findings = Findings(files)
+        self.wishes = wishes
+        self.nodes: list[tuple[str, Resources]] | None = None
+        self.flavors: dict[str, Resources] = {}
+        self.formats: list[str] = []
+        self.markets: list[str] = []
+        self.line_count = 0
+        self._name_counts: dict[str, int] = {}
+        self.eviction_policy: EvictionPolicy | None = None
+        if wishes.nodes is not None:
+            self.nodes = [(node_name(index), capacity) for index, capacity in enumerate(wishes.nodes)]
+
+    def node_cores(self) -> int | None:
+        """The cores of the widest node; None while the platform is unknown."""
+        return max((capacity.cores for _, capacity in self.nodes or ()), default=None)
+
+    def flavor_of(self, cores: int, place: Place, sizes: Sizes) -> str | None:
+        """The flavor for a recorded size; None where it is too wide, which is noted."""
+        chosen = sizes.choose(cores, sizes.widest(self.node_cores()))
+        if chosen is None:
+            self.findings.add(PastRule.TOO_WIDE, place)
+            return None
+        if chosen[1] > cores:
+            self.findings.add(PastRule.ROUNDED_UP, place)
+        self.add_flavor(chosen[0], Resources(chosen[1]))
+        return chosen[0]
+
+    def pieces(self, cores: int, place: Place, sizes: Sizes) -> list[tuple[str, str]]:
+        """Name suffixes and flavors of the instances that a parallel job comes to."""
+        widest = sizes.widest(self.node_cores())
+        if widest is None or cores <= widest or cores > widest * _MOST_PIECES:
+            flavor = self.flavor_of(cores, place, sizes)
+            return [] if flavor is None else [("", flavor)]
+        self.findings.add(PastRule.SPLIT, place)
+        widths = [widest] * (cores // widest) + ([cores % widest] if cores % widest else [])
+        flavors = [self.flavor_of(width, place, sizes) for width in widths]
+        return [(f".p{number}", flavor) for number, flavor in enumerate(flavors, 1) if flavor is not None]
+
+    def add_flavor(self, name: str, demand: Resources) -> None:
+        """A flavor of the history. InputError where there are too many to forecast each."""
+        self.flavors.setdefault(name, demand)
+        if len(self.flavors) > _MOST_FLAVORS:
+            raise InputError(f"more than {_MOST_FLAVORS} flavors: give a few with --flavors, such as doubling")
+
+    def take(self, instance: PastInstance) -> None:
+        """Keep an instance, under another name where its own is taken."""
+        place = Place(instance.file, instance.line)
+        if instance.stop_us is not None and instance.stop_us < instance.start_us:
+            self.findings.add(PastRule.NEGATIVE_DURATION, place)
+            return
+        if not 0 <= instance.start_us <= (instance.stop_us or 0) + MAX_TIME_US <= 2 * MAX_TIME_US:
+            raise InputError(f"{self.told(place)}: the time is beyond the year 9999")
+        if self.scratch.add(instance):
+            return
+        self.findings.add(PastRule.RENAMED, place)
+        added = False
+        while not added:
+            number = self._name_counts[instance.name] = self._name_counts.get(instance.name, 1) + 1
+            added = self.scratch.add(instance._replace(name=_renamed(instance.name, number)))
+
+    def told(self, place: Place) -> str:
+        """Where that is."""
+        return f"{self.files[place.file]}, line {place.line}"
+
+    def finish(self) -> Span:
+        """Apply the rules that look at the whole past, sort it, and say when it was. InputError where it is empty."""
+        span = self.scratch.span_us()
+        if span is None or not self.scratch.places("1", (), 0)[0]:
+            raise InputError(f"{', '.join(self.files)}: no instance is left to import")
+        if self.nodes is None:
+            raise InputError("the files do not tell the platform: give it with --nodes, such as 31x32")
+        begin_us, end_us = span
+        self._note_edges(begin_us, end_us)
+        self.scratch.close_ends(end_us, on_demand_too=self.wishes.stop_at_end)
+        step_count = self.scratch.sort()
+        return Span(begin_us, end_us, self._note_gaps(), step_count)
+
+    def _note_edges(self, begin_us: int, end_us: int) -> None:
+        at_end = PastRule.STOPPED_AT_END if self.wishes.stop_at_end else PastRule.RUNNING_AT_END
+        edges: list[tuple[PastRule, str, tuple[int, ...], str]] = [
+            (PastRule.ZERO_DURATION, "stop_us = start_us", (), "line"),
+            (PastRule.RUNNING_AT_START, "start_us <= ?", (begin_us + _EDGE_US,), "line"),
+            (at_end, "stop_us IS NULL AND NOT drawn_up", (), "line"),
+            (PastRule.ENDS_WITH_RECORD, "stop_us >= ?", (end_us - _EDGE_US,), "end_line"),
+        ]
+        for rule, condition, values, line in edges:
+            self.findings.add_many(rule, *self.scratch.places(condition, values, LINES_NAMED, line))
+
+    def _note_gaps(self) -> int:
+        """Note long gaps; how much of them is cut out."""
+        longest_us, cut_us = self.wishes.longest_gap_us, 0
+        rule = PastRule.LONG_GAP if longest_us is None else PastRule.GAP_SHORTENED
+        for place, gap_us in self.scratch.gaps(_LONG_GAP_US if longest_us is None else longest_us):
+            self.findings.add(rule, place)
+            cut_us += gap_us - longest_us if longest_us is not None else 0
+        return cut_us
+
+
+def _renamed(name: str, number: int) -> str:
+    suffix = f".r{number}"
+    return name[: _LONGEST_NAME - len(suffix)] + suffix

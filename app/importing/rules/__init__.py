@@ -1,0 +1,1 @@
+"""Records of a past, and the rules for odd ones."""

@@ -1,0 +1,243 @@
+"""Importing a past: the beginning of a cloud's log, written from recorded files (docs/import.md).
+
+The events that the files come to are a function of the files and the options alone, so the log itself tells how far
+an import has come: what it holds must be the beginning of those events, and what is missing is appended. An import
+that was killed goes on where it stood, and one that is whole changes nothing. Until it is whole nobody sees its cloud,
+so nothing live can come between, and no table is computed from half a past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from time import monotonic, perf_counter
+
+from app.domain.errors import CloudExists
+from app.domain.events import Recorded
+from app.domain.inputs import InputError
+from app.domain.times import MAX_TIME_US, to_datetime
+from app.domain.values import Clock, Policy
+from app.forecasts.rules import Run, RunStatus
+from app.forecasts.store.runs import Runs
+from app.importing.deciding import PastDecider
+from app.importing.past import Past, Span
+from app.importing.refusals import CloudNotImported, ImportRefused, ImportRunning, OtherPast
+from app.importing.store.imports import ImportedClouds
+from app.platform.database.locks import Locks
+from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
+from app.scheduling.store.snapshots import Snapshots
+
+Progress = Callable[[int, int], None]
+"""Told how many steps of how many are decided and in the log."""
+
+BATCH = 2_000
+_LOOK_EVERY_S = 0.2
+_TAKEN_UP_S = 15.0
+"""A running worker takes a request up within five seconds; one that waits for longer has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What is to be imported, and as what. `as_recorded`: times stay; otherwise the past ends now."""
+
+    cloud: str
+    past: Past
+    span: Span
+    policy: Policy
+    as_recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of it: the cloud that was led through the past, how many of its events were there before.
+
+    `run` is the request for its first table, where this import let the cloud be seen.
+    """
+
+    decider: PastDecider
+    there_count: int
+    written_count: int
+    wall_s: float
+    run: Run | None = None
+
+
+class Imports:
+    """Imports pasts into new clouds. `now_us` is the server's clock."""
+
+    def __init__(
+        self,
+        clouds: ImportedClouds,
+        log: EventLog,
+        snapshots: Snapshots,
+        runs: Runs,
+        locks: Locks,
+        now_us: Callable[[], int],
+    ) -> None:
+        self._clouds = clouds
+        self._log = log
+        self._snapshots = snapshots
+        self._runs = runs
+        self._locks = locks
+        self._now_us = now_us
+
+    async def run(self, wanted: Import, progress: Progress | None = None) -> Imported:
+        """Import, or go on with an import.
+
+        1. Decide the beginning, and enter the cloud with it where there is none. 2. Compare the events with those that
+        the log holds. 3. Append what is missing. 4. Let the cloud be seen, and ask for its first table.
+        """
+        began = perf_counter()
+        found = await self._clouds.find(wanted.cloud)
+        shift_us = await self._shift_us(wanted, found)
+        decider = PastDecider(wanted.past, wanted.span, wanted.policy, shift_us)
+        batches = _Batches(decider)
+        first = await batches.next()
+        if found is None:
+            cloud_id, importing = await self._enter(wanted.cloud, first), True
+        else:
+            cloud_id, importing = found
+        async with self._locks.import_lock(cloud_id) as held:
+            if not held:
+                raise ImportRunning(f"another process imports cloud {wanted.cloud!r} now")
+            writing = _Writing(self._log, wanted.cloud, cloud_id, importing=importing)
+            if found is None:
+                writing.entered(first)
+                first = await batches.next()
+            await writing.write(first, batches, progress)
+            requested = await self._finish(cloud_id, decider) if importing else None
+        return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
+
+    async def wait_for_table(self, imported: Imported, wait_s: float) -> Run | None:
+        """The request for the first table when it is done, or has failed, or nobody takes it up, or time is up."""
+        run, began = imported.run, monotonic()
+        while run is not None and run.status in (RunStatus.PENDING, RunStatus.RUNNING):
+            waited_s = monotonic() - began
+            if waited_s > wait_s or (run.status is RunStatus.PENDING and waited_s > _TAKEN_UP_S):
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+            run = await self._runs.get(run.cloud_id, run.id)
+        return run
+
+    async def abandon(self, name: str) -> bool:
+        """Remove what an unfinished import of this name has written; False where there is none."""
+        found = await self._clouds.find(name)
+        if found is None or not found[1]:
+            return False
+        async with self._locks.import_lock(found[0]) as held:
+            if not held:
+                raise ImportRunning(f"another process imports cloud {name!r} now")
+            await self._clouds.abandon(found[0], await self._log.last_seq(found[0]))
+        return True
+
+    async def _finish(self, cloud_id: int, decider: PastDecider) -> Run:
+        await self._snapshots.save(cloud_id, decider.cloud)
+        return await self._clouds.finish(cloud_id)
+
+    async def _shift_us(self, wanted: Import, found: tuple[int, bool] | None) -> int:
+        """What is added to recorded times; an import that goes on keeps what its first attempt has chosen."""
+        if found is not None and not wanted.as_recorded:
+            (first,) = await self._log.tail(found[0], 0, 1)
+            return first.event.at_us - wanted.span.begin_us
+        return choose_shift_us(wanted, self._now_us())
+
+    async def _enter(self, name: str, first: list[Recorded]) -> int:
+        try:
+            return await self._clouds.begin(name, first)
+        except CloudExists as error:
+            raise ImportRunning(f"another process began cloud {name!r} at this moment") from error
+
+
+def rehearse(wanted: Import, now_us: int, progress: Progress | None = None) -> Imported:
+    """Decide the past without any database: nothing is kept."""
+    began = perf_counter()
+    decider, count = PastDecider(wanted.past, wanted.span, wanted.policy, choose_shift_us(wanted, now_us)), 0
+    for count, _ in enumerate(decider.events(), 1):
+        if progress is not None and count % BATCH == 0:
+            progress(decider.steps_done, decider.step_count)
+    return Imported(decider, 0, count, perf_counter() - began)
+
+
+def choose_shift_us(wanted: Import, now_us: int) -> int:
+    """What is added to recorded times. InputError where the past would not lie between 1970 and now."""
+    begin_us, end_us = wanted.span.begin_us, wanted.span.begin_us + wanted.span.length_us
+    shift_us = 0 if wanted.as_recorded else now_us - end_us
+    if begin_us + shift_us < 0:
+        raise InputError("the past is longer than the time since 1970")
+    if wanted.policy.clock is Clock.SYSTEM and end_us + shift_us > now_us:
+        end = to_datetime(min(end_us, MAX_TIME_US)).isoformat()
+        raise InputError(f"the past ends at {end}, after now: leave --times recorded out, or take --clock external")
+    return shift_us
+
+
+class _Batches:
+    """The events of a past, decided in another thread while the batch before is being written."""
+
+    def __init__(self, decider: PastDecider) -> None:
+        self.decider = decider
+        self._events = decider.events()
+
+    async def next(self) -> list[Recorded]:
+        """The next events; none at the end."""
+        return await asyncio.to_thread(lambda: list(islice(self._events, BATCH)))
+
+
+class _Writing:
+    """Makes a cloud's log hold the events of a past: those that are there are compared, the others appended."""
+
+    def __init__(self, log: EventLog, cloud: str, cloud_id: int, *, importing: bool) -> None:
+        self.there_count = 0
+        self.written_count = 0
+        self._log = log
+        self._cloud = cloud
+        self._cloud_id = cloud_id
+        self._importing = importing
+        self._at_end = False
+
+    def entered(self, first: list[Recorded]) -> None:
+        """The cloud was entered with these events, and has no others."""
+        self.written_count = len(first)
+        self._at_end = True
+
+    async def write(self, batch: list[Recorded], batches: _Batches, progress: Progress | None) -> None:
+        """Write this batch and all that follow."""
+        while batch:
+            done = batches.decider.steps_done
+            ahead = asyncio.create_task(batches.next())
+            try:
+                await self._keep(batch)
+            finally:
+                await asyncio.wait([ahead])
+            if progress is not None:
+                progress(done, batches.decider.step_count)
+            batch = ahead.result()
+
+    async def _keep(self, batch: list[Recorded]) -> None:
+        there = [] if self._at_end else await self._log.tail(self._cloud_id, batch[0].seq - 1, len(batch))
+        for ours, logged in zip(batch, there, strict=False):
+            if ours != logged:
+                raise self._other(logged.seq)
+        missing = batch[len(there) :]
+        self.there_count += len(there)
+        if not missing:
+            return
+        if not self._importing:
+            raise self._other(missing[0].seq)
+        self._at_end = True
+        try:
+            await self._log.append(self._cloud_id, missing)
+        except (SeqConflict, PredecessorMissing) as conflict:
+            raise ImportRunning(f"another process writes the log of cloud {self._cloud!r}") from conflict
+        self.written_count += len(missing)
+
+    def _other(self, seq: int) -> ImportRefused:
+        if self._importing:
+            return OtherPast(
+                f"an import of cloud {self._cloud!r} was begun with other files or options (event {seq} differs): "
+                "give those again, or --restart to throw away what it wrote"
+            )
+        return CloudNotImported(
+            f"cloud {self._cloud!r} exists, and its log does not begin with this past (event {seq} differs): "
+            "a log begins with its past or has none, so give another name"
+        )

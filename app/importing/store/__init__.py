@@ -1,0 +1,1 @@
+"""Imports in PostgreSQL, and the file in which a past is sorted."""

@@ -1,0 +1,47 @@
+"""Clouds whose past is being imported: entered, kept from sight until they are whole, or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.domain.events import Recorded
+from app.forecasts.rules import Run, RunCause
+from app.forecasts.store.runs import request_run
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import enter_cloud
+
+_REMOVED_AT_ONCE = 10_000
+_REMOVE_EVENTS = """
+DELETE FROM event USING cloud
+WHERE cloud.id = %(id)s AND cloud.importing AND event.cloud_id = cloud.id AND event.seq >= %(first_seq)s
+"""
+
+
+class ImportedClouds:
+    """Clouds that are not to be seen yet; their names are kept from others all the same."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, name: str, first: Sequence[Recorded]) -> int:
+        """Enter a cloud that is not to be seen yet, with its log's first events; CloudExists if the name is taken."""
+        return await enter_cloud(self._database, name, first, importing=True)
+
+    async def find(self, name: str) -> tuple[int, bool] | None:
+        """The id of the cloud of this name, whole or not, and whether it is still being imported; None without one."""
+        rows = await self._database.execute("SELECT id, importing FROM cloud WHERE name = %(name)s", {"name": name})
+        return (rows[0].id, rows[0].importing) if rows else None
+
+    async def finish(self, cloud_id: int) -> Run:
+        """Let the cloud be seen, and ask the workers for its first table: both or neither."""
+        async with self._database.transaction() as session:
+            await session.execute("UPDATE cloud SET importing = false WHERE id = %(id)s", {"id": cloud_id})
+            return await request_run(session, cloud_id, RunCause.REQUESTED, None)
+
+    async def abandon(self, cloud_id: int, last_seq: int) -> None:
+        """Remove a cloud that was never seen, its log from the end on, so that what is left always is a log."""
+        for first_seq in range(max(1, last_seq - _REMOVED_AT_ONCE + 1), 1 - _REMOVED_AT_ONCE, -_REMOVED_AT_ONCE):
+            await self._database.execute(_REMOVE_EVENTS, {"id": cloud_id, "first_seq": first_seq})
+        async with self._database.transaction() as session:
+            await session.execute("DELETE FROM snapshot WHERE cloud_id = %(id)s", {"id": cloud_id})
+            await session.execute("DELETE FROM cloud WHERE id = %(id)s AND importing", {"id": cloud_id})

@@ -1,0 +1,139 @@
+"""A recorded past on its way into a log: kept in a temporary SQLite file, so that its length costs disk and not memory.
+
+Records come in the order of their files. What a log needs is another order, each id once, and the ends of instances
+beside their starts; SQLite sorts, tells ids apart and joins within a bounded amount of memory. Nothing of it lasts.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from app.importing.rules.records import PastChange, PastInstance, Place, Step
+
+_CACHE_KIB = 64 << 10
+_FETCH = 2_000
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA temp_store = FILE;
+CREATE TABLE instance (
+    id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, end_line INTEGER, is_spot INTEGER, name TEXT UNIQUE,
+    start_us INTEGER, stop_us INTEGER, lifetime_us INTEGER, flavor TEXT, drawn_up INTEGER, in_order INTEGER
+);
+CREATE TABLE change (
+    id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, at_us INTEGER, kind TEXT, name TEXT,
+    cores INTEGER, memory_mib INTEGER, disk_gib INTEGER
+);
+CREATE TABLE step (id INTEGER PRIMARY KEY, at_us INTEGER, what INTEGER, ref INTEGER);
+"""
+# At equal times: what a log did, in its order; else stops, then on-demand starts, then spot starts, each by the order
+# of the starts, and an instance without duration stops right after its start (docs/evaluation.md).
+_SORT = """
+INSERT INTO step (at_us, what, ref)
+SELECT at_us, what, ref FROM (
+    SELECT at_us, 0 AS phase, 0 AS start_us, 0 AS is_spot, file, line, 0 AS last, 2 AS what, id AS ref FROM change
+    UNION ALL
+    SELECT start_us, NOT in_order, iif(in_order, 0, start_us), iif(in_order, 0, is_spot), file, line, 0, 0, id
+    FROM instance
+    UNION ALL
+    SELECT stop_us, NOT in_order AND stop_us = start_us, iif(in_order, 0, start_us), iif(in_order, 0, is_spot), file,
+           iif(in_order, end_line, line), 1, 1, id
+    FROM instance WHERE stop_us IS NOT NULL
+)
+ORDER BY at_us, phase, start_us, is_spot, file, line, last, ref
+"""
+_STEPS = """
+SELECT step.at_us, what, coalesce(i.file, c.file), coalesce(i.line, c.line), i.name, i.is_spot, i.flavor,
+       iif(i.in_order, i.lifetime_us, coalesce(i.lifetime_us, i.stop_us - i.start_us)),
+       i.drawn_up, c.kind, c.name, c.cores, c.memory_mib, c.disk_gib
+FROM step LEFT JOIN instance i ON what < 2 AND i.id = ref LEFT JOIN change c ON what = 2 AND c.id = ref
+ORDER BY step.id
+"""
+_GAPS = """
+SELECT coalesce(i.file, c.file), coalesce(i.line, c.line), gap_us FROM (
+    SELECT id, what, ref, at_us - lag(at_us) OVER (ORDER BY id) AS gap_us FROM step
+)
+LEFT JOIN instance i ON what < 2 AND i.id = ref LEFT JOIN change c ON what = 2 AND c.id = ref
+WHERE gap_us > ? ORDER BY 1, 2
+"""
+_STOP_US = (
+    "SELECT max(at_us) FROM (SELECT max(start_us) AS at_us FROM instance UNION ALL SELECT max(stop_us) FROM instance"
+)
+_END = f"{_STOP_US} UNION ALL SELECT max(at_us) FROM change)"
+_BEGIN = "SELECT min(at_us) FROM (SELECT min(start_us) AS at_us FROM instance UNION ALL SELECT min(at_us) FROM change)"
+
+
+class Scratch:
+    """The file; use it in a `with` block, after which it is gone."""
+
+    def __enter__(self) -> Self:
+        self._directory = tempfile.TemporaryDirectory(prefix="tenure-import-")
+        # Decided in one thread and then another, never in two at once.
+        path = Path(self._directory.name) / "past.sqlite"
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        self._database.executescript(_SCHEMA)
+        self._database.execute("BEGIN")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+        self._directory.cleanup()
+
+    def add(self, instance: PastInstance) -> bool:
+        """Keep an instance; False, and nothing is kept, where its name is taken."""
+        places = "NULL, " + ", ".join("?" * len(instance))
+        return self._database.execute(f"INSERT OR IGNORE INTO instance VALUES ({places})", instance).rowcount == 1
+
+    def add_change(self, change: PastChange) -> None:
+        """Keep a change."""
+        self._database.execute(f"INSERT INTO change VALUES (NULL, {', '.join('?' * len(change))})", change)
+
+    def span_us(self) -> tuple[int, int] | None:
+        """When the first and the last thing happened; None where nothing did."""
+        (begin_us,), (end_us,) = self._database.execute(_BEGIN).fetchone(), self._database.execute(_END).fetchone()
+        return None if begin_us is None else (begin_us, end_us)
+
+    def close_ends(self, end_us: int, *, on_demand_too: bool) -> None:
+        """Give spot instances without an end a declared lifetime up to `end_us`, and stop the others if asked for."""
+        self._database.execute(
+            "UPDATE instance SET lifetime_us = ? - start_us WHERE stop_us IS NULL AND lifetime_us IS NULL AND is_spot",
+            (end_us,),
+        )
+        if on_demand_too:
+            self._database.execute("UPDATE instance SET stop_us = ? WHERE stop_us IS NULL", (end_us,))
+
+    def cut_after(self, end_us: int) -> None:
+        """Take away the ends that lie after the record's own: drawn-up ones can."""
+        self._database.execute("UPDATE instance SET stop_us = NULL WHERE stop_us > ?", (end_us,))
+
+    def places(
+        self, condition: str, values: tuple[int, ...], limit: int, line: str = "line"
+    ) -> tuple[int, list[Place]]:
+        """How many instances fulfil a condition on the columns, and where the first ones stand (or end: `end_line`)."""
+        (count,) = self._database.execute(f"SELECT count(*) FROM instance WHERE {condition}", values).fetchone()
+        found = self._database.execute(
+            f"SELECT file, {line} FROM instance WHERE {condition} ORDER BY 1, 2 LIMIT {limit}", values
+        )
+        return count, [Place(*row) for row in found]
+
+    def sort(self) -> int:
+        """Put everything in the order of its decisions; how many steps there are."""
+        self._database.execute("DELETE FROM step")
+        return self._database.execute(_SORT).rowcount
+
+    def gaps(self, longer_than_us: int) -> Iterator[tuple[Place, int]]:
+        """The stretches without anything that are longer, by the line that ends them."""
+        for file, line, gap_us in self._database.execute(_GAPS, (longer_than_us,)):
+            yield Place(file, line), gap_us
+
+    def steps(self) -> Iterator[Step]:
+        """All steps, after `sort`."""
+        cursor = self._database.execute(_STEPS)
+        while rows := cursor.fetchmany(_FETCH):
+            for row in rows:
+                yield Step._make(row)

@@ -1,0 +1,1 @@
+"""Grace periods: hand-overs that wait for a confirmation, overdue evictions, instances at risk."""

@@ -1,0 +1,47 @@
+"""Handing over the room of evicted instances."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import HandoverNotFound, InstanceNotFound
+from app.notices.wire import handover_answer
+from app.platform.http.bodies import read_query
+from app.platform.http.page_forms import PageQuery, next_link
+from app.platform.http.paging import page_after
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.log_reads import LogReads
+from app.scheduling.rules.instances import InstanceStatus
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.wire.nodes import AtQuery
+from tenure_client.forms.instances import HandoversAnswer
+
+
+async def list_handovers(request: Request) -> Response:
+    """Evictions under the cloud's grace period that no controller has confirmed: those with time left, and overdue."""
+    query = read_query(request, PageQuery)
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    known = cloud.known_handovers()
+    page, marker = page_after(known, query.marker, query.limit, lambda handover: handover.instance_id)
+    answers = [handover_answer(handover) for handover in page]
+    return respond(HandoversAnswer(handovers=answers, links=next_link(request, marker)))
+
+
+async def confirm_handover(request: Request) -> Response:
+    """Say that an evicted instance is stopped, so that its room is free. The same again changes nothing."""
+    at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
+    cloud, instance = request.path_params["cloud"], request.path_params["handover"]
+    if not await reached(request, Scheduler).confirm(cloud, instance, at_us):
+        await _check_evicted(request, cloud, instance)
+    return Response(status_code=204)
+
+
+async def _check_evicted(request: Request, cloud: str, instance: str) -> None:
+    try:
+        found = await reached(request, LogReads).instance(cloud, instance)
+    except InstanceNotFound:
+        found = None
+    if found is None or found.status is not InstanceStatus.EVICTED:
+        raise HandoverNotFound(f"instance {instance!r} was not evicted")

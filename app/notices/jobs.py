@@ -1,0 +1,106 @@
+"""Notices that nobody asks for: of risk, and of evictions that no controller has confirmed in time.
+
+They are events of the log, so they have their place among all others, and every feed tells of them. A worker appends
+them as any writer does: if another one was first, they are decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from app.admission.decide import decide_overdue
+from app.admission.risk import assess_risk, decide_risk, exposed_instances
+from app.domain.events import Event, Recorded
+from app.domain.values import Clock, Policy
+from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
+from app.forecasts.store.tables import Tables
+from app.forecasts.tables import decode_table, is_of
+from app.platform.each import for_each_cloud
+from app.platform.telemetry.metrics import NOTICES
+from app.scheduling.appending import States
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import LogAccess
+
+Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
+"""Writes what is to be told of a cloud, and gives it."""
+
+
+class Notices:
+    """See the module's docstring. `now_us` is the server's clock, in microseconds."""
+
+    def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
+        self._clouds = clouds
+        self._states = states
+        self._tables = tables
+        self._now_us = now_us
+        self._newest: dict[int, QuantileTable] = {}
+
+    async def report_overdue(self) -> int:
+        """Report every eviction whose deadline has passed unconfirmed, once; how many."""
+        return await self._of_all("eviction_overdue", self._report)
+
+    async def assess_risks(self) -> int:
+        """Tell whose risk has passed the threshold of its cloud, and whose is back; how many."""
+        return await self._of_all("eviction_risk", self._assess)
+
+    async def _of_all(self, kind: str, notice: Notice) -> int:
+        """How many were written. The counter is there before them: of one that begins at 1, Prometheus sees no rise."""
+        names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
+
+        async def write(cloud_id: int) -> int:
+            counter = NOTICES.labels(names[cloud_id], kind)
+            written = len(await notice(cloud_id))
+            counter.inc(written)
+            return written
+
+        return await for_each_cloud(names, write)
+
+    async def _report(self, cloud_id: int) -> Sequence[Event]:
+        cloud = await self._states.current(cloud_id)
+        if not decide_overdue(cloud, self._present_us(cloud)):
+            return []
+        return await self._append(cloud_id, decide_overdue)
+
+    async def _assess(self, cloud_id: int) -> Sequence[Event]:
+        cloud = await self._states.current(cloud_id)
+        threshold, at_us = cloud.policy.risk_threshold, self._present_us(cloud)
+        if threshold is None or not any(one.lifetime_us for one in cloud.running.values()):
+            return []
+        exposed, at_risk, policy = exposed_instances(cloud, at_us), frozenset(cloud.at_risk), cloud.policy
+        table = await self._table(cloud_id)
+        if table is None or at_us - table.epoch_us > policy.table_max_age_us:
+            return []
+        changed = await asyncio.to_thread(assess_risk, exposed, at_risk, threshold, table)
+        if not changed:
+            return []
+        return await self._append(
+            cloud_id, lambda cloud, at_us: decide_risk(cloud, changed, threshold, table.epoch, at_us)
+        )
+
+    async def _table(self, cloud_id: int) -> QuantileTable | None:
+        """The newest table, decoded once."""
+        newest = await self._tables.page(cloud_id, 1)
+        if not newest:
+            return None
+        held = self._newest.get(cloud_id)
+        if not is_of(held, newest[0]):
+            stored = await self._tables.get(cloud_id, newest[0].epoch)
+            if stored is not None:
+                self._newest[cloud_id] = held = await asyncio.to_thread(decode_table, stored)
+        return held
+
+    async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Event]:
+        """Decide over the log's end and append there."""
+
+        async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
+            return [cloud.apply(event) for event in decide(cloud, self._present_us(cloud))]
+
+        recorded = await self._states.appender(cloud_id).append_decided(decide_now)
+        return [item.event for item in recorded]
+
+    def _present_us(self, cloud: Cloud) -> int:
+        policy: Policy = cloud.policy
+        return cloud.at_us if policy.clock is Clock.EXTERNAL else max(self._now_us(), cloud.at_us)

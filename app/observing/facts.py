@@ -1,0 +1,60 @@
+"""Facts of a cloud that operators and Prometheus are told, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """All instances that were promised one eviction probability; `left` is what is left of their eviction budget.
+
+    `low` and `high` bound the probability that happened. `name` is the promise as text, or `OTHER`.
+    """
+
+    name: str
+    promised: float
+    admitted: int
+    running: int
+    evicted: int
+    low: float
+    high: float
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFacts:
+    """One cloud. Mappings are by market, node status, flavor or run status; None where there is nothing to tell.
+
+    Counts of instances are since the log began. `table_age_s` is by the cloud's own clock, from the end of the history
+    that its newest table was computed from: what a decision compares with `table_max_age_s`.
+    """
+
+    name: str
+    log_events: int
+    requested: Mapping[str, int]
+    admitted: Mapping[str, int]
+    evicted: int
+    drilled: int
+    running: Mapping[str, int]
+    at_risk: int
+    handovers: Mapping[str, int]
+    classes: Sequence[ClassFacts]
+    nodes: Mapping[str, int]
+    capacity_cores: Mapping[str, int]
+    used_cores: Mapping[str, int]
+    slots: Mapping[str, int]
+    epoch: int | None
+    table_age_s: float | None
+    table_max_age_s: float
+    table_computing_s: float | None
+    runs: Mapping[str, int]
+    run_waiting_s: float
+    webhooks: Mapping[str, int]
+    dead_letters: int
+    snapshot_lag_events: int
+
+
+OTHER = "other"
+"""The SLA classes that are too many to be told one by one, as one: callers choose their promises freely."""

@@ -1,0 +1,1 @@
+"""Discovery, health and metrics."""

@@ -1,0 +1,69 @@
+"""The service itself: discovery, health, readiness."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from app.domain.errors import LogNewer, Unavailable
+from app.domain.values import Role
+from app.observing.health import Health
+from app.platform.http.auth import may, recognise
+from app.platform.http.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.platform.http.safety import SAFE_HEADERS
+from tenure_client.forms.answer import Link
+from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
+
+_VERSIONS = VersionsAnswer(
+    versions=[
+        VersionAnswer(
+            id="v1",
+            status="CURRENT",
+            min_version=MIN_VERSION,
+            max_version=MAX_VERSION,
+            links=[Link(rel="self", href="/v1"), Link(rel="describedby", href="/openapi.json")],
+        )
+    ]
+)
+
+
+async def discover(_: Request) -> Response:
+    """The versions of this interface."""
+    return respond(_VERSIONS, headers=SAFE_HEADERS)
+
+
+async def check_health(request: Request) -> Response:
+    """`OK` where the service can answer, 503 and the reason where it cannot."""
+    try:
+        await reached(request, Health).check_ready()
+    except Unavailable as error:
+        return PlainTextResponse(f"{PROBLEMS[type(error)].code}: {error}", 503, {"Retry-After": str(RETRY_AFTER_S)})
+    return PlainTextResponse("OK")
+
+
+async def check_readiness(request: Request) -> Response:
+    """Whether the database answers and this process can read its logs.
+
+    To a reader, also how old each cloud's newest quantile table is.
+    """
+    try:
+        caller = await recognise(request)
+        await reached(request, Health).check_ready()
+        found = [] if caller is None else await reached(request, Health).readiness()
+    except Unavailable as error:
+        return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
+    clouds = [
+        CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
+        for one in found
+        if caller is not None and may(caller, Role.READER, one.cloud)
+    ]
+    return respond(ReadinessAnswer(ready=True, code=None, database="OK", log="OK", clouds=clouds))
+
+
+def _not_ready(error: Unavailable) -> ReadinessAnswer:
+    code, reason = PROBLEMS[type(error)].code, str(error)
+    if isinstance(error, LogNewer):
+        return ReadinessAnswer(ready=False, code=code, database="OK", log=reason, clouds=[])
+    return ReadinessAnswer(ready=False, code=code, database=reason, log="unknown", clouds=[])

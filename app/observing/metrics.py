@@ -1,0 +1,157 @@
+"""What is so of the clouds, in Prometheus' terms: read from their logs and the database when asked.
+
+Every process would tell the same, so this is scraped once for the whole service, not once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.observing.facts import ClassFacts, CloudFacts
+
+Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric: its name after `tenure_cloud_`, its labels after `cloud`, and its values of a cloud by theirs."""
+
+    kind: Kind
+    name: str
+    what: str
+    labels: tuple[str, ...]
+    values: Callable[[CloudFacts], Mapping[tuple[str, ...], float | None]]
+
+    def of(self, clouds: Iterable[CloudFacts]) -> CounterMetricFamily | GaugeMetricFamily:
+        """Its samples of these clouds; none where the value is None."""
+        metric = self.kind(f"tenure_cloud_{self.name}", self.what, labels=["cloud", *self.labels])
+        for cloud in clouds:
+            for labels, value in self.values(cloud).items():
+                if value is not None:
+                    metric.add_metric([cloud.name, *labels], value)
+        return metric
+
+
+def _one(kind: Kind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
+    return Family(kind, name, what, (), lambda cloud: {(): value(cloud)})
+
+
+def _by(label: str, kind: Kind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]) -> Family:
+    return Family(kind, name, what, (label,), lambda cloud: {(key,): value for key, value in values(cloud).items()})
+
+
+def _of_class(kind: Kind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
+    return Family(
+        kind, f"sla_{name}", what, ("class",), lambda cloud: {(one.name,): value(one) for one in cloud.classes}
+    )
+
+
+_COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+ANSWERING = _one(
+    _GAUGE, "answering", "1 where the cloud's state could be read in time; 0: nothing else is told of it.", lambda _: 1
+)
+FAMILIES = (
+    ANSWERING,
+    _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
+    _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
+    _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
+    _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
+    _one(_COUNTER, "instances_drilled_total", "Spot instances evicted as a drill.", lambda c: c.drilled),
+    _by("market", _GAUGE, "instances_running", "Instances that run now.", lambda c: c.running),
+    _one(_GAUGE, "instances_at_risk", "Spot instances that a notice of risk stands for.", lambda c: c.at_risk),
+    _by(
+        "status",
+        _GAUGE,
+        "handovers",
+        "Evicted instances that no controller has confirmed as stopped: `pending`, or `overdue` past their deadline.",
+        lambda c: c.handovers,
+    ),
+    _of_class(_GAUGE, "promised_ratio", "Eviction probability promised; of `other`, the mean.", lambda k: k.promised),
+    _of_class(_COUNTER, "instances_admitted_total", "Spot starts accepted with this promise.", lambda k: k.admitted),
+    _of_class(
+        _COUNTER,
+        "instances_evicted_total",
+        "Of those admitted, evicted within their declared lifetime; drills are not counted.",
+        lambda k: k.evicted,
+    ),
+    _of_class(_GAUGE, "instances_running", "Of those admitted, running within it still.", lambda k: k.running),
+    _of_class(
+        _GAUGE,
+        "eviction_ratio",
+        "Evicted of those admitted: the SLA is kept while it is not above the promise; absent before the first.",
+        lambda k: k.evicted / k.admitted if k.admitted else None,
+    ),
+    _of_class(_GAUGE, "eviction_ratio_low", "Lower bound of the eviction probability that happened.", lambda k: k.low),
+    _of_class(_GAUGE, "eviction_ratio_high", "Upper bound of the same.", lambda k: k.high),
+    _of_class(
+        _GAUGE,
+        "budget_left_instances",
+        "Evictions that the promise still allows, less what running instances are charged; below 0 in debt.",
+        lambda k: k.left,
+    ),
+    _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
+    _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
+    _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),
+    _by("flavor", _GAUGE, "available_slots", "How many more instances of the flavor fit now.", lambda c: c.slots),
+    _one(_GAUGE, "table_epoch", "Epoch of the newest quantile table; absent before the first.", lambda c: c.epoch),
+    _one(
+        _GAUGE,
+        "table_age_seconds",
+        "Age of the newest quantile table's history by the cloud's own clock; absent before the first.",
+        lambda c: c.table_age_s,
+    ),
+    _one(
+        _GAUGE,
+        "table_max_age_seconds",
+        "Age beyond which spot starts are rejected with `quotes_stale`.",
+        lambda c: c.table_max_age_s,
+    ),
+    _one(
+        _GAUGE,
+        "table_computing_seconds",
+        "Time that the newest quantile table took to compute.",
+        lambda c: c.table_computing_s,
+    ),
+    _by(
+        "status",
+        _GAUGE,
+        "runs",
+        "Recomputations: `pending`, `running`, and `failed` since the newest table was published.",
+        lambda c: c.runs,
+    ),
+    _one(
+        _GAUGE,
+        "run_waiting_seconds",
+        "How long the oldest pending recomputation has waited; 0 where none waits.",
+        lambda c: c.run_waiting_s,
+    ),
+    _by("status", _GAUGE, "webhooks", "Webhooks: `active` or `paused`.", lambda c: c.webhooks),
+    _one(_GAUGE, "webhook_dead_letters", "Events that no receiver took, to be replayed.", lambda c: c.dead_letters),
+    _one(
+        _GAUGE,
+        "snapshot_lag_events",
+        "Events in the log after the newest snapshot: what a starting process folds.",
+        lambda c: c.snapshot_lag_events,
+    ),
+)
+
+
+class CloudCollector(Collector):
+    """All families, of the clouds that answered; `silent` names those that did not."""
+
+    def __init__(self, clouds: Iterable[CloudFacts], silent: Iterable[str]) -> None:
+        self._clouds = tuple(clouds)
+        self._silent = tuple(silent)
+
+    def collect(self) -> Iterator[Metric]:
+        """One metric after the other."""
+        for family in FAMILIES:
+            metric = family.of(self._clouds)
+            if family is ANSWERING:
+                for name in self._silent:
+                    metric.add_metric([name], 0)
+            yield metric

@@ -1,0 +1,1 @@
+"""Pages of clouds and of their tables' freshness."""

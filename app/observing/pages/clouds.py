@@ -1,0 +1,85 @@
+"""All clouds at a glance; those that do not answer in time are named, and keep nobody from seeing the others."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import LogNewer
+from app.domain.values import Policy
+from app.engine.cloud import Counts
+from app.forecasts.table_reads import TableReads
+from app.notices.leaving import Notices, notices_of
+from app.observing.service import in_time
+from app.platform.http.reached import reached
+from app.platform.pages.asking import number, server_time
+from app.platform.pages.rendering import render
+from app.scheduling.scheduler import Scheduler
+from app.utilisation.usage import Usage, usage_of
+
+_ON_PAGE = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One cloud; `table_age_s` is None before its first table."""
+
+    name: str
+    usage: Usage
+    policy: Policy
+    counts: Counts
+    notices: Notices
+    node_count: int
+    seq: int
+    epoch: int | None
+    table_age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A cloud that this process is too old for."""
+
+    name: str
+    trouble: str
+
+
+async def show(request: Request) -> Response:
+    """A card for each cloud that the caller may see, by name."""
+    own = request.scope["state"]["caller"].cloud
+    names = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
+    first = number(request, "from", len(names)) or 0
+    shown = names[first : first + _ON_PAGE]
+    found = await asyncio.gather(*(in_time(name, _card(request, name)) for name in shown))
+    cards = [card for card in found if card is not None]
+    silent = [name for name, card in zip(shown, found, strict=True) if card is None]
+    more = first + _ON_PAGE if first + _ON_PAGE < len(names) else None
+    count = len(names)
+    return render(
+        request, "clouds.html", cards=cards, silent=silent, cloud_count=count, first=first, more=more, live="/ui/live"
+    )
+
+
+async def _card(request: Request, name: str) -> Card | Unreadable:
+    try:
+        return await _readable_card(request, name)
+    except LogNewer as error:
+        return Unreadable(name, str(error))
+
+
+async def _readable_card(request: Request, name: str) -> Card:
+    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    cloud = await reached(request, Scheduler).state(name)
+    return Card(
+        name,
+        usage_of(cloud),
+        cloud.policy,
+        cloud.counts,
+        notices_of(cloud, server_time()),
+        sum(node.status != "removed" for node in cloud.nodes.values()),
+        cloud.seq,
+        newest[0].epoch if newest else None,
+        (server_time() - newest[0].computed_at).total_seconds() if newest else None,
+    )

@@ -1,0 +1,82 @@
+"""Epochs and runs: how fresh the quotes are, and what the workers are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.times import from_datetime, length_text, time_text
+from app.domain.values import Clock, Guarantee
+from app.engine.cloud import Cloud
+from app.following.watching import Watching
+from app.forecasts.rules import Run, RunStatus, TableSummary
+from app.forecasts.table_reads import TableReads
+from app.platform.http.reached import reached
+from app.platform.pages.asking import number, server_time
+from app.platform.pages.rendering import render
+from app.scheduling.scheduler import Scheduler
+
+_ON_PAGE = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the forecasts are, in a word and a sentence."""
+
+    word: str
+    tone: str
+    sentence: str
+
+
+async def show(request: Request) -> Response:
+    """Newest tables and runs first."""
+    name = request.path_params["cloud"]
+    before_epoch, before_run = number(request, "epoch", 2**31 - 1), number(request, "run")
+    tables = await reached(request, TableReads).tables(name, before_epoch, _ON_PAGE)
+    runs = await reached(request, TableReads).runs(name, before_run, _ON_PAGE)
+    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    pulse = await reached(request, Watching).pulse(name)
+    cloud = await reached(request, Scheduler).state(name)
+    now = server_time()
+    return render(
+        request,
+        "epochs.html",
+        tables=tables,
+        runs=runs,
+        health=health_of(cloud, newest[0] if newest else None, runs.items if before_run is None else [], now),
+        newest=newest[0] if newest else None,
+        now=now,
+        policy=cloud.policy,
+        seq=cloud.seq,
+        history_seq=pulse.utilisation_seq or 0,
+        before_epoch=before_epoch,
+        before_run=before_run,
+        live=f"/ui/clouds/{name}/live",
+    )
+
+
+def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], now: datetime) -> Health:
+    """Whether decisions rest on a fresh table; else since when not, and why."""
+    policy = cloud.policy
+    if policy.guarantee is Guarantee.NONE:
+        return Health("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
+    now_us = cloud.at_us if policy.clock is Clock.EXTERNAL else from_datetime(now)
+    ready_us = cloud.created_us + policy.warm_up_us
+    failed = runs[0].error if runs and runs[0].status is RunStatus.FAILED else None
+    why = f" The newest run failed: {failed}" if failed else ""
+    if newest is None:
+        if now_us < ready_us:
+            return Health(
+                "warming up", "", f"Spot starts are rejected until {time_text(ready_us)}: no history yet.{why}"
+            )
+        return Health("no table", "bad", f"Spot starts are rejected: no table was published yet.{why}")
+    age_us = now_us - newest.epoch_us
+    age = f"The history behind the newest table ends {length_text(max(0, age_us))} before the cloud's time"
+    limit = length_text(policy.table_max_age_us)
+    if age_us > policy.table_max_age_us:
+        return Health("stale", "bad", f"{age}, more than the {limit} allowed: spot starts are rejected.{why}")
+    return Health("fresh", "good", f"{age}; up to {limit} is allowed.{why}")

@@ -1,0 +1,167 @@
+"""What is so of every cloud right now, for whoever watches the service.
+
+A cloud that does not answer in time is told as such, and keeps nobody from hearing of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeVar
+
+import numpy as np
+
+from app.admission.attainment import Attainment
+from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.errors import LogNewer
+from app.domain.values import Market, NodeStatus
+from app.engine.cloud import Cloud
+from app.engine.cluster import NO_NODE
+from app.observing.facts import OTHER, ClassFacts, CloudFacts
+from app.observing.store import Observation, Observations
+from app.scheduling.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+KEPT_S = 1.0
+"""Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
+CLASSES_MAX = 20
+"""A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
+ANSWER_S = 2.0
+"""How long each cloud is waited for, here and by the pages that show many."""
+_AT_ONCE = 16
+_SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The clouds that answered, by name, and the names of those that did not."""
+
+    clouds: tuple[CloudFacts, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+class Observing:
+    """Reads the state of all clouds as of their logs' ends."""
+
+    def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
+        self._scheduler = scheduler
+        self._observations = observations
+        self._looking = asyncio.Lock()
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._seen = Seen()
+        self._seen_until = 0.0
+
+    async def clouds(self) -> Seen:
+        """Every cloud, by name; not older than a second."""
+        async with self._looking:
+            if monotonic() >= self._seen_until:
+                self._seen = await self._look_at_all()
+                self._seen_until = monotonic() + KEPT_S
+            return self._seen
+
+    async def _look_at_all(self) -> Seen:
+        found = await self._observations.all()
+        looked = await asyncio.gather(*(self._look(one) for one in found))
+        silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
+        return Seen(tuple(facts for facts in looked if facts is not None), tuple(silent))
+
+    async def _look(self, found: Observation) -> CloudFacts | None:
+        """What is so of the cloud; None where it cannot be read in time."""
+        async with self._places:
+            return await in_time(found.cloud, self._facts(found))
+
+    async def _facts(self, found: Observation) -> CloudFacts:
+        return facts_of(found, *await self._scheduler.attainment(found.cloud))
+
+
+async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
+    """What is asked of one cloud of many; None where it takes too long or fails."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await asked
+    except LogNewer:
+        return None  # the store has said so, and readiness does
+    except TimeoutError:
+        logger.warning("a cloud did not answer in time", extra={"cloud": cloud, "waited_s": ANSWER_S})
+    except Exception:  # one cloud's trouble must not keep anybody from the others
+        logger.exception("a cloud could not be read", extra={"cloud": cloud})
+    return None
+
+
+def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment]) -> CloudFacts:
+    """What the state and the database say together; `present_us` is by the cloud's clock."""
+    policy, counts = cloud.policy, cloud.counts
+    capacity = _capacity(cloud)
+    running, used = _running(cloud)
+    return CloudFacts(
+        name=found.cloud,
+        log_events=cloud.seq,
+        requested={Market.ON_DEMAND: counts.on_demand_requested, Market.SPOT: counts.spot_requested},
+        admitted={Market.ON_DEMAND: counts.on_demand_admitted, Market.SPOT: counts.spot_admitted},
+        evicted=counts.spot_evicted,
+        drilled=counts.spot_drilled,
+        running=running,
+        at_risk=len(cloud.at_risk),
+        handovers=_handovers(cloud),
+        classes=_classes(attainment),
+        nodes={status: len(cores) for status, cores in capacity.items()},
+        capacity_cores={status: sum(cores) for status, cores in capacity.items()},
+        used_cores=used,
+        slots={flavor: cloud.available_slots(flavor) for flavor in cloud.flavors},
+        epoch=found.epoch,
+        table_age_s=None if found.epoch_us is None else max(0, present_us - found.epoch_us) / _SECOND_US,
+        table_max_age_s=policy.table_max_age_us / _SECOND_US,
+        table_computing_s=found.wall_s,
+        runs={"pending": found.pending, "running": found.running, "failed": found.failed},
+        run_waiting_s=found.waiting_s,
+        webhooks={"active": found.webhooks - found.paused, "paused": found.paused},
+        dead_letters=found.dead_letters,
+        snapshot_lag_events=max(0, cloud.seq - found.snapshot_seq),
+    )
+
+
+def _classes(attainment: Sequence[Attainment]) -> list[ClassFacts]:
+    """The classes with most instances one by one, by rising promise, and all others as one."""
+    ranked = sorted(attainment, key=lambda one: (-one.admitted, one.promised))
+    told = [_class(str(one.promised), [one]) for one in sorted(ranked[:CLASSES_MAX], key=lambda one: one.promised)]
+    return [*told, _class(OTHER, ranked[CLASSES_MAX:])] if ranked[CLASSES_MAX:] else told
+
+
+def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
+    admitted, running = sum(part.admitted for part in parts), sum(part.running for part in parts)
+    evicted = sum(part.evicted for part in parts)
+    mean = sum(part.earned for part in parts) / admitted if admitted else parts[0].promised
+    low, high = wilson_interval(evicted, admitted - running, CONFIDENCE)
+    promised = parts[0].promised if len(parts) == 1 else mean
+    return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
+
+
+def _handovers(cloud: Cloud) -> dict[str, int]:
+    """Evictions that are not confirmed, by whether a worker has reported them."""
+    overdue = sum(one.is_overdue for one in cloud.handovers.values())
+    return {"pending": len(cloud.handovers) - overdue, "overdue": overdue}
+
+
+def _capacity(cloud: Cloud) -> dict[str, list[int]]:
+    """The cores of each node, by status."""
+    cores: dict[str, list[int]] = {NodeStatus.OPEN: [], NodeStatus.DRAINED: []}
+    for node in cloud.nodes.values():
+        if node.status is not NodeStatus.REMOVED:
+            cores[node.status].append(node.capacity.cores)
+    return cores
+
+
+def _running(cloud: Cloud) -> tuple[dict[str, int], dict[str, int]]:
+    """How many instances run, and the cores that they take, by market."""
+    cluster = cloud.cluster
+    runs = cluster.node_of != NO_NODE
+    counts, cores = {}, {}
+    for market in Market:
+        rows = runs & (cluster.is_spot == (market is Market.SPOT))
+        counts[market.value] = int(np.count_nonzero(rows))
+        cores[market.value] = int(cluster.demand[rows, 0].sum())
+    return counts, cores

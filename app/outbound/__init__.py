@@ -1,1 +1,0 @@
-"""What the service sends on its own: events to webhooks."""

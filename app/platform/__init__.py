@@ -1,0 +1,1 @@
+"""The ground that every capability stands on; it knows none of them."""

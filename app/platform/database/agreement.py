@@ -1,0 +1,19 @@
+"""What processes of different versions agree on, looked at while they run: it may change under them."""
+
+from __future__ import annotations
+
+from app.domain.errors import LogNewer
+from app.platform.database.database import Database
+from app.platform.database.migrating import Standing, check_not_newer
+
+_READ = "SELECT (SELECT version_num FROM alembic_version), runs_from, log_format FROM agreement"
+
+
+async def check_agreement(database: Database) -> None:
+    """LogNewer where the database has become too new for this process, which then leaves all clouds alone."""
+    try:
+        check_not_newer(Standing(*(await database.execute(_READ))[0]))
+    except LogNewer as error:
+        database.newer.leave_all(str(error))
+        raise
+    database.newer.leave_all(None)

@@ -1,0 +1,293 @@
+"""Bringing the schema from one revision to another, beside processes that go on.
+
+A process that finds the schema as it wants it takes no lock. All others take turns: one brings the schema forward, and
+the others wait without a transaction, since the build of an index waits for every transaction that is open. What a
+statement locks is waited for in short tries, for whoever wants the same table waits behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+import migrations
+from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
+from app.domain.events.registry import LOG_FORMAT
+from app.platform.database.database import parse_url, shown_url, translated
+from app.platform.database.lockids import MIGRATION_LOCK
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_S = 10
+_LOCK_TIMEOUT_MS = 2000
+_RETRY_S = 3.0
+_TURN_S = 0.2
+_PATIENCE_S = 600.0
+_SAY_EVERY_S = 10.0
+_STARTS_WITHIN_S = 30.0
+_LOCK_NOT_AVAILABLE = "55P03"
+_OLDEST = """
+SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') ||
+    ') on the server, in a transaction for ' || extract(epoch FROM now() - xact_start)::int || ' s'
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1
+"""
+_OTHERS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'tenure' AND pid <> pg_backend_pid()
+"""
+
+
+class DowngradeRefused(Exception):
+    """The schema stays as it is; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a database stands. `revision`: None of an empty one. `runs_from`: the oldest revision whose programs may run.
+
+    `log_format`: the newest that may be written.
+    """
+
+    revision: str | None
+    runs_from: str
+    log_format: int
+
+
+def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> None:
+    """Upgrade as soon as the database can be reached; LogUnavailable where it cannot be for so long."""
+    deadline = monotonic() + starts_within_s
+    while True:
+        try:
+            return upgrade(url)
+        except LogUnavailable as error:
+            if monotonic() > deadline or not _may_come(error):
+                raise
+            said = str(error.__cause__).strip().partition("\n")[0]
+            logger.warning("the database cannot be reached yet: %s", said)
+        sleep(1)
+
+
+def _may_come(error: LogUnavailable) -> bool:
+    """Tell whether the database may only be starting. A refused password or an unknown database stays so."""
+    said = str(error.__cause__)
+    return error.__cause__ is not None and ("FATAL" not in said or "the database system is" in said)
+
+
+def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) -> None:
+    """Bring the schema to the newest revision; with `finish`, put this program's log format in force as well.
+
+    LogNewer where the database is too new for this program, LogUnavailable where the turn, or a lock, did not come.
+    """
+    with _connected(url) as connection:
+        was_empty = _revision(connection) is None
+        if not _is_newest(connection):
+            with _turn(connection, patience_s):
+                if not _is_newest(connection):
+                    _migrate(connection, "upgrade", "head", patience_s)
+        if finish or was_empty:
+            connection.exec_driver_sql("UPDATE agreement SET log_format = %s", (LOG_FORMAT,))
+            connection.commit()
+
+
+def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
+    """Take the schema one revision back; how it stands then. DowngradeRefused where that would lose anything."""
+    with _connected(url) as connection:
+        standing = read_standing(connection)
+        check_not_newer(standing)
+        if standing.revision in (None, migrations.revisions()[0]):
+            raise DowngradeRefused("there is no older schema")
+        with _turn(connection, patience_s):
+            _check_alone(connection)
+            try:
+                _migrate(connection, "downgrade", "-1", patience_s)
+            except migrations.Irreversible as error:
+                raise DowngradeRefused(str(error)) from None
+        return read_standing(connection)
+
+
+def require_newest(url: str) -> None:
+    """Leave the schema as it is; NoDatabase where it is older than this program's, LogNewer where it is too new."""
+    with _connected(url) as connection:
+        is_newest, found = _is_newest(connection), _revision(connection)
+    if found is None:
+        raise NoDatabase(f"{shown_url(url)} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
+    if not is_newest:
+        raise NoDatabase(
+            f"{shown_url(url)} is of an older version (schema {found}, this command has {migrations.newest()}): "
+            "use the command of that version, or tenure db upgrade"
+        )
+
+
+def stand(url: str) -> Standing:
+    """How the database stands."""
+    with _connected(url) as connection:
+        return read_standing(connection)
+
+
+def read_standing(connection: Connection) -> Standing:
+    """As `stand`, on this connection; no transaction is left open."""
+    revision, runs_from, log_format = _revision(connection), migrations.FIRST_AGREED, 1
+    if connection.exec_driver_sql("SELECT to_regclass('agreement')").scalar() is not None:
+        runs_from, log_format = connection.exec_driver_sql("SELECT runs_from, log_format FROM agreement").one()
+    connection.commit()
+    return Standing(revision, runs_from, log_format)
+
+
+def check_not_newer(standing: Standing) -> None:
+    """LogNewer where this program may not run on such a database."""
+    if standing.runs_from > migrations.newest():
+        raise LogNewer(
+            f"the database has schema {standing.revision}, made by a newer version of Tenure, and takes programs from "
+            f"schema {standing.runs_from} on: this one knows {migrations.newest()}, so run the newer version"
+        )
+    if standing.log_format > LOG_FORMAT:
+        raise LogNewer(
+            f"the database has log format {standing.log_format}, put in force by a newer version of Tenure: this one "
+            f"knows {LOG_FORMAT}, so run the newer version"
+        )
+
+
+def _is_newest(connection: Connection) -> bool:
+    """Whether there is nothing to do; LogNewer as `check_not_newer`. A newer schema that takes this program is fine."""
+    standing = read_standing(connection)
+    check_not_newer(standing)
+    if standing.revision is not None and standing.revision > migrations.newest():
+        logger.warning("the schema is newer than this program, which may run on it: %s", standing)
+        return True
+    return standing.revision == migrations.newest()
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    parsed = parse_url(url)
+    # The last: a statement of a process that was killed must not hold the turn until it is through.
+    options = (
+        f"{parsed.query.get('options', '')} -c lock_timeout={_LOCK_TIMEOUT_MS} -c timezone=UTC "
+        "-c client_connection_check_interval=1000"
+    )
+    arguments = {"connect_timeout": _CONNECT_S, "options": options.strip()}
+    engine = sqlalchemy.create_engine(parsed, connect_args=arguments)
+    try:
+        with translated(), engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _revision(connection: Connection) -> str | None:
+    """The revision of the schema that is there; None of an empty database."""
+    if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+@contextmanager
+def _turn(connection: Connection, patience_s: float) -> Iterator[None]:
+    """The migration lock, for as long as the block lasts."""
+
+    def take() -> bool:
+        taken = connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s, %s)", MIGRATION_LOCK).scalar()
+        connection.commit()
+        return bool(taken)
+
+    _wait(take, lambda: "waiting for another process that brings the schema forward", _TURN_S, patience_s)
+    try:
+        yield
+    finally:
+        if not connection.invalidated:  # with the connection the lock is gone
+            connection.rollback()
+            connection.exec_driver_sql("SELECT pg_advisory_unlock(%s, %s)", MIGRATION_LOCK)
+            connection.commit()
+
+
+def _migrate(connection: Connection, direction: str, target: str, patience_s: float) -> None:
+    """Run migrations, each a transaction by itself; one that cannot have its locks is tried again."""
+
+    def step() -> bool:
+        try:
+            with _told_while(connection.engine):
+                _run_alembic(connection, direction, target)
+        except SQLAlchemyError as error:
+            if connection.invalidated:
+                raise LogUnavailable("the database was lost while the schema was being changed") from error
+            connection.rollback()
+            if not _is_lock_missing(error):
+                raise
+            return False
+        return True
+
+    _wait(step, lambda: f"waiting for a lock on the database: {_oldest(connection)}", _RETRY_S, patience_s)
+
+
+def _is_lock_missing(error: SQLAlchemyError) -> bool:
+    return isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+
+
+def _wait(step: Callable[[], bool], words: Callable[[], str], pause_s: float, patience_s: float) -> None:
+    """Try until it succeeds, and say every few seconds what is waited for. LogUnavailable at the end of patience."""
+    begin, said_s = monotonic(), float("-inf")
+    while not step():
+        now = monotonic()
+        if now - begin > patience_s:
+            raise LogUnavailable(f"gave up after {patience_s:g} s of {words()}")
+        if now - said_s >= _SAY_EVERY_S:
+            logger.warning("%s; for %.0f s so far", words(), now - begin)
+            said_s = now
+        sleep(pause_s)
+
+
+@contextmanager
+def _told_while(engine: sqlalchemy.Engine) -> Iterator[None]:
+    """Say every few seconds that a migration takes long, and what it may wait for, until the block ends."""
+    over = Event()
+
+    def tell() -> None:
+        begin = monotonic()
+        while not over.wait(_SAY_EVERY_S):
+            with engine.connect() as connection:
+                oldest = _oldest(connection)
+            logger.warning(
+                "the schema is being changed for %.0f s; perhaps waiting for %s", monotonic() - begin, oldest
+            )
+
+    teller = Thread(target=tell, name="migration", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _oldest(connection: Connection) -> Any:  # noqa: ANN401 - the driver's
+    found = connection.exec_driver_sql(_OLDEST).scalar()
+    connection.commit()
+    return found or "nobody who is still there"
+
+
+def _check_alone(connection: Connection) -> None:
+    others = connection.exec_driver_sql(_OTHERS).scalar()
+    connection.commit()
+    if others:
+        raise DowngradeRefused(f"stop all processes of Tenure first: {others} of their connections are open")
+
+
+def _run_alembic(connection: Connection, direction: str, target: str) -> None:
+    # Imported only when there is something to do: a process starts half a second sooner without.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
+    config.attributes["connection"] = connection
+    getattr(command, direction)(config, target)

@@ -1,0 +1,1 @@
+"""Everything about HTTP that no capability owns: connections, limits, tokens, errors, documentation."""

@@ -1,0 +1,287 @@
+"""The one table from every error to its HTTP status and permanent code, and the answers made of it.
+
+Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
+`RequestError` below. A test keeps the table complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+from pydantic import ValidationError
+from starlette.responses import Response
+from starlette.types import Scope
+
+from app.domain import errors
+from app.platform.http.respond import respond
+from app.platform.http.safety import SAFE_HEADERS
+from tenure_client.forms.answer import Link
+from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
+
+logger = logging.getLogger(__name__)
+
+SERVICE_TYPE = "preemptible"
+MIN_VERSION = MAX_VERSION = "1.0"
+OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
+"""Versions of other services, which may stand in the same header, after commas."""
+RETRY_AFTER_S = 1
+MOST_FAULTS = 20
+"""A body can be wrong in a thousand places; this many are told."""
+
+
+class RequestError(Exception):
+    """The root of what can be wrong with a request before the domain sees it; its message is the detail."""
+
+
+class Unauthenticated(RequestError):
+    """No token, or none that is valid."""
+
+
+class Forbidden(RequestError):
+    """The token's role does not allow this."""
+
+
+class ScopeInsufficient(RequestError):
+    """The token is for one cloud, and this concerns more than one."""
+
+
+class RateExceeded(RequestError):
+    """The token, or an address without a valid one, sends more requests than it may."""
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class RequestMalformed(RequestError):
+    """The request is no HTTP."""
+
+
+class RequestTooSlow(RequestError):
+    """The request did not come in whole in time."""
+
+
+class HeadTooLarge(RequestError):
+    """The request line and the headers are larger than this service takes."""
+
+
+class TargetTooLong(RequestError):
+    """The path and the query are longer than this service takes."""
+
+
+class QueryTooLarge(RequestError):
+    """There are more query parameters than any resource has."""
+
+
+class BodyTooComplex(RequestError):
+    """The body has more values than any that this service takes, or nests them deeper."""
+
+
+class FormInvalid(RequestError):
+    """The form that a page sent is not the one that the page has."""
+
+
+class ConnectionsExhausted(RequestError):
+    """There are too many connections."""
+
+
+class PathUnknown(RequestError):
+    """No resource has this path."""
+
+
+class MethodUnknown(RequestError):
+    """The resource has no such method."""
+
+
+class BodyMalformed(RequestError):
+    """The body is no JSON."""
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than this service takes."""
+
+
+class ContentTypeUnsupported(RequestError):
+    """The body is not declared as JSON."""
+
+
+class VersionMalformed(RequestError):
+    """The microversion header cannot be read."""
+
+
+class VersionUnsupported(RequestError):
+    """The microversion is out of range."""
+
+
+class FieldInvalid(RequestError):
+    """A field of the body or a query parameter has a value that it cannot have."""
+
+
+class FieldUnknown(RequestError):
+    """A field of the body or a query parameter that there is not."""
+
+
+class FieldMissing(RequestError):
+    """A field of the body or a query parameter that there must be."""
+
+
+class Unforeseen(RequestError):
+    """A fault of the service."""
+
+
+class RequestInvalid(Exception):
+    """What is wrong with the fields of a body or a query, one by one."""
+
+    def __init__(self, faults: Iterable[RequestError]) -> None:
+        self.faults = list(islice(faults, MOST_FAULTS))
+        super().__init__(str(len(self.faults)))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """How an error is answered."""
+
+    status: int
+    code: str
+    title: str
+
+
+PROBLEMS: dict[type[Exception], Problem] = {
+    errors.CloudNotFound: Problem(404, "preemptible.cloud.not_found", "No such cloud"),
+    errors.NodeNotFound: Problem(404, "preemptible.node.not_found", "No such node"),
+    errors.FlavorNotFound: Problem(404, "preemptible.flavor.not_found", "No such flavor"),
+    errors.InstanceNotFound: Problem(404, "preemptible.instance.not_found", "No such instance"),
+    errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such quantile table"),
+    errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
+    errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
+    errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
+    errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
+    errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
+    errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
+    errors.FlavorExists: Problem(409, "preemptible.flavor.exists", "The flavor exists with other resources"),
+    errors.InstanceConflict: Problem(409, "preemptible.instance.conflict", "The id was used with another body"),
+    errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
+    errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
+    errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
+    errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
+    errors.TooManyClasses: Problem(
+        409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
+    ),
+    errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "Nothing would be sent to this URL"),
+    errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
+    errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
+    errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
+    errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
+    errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
+    errors.ProbabilityUnexpected: Problem(
+        400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
+    ),
+    errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
+    errors.TimeRangeInvalid: Problem(
+        400, "preemptible.time.range_invalid", "The end of the time is not after its begin"
+    ),
+    errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
+    errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
+    errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
+    errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
+    errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
+    errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
+    errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
+    Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),
+    Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
+    ScopeInsufficient: Problem(403, "preemptible.scope.insufficient", "The token is for one cloud"),
+    RateExceeded: Problem(429, "preemptible.rate.exceeded", "Too many requests"),
+    RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is no HTTP"),
+    RequestTooSlow: Problem(408, "preemptible.request.too_slow", "The request did not come in time"),
+    HeadTooLarge: Problem(431, "preemptible.head.too_large", "The headers are too large"),
+    TargetTooLong: Problem(414, "preemptible.target.too_long", "The path and the query are too long"),
+    QueryTooLarge: Problem(400, "preemptible.query.too_large", "Too many query parameters"),
+    BodyTooComplex: Problem(400, "preemptible.body.too_complex", "The body has too many values"),
+    FormInvalid: Problem(400, "preemptible.form.invalid", "The form is not one of this service's"),
+    ConnectionsExhausted: Problem(503, "preemptible.connections.exhausted", "Too many connections"),
+    PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
+    MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
+    BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is no JSON"),
+    BodyTooLarge: Problem(413, "preemptible.body.too_large", "The body is too large"),
+    ContentTypeUnsupported: Problem(415, "preemptible.content_type.unsupported", "The body must be JSON"),
+    VersionMalformed: Problem(400, "preemptible.microversion.malformed", "The microversion cannot be read"),
+    VersionUnsupported: Problem(406, "preemptible.microversion.unsupported", "The microversion is out of range"),
+    FieldInvalid: Problem(400, "preemptible.field.invalid", "A field has an invalid value"),
+    FieldUnknown: Problem(400, "preemptible.field.unknown", "There is no such field"),
+    FieldMissing: Problem(400, "preemptible.field.missing", "A field is missing"),
+    Unforeseen: Problem(500, "preemptible.service.fault", "The service failed"),
+}
+
+_FIELD_ERRORS: dict[str, type[RequestError]] = {
+    "extra_forbidden": FieldUnknown,
+    "missing": FieldMissing,
+    "json_invalid": BodyMalformed,
+}
+
+
+def answer(scope: Scope, error: Exception) -> Response:
+    """Return the answer that tells of an error (docs/errors.md)."""
+    entries = entries_of(scope["state"]["request_id"], error)
+    return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
+
+
+def raw_answer(error: Exception) -> bytes:
+    """The error answer as bytes, for a connection that never got as far as a request; it is closed with it."""
+    request_id = f"req-{uuid4()}"
+    response = respond(ErrorsAnswer(errors=entries_of(request_id, error)), 400, _headers(error))
+    status = HTTPStatus(PROBLEMS[type(error)].status)
+    headers = [*response.raw_headers, (b"x-openstack-request-id", request_id.encode()), (b"connection", b"close")]
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    return b"".join([head, *(b"%s: %s\r\n" % header for header in headers), b"\r\n", bytes(response.body)])
+
+
+def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
+    """The error's entries: one, or one for each field that is wrong."""
+    if isinstance(error, RequestInvalid):
+        return [_entry(request_id, fault) for fault in error.faults]
+    return [_entry(request_id, error)]
+
+
+def _entry(request_id: str, error: Exception) -> ErrorAnswer:
+    known = type(error) in PROBLEMS
+    problem = PROBLEMS[type(error) if known else Unforeseen]
+    common: dict[str, Any] = {
+        "request_id": request_id,
+        "code": problem.code,
+        "status": problem.status,
+        "title": problem.title,
+        "detail": str(error) if known else "the service failed; its log has more under this request id",
+        "links": [Link(rel="help", href="/docs")],
+    }
+    if type(error) is VersionUnsupported:
+        return ErrorAnswer(**common, min_version=MIN_VERSION, max_version=MAX_VERSION)
+    return ErrorAnswer(**common)
+
+
+def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
+    """What a form found wrong; `within` says where in the body the form stands."""
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        place = ".".join([*within, *map(str, item["loc"])])
+        kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
+        yield kind(f"{place}: {item['msg']}" if place else item["msg"])
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    return SAFE_HEADERS | _own_headers(error)
+
+
+def _own_headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, errors.Unavailable | ConnectionsExhausted):
+        return {"Retry-After": str(RETRY_AFTER_S)}
+    if isinstance(error, RateExceeded):
+        return {"Retry-After": str(error.retry_after_s)}
+    if isinstance(error, Unauthenticated):
+        return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
+    return {}

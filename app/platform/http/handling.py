@@ -1,0 +1,56 @@
+"""The handlers that answer errors, of the application and of its router."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.platform.http.auth import count_unasked
+from app.platform.http.errors import (
+    PROBLEMS,
+    MethodUnknown,
+    PathUnknown,
+    RateExceeded,
+    RequestInvalid,
+    answer,
+)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Have every error answered by the table of errors; what is not in it is the middleware's to answer and to log."""
+    for error in (*PROBLEMS, RequestInvalid):
+        app.add_exception_handler(error, _answer_known)
+    app.add_exception_handler(HTTPException, _answer_routing)
+
+
+async def _answer_known(request: Request, error: Exception) -> Response:
+    return answer(request.scope, error)
+
+
+async def _answer_routing(request: Request, error: Exception) -> Response:
+    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
+    assert isinstance(error, HTTPException)
+    try:
+        count_unasked(request)
+    except RateExceeded as exceeded:
+        return answer(request.scope, exceeded)
+    if error.status_code != 405:
+        return answer(request.scope, PathUnknown(f"there is nothing at {request.url.path}"))
+    allow = {"Allow": ", ".join(_methods_at(request))}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=allow)
+    refusal = answer(request.scope, MethodUnknown(f"{request.method} is not among {allow['Allow']}"))
+    refusal.headers.update(allow)
+    return refusal
+
+
+def _methods_at(request: Request) -> list[str]:
+    """All methods of the path, over all routes that have it."""
+    methods = {"OPTIONS"}
+    for route in request.app.routes:
+        pattern = getattr(route, "path_regex", None)
+        if pattern is not None and pattern.match(request.scope["path"]):
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

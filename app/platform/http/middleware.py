@@ -1,0 +1,191 @@
+"""What every answer has: a request id, the microversion, the error form; and the bound on every request's body.
+
+One plain ASGI layer, since it runs on every start and stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from time import perf_counter
+from uuid import uuid4
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.platform.http.bodies import check_query
+from app.platform.http.errors import (
+    MAX_VERSION,
+    MIN_VERSION,
+    OTHERS_VERSION,
+    PROBLEMS,
+    SERVICE_TYPE,
+    BodyTooLarge,
+    PathUnknown,
+    VersionMalformed,
+    VersionUnsupported,
+    answer,
+)
+from app.platform.telemetry.context import REQUEST, shown
+from app.platform.telemetry.logs import REQUESTS
+from app.platform.telemetry.metrics import OTHER, RequestMeter
+from app.platform.telemetry.tracing import TRACES
+
+logger = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
+_VERSION = re.compile(r"([1-9][0-9]{0,3}|0)\.([1-9][0-9]{0,3}|0)")
+_OTHERS = re.compile(OTHERS_VERSION)
+_VERSION_HEADER = b"openstack-api-version"
+_ID_HEADER = b"x-openstack-request-id"
+_VARY = (b"vary", b"OpenStack-API-Version")
+_VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
+_REFRESH = b"x-tenure-live"
+"""A page that renews itself sends this header."""
+_METER = RequestMeter()
+_QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
+"""Asked by machines every few seconds: no news while they succeed."""
+
+
+class Envelope:
+    """See the module's docstring. `max_body_bytes` bounds a body while it comes in, whatever length it declares."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self._max_body_bytes)
+        REQUEST.set(exchange.scope)
+        with TRACES.request(exchange.scope):
+            try:
+                exchange.check()
+                await self._app(exchange.scope, exchange.receive, exchange.send)
+            except ClientDisconnect:
+                logger.debug("the caller went away")
+            except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
+                await exchange.fail(error)
+        exchange.log()
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int) -> None:
+        self.request_id = f"req-{uuid4()}"
+        self.given_id: str | None = None
+        self.status = 0
+        self._began = perf_counter()
+        self._is_head = scope["method"] == "HEAD"
+        self.scope = {**scope, "method": "GET"} if self._is_head else scope
+        self.scope.setdefault("state", {}).update(request_id=self.request_id, is_head=self._is_head)
+        self._receive = receive
+        self._send = send
+        self._room = max_body_bytes
+        self._added = (_VARY, _VERSION_USED, (_ID_HEADER, self.request_id.encode()))
+
+    def check(self) -> None:
+        """Read what concerns every request of its path and headers; raises what is wrong with them."""
+        if "\0" in self.scope["path"]:
+            raise PathUnknown("no name has a NUL in it")
+        if self.scope["query_string"]:
+            check_query(self.scope["query_string"])
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                if int(value) > self._room:
+                    raise self._too_large()
+            elif name == _VERSION_HEADER:
+                check_version(value)
+            elif name == _ID_HEADER:
+                text = value.decode("latin-1")
+                self.given_id = text if _REQUEST_ID.fullmatch(text) else "req-unreadable"
+
+    async def receive(self) -> Message:
+        """The next part of the body, if there is room for it."""
+        message = await self._receive()
+        self._room -= len(message.get("body", b""))
+        if self._room < 0:
+            raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
+        if message["type"] == "http.response.start":
+            self.status = self.scope["state"]["status"] = message["status"]
+            operation = self.scope["state"].get("operation", OTHER)
+            _METER.answered(operation, self.status, perf_counter() - self._began)
+            message["headers"] = [*message["headers"], *self._added]
+        elif self._is_head:
+            message["body"] = b""
+        await self._send(message)
+
+    async def fail(self, error: Exception) -> None:
+        """Answer with an error that no handler has answered."""
+        if type(error) not in PROBLEMS:
+            logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
+            TRACES.failed(error)
+        if self.status:
+            raise error
+        await answer(self.scope, error)(self.scope, self._receive, self.send)
+
+    def log(self) -> None:
+        """The request's line; it ties the caller's own request id to ours. Status 0: gone before the answer."""
+        scope, status = self.scope, self.status
+        if status >= 500:
+            level = logging.ERROR
+        elif status < 400 and (scope["state"].get("operation") in _QUIET or _is_refresh(scope)):
+            level = logging.DEBUG
+        else:
+            level = logging.INFO
+        if REQUESTS.takes(level):
+            fields = {
+                "method": "HEAD" if self._is_head else scope["method"],
+                "path": shown(scope["path"]),
+                "status": status,
+                "duration_s": round(perf_counter() - self._began, 6),
+                "address": (scope["client"] or ("",))[0],
+            }
+            if self.given_id is not None:
+                fields["callers_request_id"] = self.given_id
+            REQUESTS.write(level, scope, fields)
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge("the body is larger than this service takes")
+
+
+def _is_refresh(scope: Scope) -> bool:
+    """Tell whether an open page asks by itself: for what changed, for news of changes, or for its files."""
+    path = scope["path"]
+    return (
+        scope["method"] == "GET"
+        and path.startswith("/ui")
+        and (
+            path.startswith("/ui/static/")
+            or path.endswith("/live")
+            or any(name == _REFRESH for name, _ in scope["headers"])
+        )
+    )
+
+
+@lru_cache(maxsize=256)
+def check_version(header: bytes) -> None:
+    """Whether the microversion that is asked for is one that there is; other services' are theirs to judge."""
+    for part in header.decode("latin-1").split(","):
+        service, _, version = part.strip(" ").partition(" ")
+        if service != SERVICE_TYPE and _OTHERS.fullmatch(part.strip(" ")):
+            continue
+        if service == SERVICE_TYPE and version == "latest":
+            continue
+        if service != SERVICE_TYPE or not _VERSION.fullmatch(version):
+            raise VersionMalformed(f"write it as 'OpenStack-API-Version: {SERVICE_TYPE} {MAX_VERSION}'")
+        if not _number(MIN_VERSION) <= _number(version) <= _number(MAX_VERSION):
+            raise VersionUnsupported(f"there are versions {MIN_VERSION} to {MAX_VERSION}")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,110 @@
+"""How often may somebody call: requests of a token, and of an address those without a valid token.
+
+Counted in this process, by the library `limits`. A token's requests are taken from it a hundredth of the limit at a
+time: asking it for each would cost a start or stop some three per cent (docs/decisions/0027-rate-limits.md).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from starlette.types import Scope
+
+from app.platform.http.addresses import place_of
+from app.platform.http.errors import RateExceeded
+from app.platform.telemetry.metrics import PAGE
+
+_PARTS = 100
+COSTS = {
+    PAGE: 10,
+    "explain_instance": 10,
+    "list_decisions": 10,
+    "list_events": 10,
+    "list_instances": 10,
+    "read_cloud_metrics": 50,
+    "read_reliability": 50,
+    "read_sla": 5,
+    "read_utilisation": 20,
+    "request_table": 50,
+    "show_newest_table": 10,
+    "show_table": 10,
+    "test_webhook": 50,
+}
+"""How many requests one counts as, by operation: those that read or compute much more than a start does."""
+
+
+class Rates:
+    """The counters of one process."""
+
+    def __init__(self, token_requests_per_s: int, address_requests_per_min: int) -> None:
+        self._of_token = RateLimitItemPerSecond(token_requests_per_s)
+        self._of_address = RateLimitItemPerMinute(address_requests_per_min)
+        self._part = max(1, token_requests_per_s // _PARTS)
+        self._left: dict[int, int] = {}
+        self._shut: dict[str, float] = {}
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+
+    @property
+    def is_anyone_shut(self) -> bool:
+        """Whether any address has used up its requests."""
+        return bool(self._shut)
+
+    def count_token(self, token_id: int, cost: int = 1) -> None:
+        """One more request with this token; RateExceeded where those of this second are used up."""
+        cost = min(cost, self._of_token.amount)
+        left = self._left.get(token_id, 0)
+        if left < cost:
+            part = max(self._part, cost - left)
+            if not self._hit(self._of_token, str(token_id), part):
+                raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
+            left += part
+        self._left[token_id] = left - cost
+
+    def count_probe(self, scope: Scope) -> None:
+        """One more question after the service's health: counted apart, so that no wrong tokens stand in its way."""
+        address = f"probe {_address(scope)}"
+        if not self._hit(self._of_address, address, 1):
+            raise self._exceeded(self._of_address, address, "too many probes")
+
+    def count_address(self, scope: Scope) -> None:
+        """One more request without a valid token; RateExceeded where the address's of this minute are used up."""
+        self.check_address(scope)
+        address = _address(scope)
+        if not self._hit(self._of_address, address, 1):
+            error = self._exceeded(self._of_address, address, "too many requests without a valid token")
+            now = time.monotonic()
+            self._shut = {shut: until for shut, until in self._shut.items() if until > now}
+            self._shut[address] = now + error.retry_after_s
+            raise error
+
+    def check_address(self, scope: Scope) -> None:
+        """RateExceeded where the address's requests without a valid token are used up."""
+        rest_s = self._shut.get(_address(scope), 0.0) - time.monotonic() if self._shut else 0.0
+        if rest_s > 0:
+            raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
+
+    def _hit(self, item: RateLimitItem, key: str, cost: int) -> bool:
+        """Whether there is room for so many. The library counts by the wall clock: a window that was begun before that
+        was set back would last as long as it was set back, so it is begun anew.
+        """
+        if self._limiter.hit(item, key, cost=cost):
+            return True
+        if self._rest_s(item, key) <= item.get_expiry():
+            return False
+        self._limiter.clear(item, key)
+        return self._limiter.hit(item, key, cost=cost)
+
+    def _rest_s(self, item: RateLimitItem, key: str) -> float:
+        return self._limiter.get_window_stats(item, key).reset_time - time.time()
+
+    def _exceeded(self, item: RateLimitItem, key: str, why: str) -> RateExceeded:
+        return RateExceeded(f"{why}: {item}", max(1, math.ceil(self._rest_s(item, key))))
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return place_of(None if client is None else client[0])

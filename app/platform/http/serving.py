@@ -1,0 +1,108 @@
+"""One row of the table of endpoints, and the route that is made of it.
+
+Handlers take the request and give the finished answer: nothing of FastAPI stands between, since starts and stops must
+be answered by the thousand a second. FastAPI routes, and documents what the row says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.domain.values import Role
+from app.platform.http.auth import authorise
+from app.platform.http.bodies import read_query
+from app.platform.http.fields import Body, Query
+from tenure_client.endpoints import Endpoint
+from tenure_client.forms.answer import Answer
+
+PROBES = {"check_health", "check_readiness"}
+"""Asked by machines, whose address others may share."""
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An endpoint, and what the service does at it.
+
+    `role` is the least role that may ask, None where no token is needed. A token of one cloud may ask for what has that
+    cloud in its path, and for what is `for_scoped`: its handler shows such a caller its own cloud alone.
+    `errors` are those that it can answer beyond what every endpoint of its kind can. The examples are documented, and
+    a test plays them. `streams`: the answer is a stream of server-sent events.
+    `may_say_no`: it can be 503 in the very form of the answer.
+    """
+
+    endpoint: Endpoint[Any]
+    handler: Handler
+    _: KW_ONLY
+    role: Role | None
+    body: type[Body] | None = None
+    query: type[Query] | None = None
+    errors: tuple[type[Exception], ...] = ()
+    example: Mapping[str, Any] | None = None
+    streams: bool = False
+    may_say_no: bool = False
+    query_example: Mapping[str, Any] = field(default_factory=dict)
+    for_scoped: bool = False
+
+    @property
+    def method(self) -> str:
+        """The endpoint's method."""
+        return self.endpoint.method
+
+    @property
+    def path(self) -> str:
+        """The endpoint's path, with its places in braces."""
+        return self.endpoint.path
+
+    @property
+    def answer(self) -> type[Answer] | None:
+        """The form of the answer; None where that is text, or nothing."""
+        answer = self.endpoint.answer
+        return answer if issubclass(answer, Answer) else None
+
+    @property
+    def name(self) -> str:
+        """The permanent id of what is done."""
+        return self.handler.__name__
+
+    @property
+    def is_for_scoped(self) -> bool:
+        """Whether a token of one cloud may do it."""
+        return self.for_scoped or "{cloud}" in self.path
+
+    def guarded(self) -> Handler:
+        """Return the handler behind the checks that all endpoints share."""
+        handler, role, for_scoped, takes_query = self.handler, self.role, self.for_scoped, self.query is not None
+
+        async def handle(request: Request) -> Response:
+            if role is not None:
+                await authorise(request, role, for_scoped=for_scoped)
+            elif handler.__name__ in PROBES:
+                request.app.state.rates.count_probe(request.scope)
+            else:
+                request.app.state.rates.count_address(request.scope)
+            if not takes_query and request.scope["query_string"]:
+                read_query(request, Query)
+            return await handler(request)
+
+        return handle
+
+
+class ServedRoute(APIRoute):
+    """A route whose endpoint takes the request and gives the answer, without FastAPI's own steps in between."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to this path; where the method is another one, as FastAPI does."""
+        if scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)
+            return
+        scope["state"]["operation"] = self.name
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)

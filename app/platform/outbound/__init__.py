@@ -1,0 +1,1 @@
+"""Requests to addresses that others have chosen: bounded, and never to the inside."""

@@ -1,0 +1,103 @@
+"""Sending one message to one receiver: bounded in time, without redirects, to an address that was looked at.
+
+Receivers and their name servers may be as slow as they like: each cloud has places of its own, so that its receivers
+keep nobody else's waiting, and names are resolved by threads that nothing else of the process needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from app import __version__
+from app.domain.errors import WebhookRefused
+from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
+from app.platform.outbound.connection import NoAnswer, Place, status_of
+from app.platform.outbound.messages import Message, signed_headers
+
+_ERROR_MAX = 300
+_AGENT = f"tenure/{__version__}"
+_RESOLVERS = 32
+_RESOLVED_AT_ONCE = 2
+"""Of one cloud: a name that nobody answers for takes a thread until the system gives up on it, whoever still waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """How a receiver answered: the status, or why there was none."""
+
+    status: int | None
+    error: str | None
+
+    @property
+    def taken(self) -> bool:
+        """Whether it has the message."""
+        return self.status is not None and HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
+
+
+class Poster:
+    """See the module's docstring. `at_once` is how many messages of one cloud are under way; `now` is the clock."""
+
+    def __init__(self, *, timeout_s: float, allow_private: bool, at_once: int, now: Callable[[], datetime]) -> None:
+        self._timeout_s = timeout_s
+        self._allow_private = allow_private
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
+        self._resolving: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_RESOLVED_AT_ONCE))
+        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve")
+        self._now = now
+        self._trusted = _trusted()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+    async def post(self, cloud: str, url: str, secret: str, message: Message) -> Receipt:
+        """Send a cloud's message, and tell what came of that; never raises because of the receiver."""
+        async with self._places[cloud]:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    target = read_url(url, allow_private=self._allow_private)
+                    return await self._send(target, await self._resolve(cloud, target), secret, message)
+            except TimeoutError:
+                return Receipt(None, f"no answer within {self._timeout_s:g} s")
+            except (AddressRefused, WebhookRefused, NoAnswer) as error:
+                return Receipt(None, str(error)[:_ERROR_MAX])
+
+    async def _resolve(self, cloud: str, target: Target) -> str:
+        """The address of the name; the cloud's turn to ask lasts until the thread is done, though nobody may wait."""
+        turn = self._resolving[cloud]
+        await turn.acquire()
+        asked = asyncio.ensure_future(resolve(target, self._resolvers, allow_private=self._allow_private))
+        asked.add_done_callback(lambda _: turn.release())
+        return await asyncio.shield(asked)
+
+    async def _send(self, target: Target, address: str, secret: str, message: Message) -> Receipt:
+        signed = signed_headers(message, secret, self._now())
+        place = Place(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+        status = await status_of(
+            place, target.path, {"host": target.authority, "user-agent": _AGENT, **signed}, message.body
+        )
+        receipt = Receipt(status, None)
+        return receipt if receipt.taken else Receipt(status, f"answered {status}")
+
+
+def _trusted() -> ssl.SSLContext:
+    """The system's authorities, or those of the environment in their place. OSError where they cannot be read."""
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR holds no authorities that can be read: {error}") from error

@@ -1,0 +1,134 @@
+"""What every page has in common: who may see it, the headers that keep it safe, errors as pages.
+
+The session is the token itself, in a cookie that no script can read and no other site's page can make a browser send.
+There is nothing to store: a token that is revoked signs its pages out by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from app.domain.errors import CloudNotFound, TenureError
+from app.domain.values import Role
+from app.platform.http.auth import GRANTS, Caller, identify
+from app.platform.http.errors import (
+    PROBLEMS,
+    Forbidden,
+    FormInvalid,
+    HeadTooLarge,
+    RateExceeded,
+    Unauthenticated,
+)
+from app.platform.pages.rendering import render
+from app.platform.telemetry.context import shown
+from app.platform.telemetry.metrics import PAGE
+
+logger = logging.getLogger(__name__)
+
+Page = Callable[[Request], Awaitable[Response]]
+
+COOKIE = "tenure_token"
+_MOST_COOKIES = 50
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Scripts and styles come from this service's files alone; nothing inline, nothing from elsewhere, no framing."""
+
+
+class NotSignedIn(Exception):
+    """There is no cookie with a token, or the token is nobody's."""
+
+
+def public(page: Page) -> Page:
+    """A page that needs no token."""
+
+    async def handle(request: Request) -> Response:
+        request.scope["state"]["operation"] = PAGE
+        return _secured(await _answered(page, request))
+
+    return handle
+
+
+def guarded(page: Page) -> Page:
+    """A page for whom the token says that they may read; of one cloud only, where the token is for one."""
+
+    async def authorised(request: Request) -> Response:
+        caller = await still_signed_in(request)
+        check(caller, request.path_params.get("cloud"))
+        return await page(request)
+
+    return public(authorised)
+
+
+def check(caller: Caller, cloud: str | None) -> None:
+    """Forbidden where the caller may not read; CloudNotFound where the cloud is not theirs."""
+    if Role.READER not in GRANTS[caller.role]:
+        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role.value}")
+    if cloud is not None and caller.cloud not in (None, cloud):
+        raise CloudNotFound(f"there is no cloud {cloud!r}")
+
+
+async def still_signed_in(request: Request) -> Caller:
+    """Who sees the page; NotSignedIn where the cookie's token is nobody's, or not any more."""
+    if sum(value.count(";") for value in request.headers.getlist("cookie")) >= _MOST_COOKIES:
+        raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
+    token = request.cookies.get(COOKIE)
+    if not token:
+        request.app.state.rates.count_address(request.scope)
+        raise NotSignedIn
+    try:
+        return await identify(request, token.encode())
+    except Unauthenticated:
+        raise NotSignedIn from None
+
+
+async def _answered(page: Page, request: Request) -> Response:
+    try:
+        return await page(request)
+    except NotSignedIn:
+        return _to_sign_in(request)
+    except TenureError as error:
+        return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
+    except (Forbidden, FormInvalid, HeadTooLarge) as error:
+        status = PROBLEMS[type(error)].status
+        return render(request, "problem.html", status=status, detail=str(error), status_code=status)
+    except RateExceeded as error:
+        refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
+        refused.headers["Retry-After"] = str(error.retry_after_s)
+        return refused
+    except Exception:
+        logger.exception("%s: page %s failed", request.scope["state"]["request_id"], shown(request.url.path))
+        detail = "Something went wrong here. The service's log has the details under the request id below."
+        return render(request, "problem.html", status=500, detail=detail, status_code=500)
+
+
+def _to_sign_in(request: Request) -> Response:
+    """Where a script asks, it is told; a person is led to the form, and back to where they were."""
+    if "x-tenure-live" in request.headers or "text/event-stream" in request.headers.get("accept", ""):
+        return Response(status_code=401)
+    wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
+    return RedirectResponse(f"/ui/sign-in?next={wanted}", 303)
+
+
+def _status(error: TenureError) -> int:
+    return PROBLEMS[type(error)].status
+
+
+def _secured(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response

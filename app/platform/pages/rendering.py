@@ -1,0 +1,50 @@
+"""Templates, and what every page shows around its own part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.platform.pages import words
+
+THEME_COOKIE = "tenure_theme"
+_THEMES = ("light", "dark")
+
+STATIC = Path(__file__).parent / "static"
+"""The folder of the pages' own files."""
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters.update(
+    duration=words.duration,
+    percent=words.percent,
+    count=words.count,
+    when=words.when,
+    iso=words.iso,
+    ago=words.ago,
+    label=words.label,
+    plural=words.plural,
+)
+
+
+def render(request: Request, template: str, *, status_code: int = 200, **shown: Any) -> Response:  # noqa: ANN401
+    """The page of a template; `shown` is what it names beside the parts that all pages have."""
+    theme = request.cookies.get(THEME_COOKIE)
+    frame = {
+        "caller": request.scope["state"].get("caller"),
+        "theme": theme if theme in _THEMES else None,
+        "path": request.url.path,
+        "request_id": request.scope["state"]["request_id"],
+        "cloud": request.path_params.get("cloud"),
+        "live": None,
+    }
+    return HTMLResponse(_TEMPLATES.get_template(template).render(frame | shown), status_code)

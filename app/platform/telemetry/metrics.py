@@ -1,0 +1,190 @@
+"""What this process counts of its own work, in Prometheus' terms.
+
+Each process counts for itself and is scraped for itself, so sums over processes are right. What is a cloud's and not a
+process's is read from the log and the database instead (observing/metrics.py): it would be counted once a process here.
+Labels are operations, statuses, clouds, markets and reasons: few, and never the name of an instance or of a caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from app import __version__
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, Recorded
+
+PROCESS = CollectorRegistry()
+"""Everything that this process counts."""
+
+_REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+_APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_RECOMPUTATION_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_BATCH = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+for _collector in (ProcessCollector, PlatformCollector, GCCollector):
+    _collector(registry=PROCESS)
+
+BUILD = Gauge("tenure_build_info", "The version that runs, as a label; always 1.", ["version"], registry=PROCESS)
+BUILD.labels(__version__).set(1)
+
+REQUESTS = Counter(
+    "tenure_http_requests_total",
+    "Requests answered, by operation (`page` of the operator's pages, `other` where the path is none) and HTTP status.",
+    ["operation", "status"],
+    registry=PROCESS,
+)
+REQUEST_S = Histogram(
+    "tenure_http_request_duration_seconds",
+    "Time from a request's arrival to the beginning of its answer.",
+    ["operation"],
+    buckets=_REQUEST_S,
+    registry=PROCESS,
+)
+DECISIONS = Counter(
+    "tenure_decisions_total",
+    "Starts decided and committed by this process; accepted ones have the reason `none`.",
+    ["cloud", "market", "outcome", "reason"],
+    registry=PROCESS,
+)
+STOPS = Counter("tenure_stops_total", "Stops committed by this process.", ["cloud"], registry=PROCESS)
+EVICTIONS = Counter(
+    "tenure_evictions_total",
+    "Evictions committed by this process, by what they made room for.",
+    ["cloud", "reason"],
+    registry=PROCESS,
+)
+NOTICES = Counter(
+    "tenure_notices_total",
+    "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`.",
+    ["cloud", "kind"],
+    registry=PROCESS,
+)
+DELIVERIES = Counter(
+    "tenure_webhook_deliveries_total",
+    "Tries of this worker to deliver to webhooks: `delivered`, `failed`; and `dead` for events that were given up.",
+    ["cloud", "outcome"],
+    registry=PROCESS,
+)
+APPENDS = Counter(
+    "tenure_log_appends_total",
+    "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first,"
+    " `instance_taken` where the log knew an id, `turn_lost` where this process stood still in its turn or waited too"
+    " long for one, `rewound` where the log was put back, all decided again; `unavailable` where the database did not"
+    " answer.",
+    ["cloud", "outcome"],
+    registry=PROCESS,
+)
+APPEND_S = Histogram(
+    "tenure_log_append_duration_seconds",
+    "Time that the statement of an append took.",
+    buckets=_APPEND_S,
+    registry=PROCESS,
+)
+BATCH_EVENTS = Histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH, registry=PROCESS)
+QUEUE = Gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"], registry=PROCESS)
+STREAMS = Gauge("tenure_event_streams", "Streams of events that are open.", registry=PROCESS)
+RECOMPUTATIONS = Counter(
+    "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
+)
+RECOMPUTATION_S = Histogram(
+    "tenure_recomputation_duration_seconds",
+    "Time that a run took, from the reading of the log to the published table.",
+    buckets=_RECOMPUTATION_S,
+    registry=PROCESS,
+)
+SNAPSHOTS = Counter("tenure_snapshots_total", "Snapshots that this worker took.", registry=PROCESS)
+JOBS = Counter(
+    "tenure_worker_jobs_total",
+    "Turns of this worker's regular jobs: `done` or `failed`.",
+    ["task", "outcome"],
+    registry=PROCESS,
+)
+
+OTHER = "other"
+"""The operation of a request that is none of the table's."""
+PAGE = "page"
+"""The operation of every page of the operator's."""
+
+
+class RequestMeter:
+    """Counts requests; children are kept, since looking one up costs more than counting."""
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[str, int], Counter] = {}
+        self._times: dict[str, Histogram] = {}
+
+    def answered(self, operation: str, status: int, duration_s: float) -> None:
+        """An answer has begun."""
+        counter = self._counters.get((operation, status))
+        if counter is None:
+            counter = self._counters[operation, status] = REQUESTS.labels(operation, str(status))
+            self._times[operation] = REQUEST_S.labels(operation)
+        counter.inc()
+        self._times[operation].observe(duration_s)
+
+
+class CloudMeter:
+    """Counts what this process commits to one cloud's log. `waiting` tells how many operations wait for it."""
+
+    def __init__(self, cloud: str, waiting: Callable[[], int]) -> None:
+        self._cloud = cloud
+        self._counters: dict[tuple[object, ...], Counter] = {}
+        self._appends = {
+            outcome: APPENDS.labels(cloud, outcome)
+            for outcome in ("committed", "conflict", "instance_taken", "turn_lost", "rewound", "unavailable")
+        }
+        QUEUE.labels(cloud).set_function(waiting)
+
+    def committed(self, recorded: Iterable[Recorded]) -> None:
+        """These events are durable."""
+        count = 0
+        for item in recorded:
+            count += 1
+            self._count(item)
+        if count:
+            self._appends["committed"].inc()
+            BATCH_EVENTS.observe(count)
+
+    def lost(self, outcome: str) -> None:
+        """A batch was not committed: `conflict`, `instance_taken`, `turn_lost`, `rewound` or `unavailable`."""
+        self._appends[outcome].inc()
+
+    def close(self) -> None:
+        """Nothing waits for this log any more."""
+        QUEUE.remove(self._cloud)
+
+    def _count(self, item: Recorded) -> None:
+        event = item.event
+        key: tuple[object, ...]
+        if isinstance(event, InstanceStarted):
+            key = InstanceStarted, event.market
+        elif isinstance(event, InstanceStopped):
+            key = (InstanceStopped,)
+        elif isinstance(event, InstanceRejected):
+            key = InstanceRejected, event.market, event.reason
+        elif isinstance(event, InstanceEvicted):
+            key = InstanceEvicted, event.reason
+        else:
+            return
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._counter(event)
+        counter.inc()
+
+    def _counter(self, event: InstanceStarted | InstanceStopped | InstanceRejected | InstanceEvicted) -> Counter:
+        if isinstance(event, InstanceStarted):
+            return DECISIONS.labels(self._cloud, event.market.value, "accepted", "none")
+        if isinstance(event, InstanceRejected):
+            return DECISIONS.labels(self._cloud, event.market.value, "rejected", event.reason.value)
+        if isinstance(event, InstanceEvicted):
+            return EVICTIONS.labels(self._cloud, event.reason.value)
+        return STOPS.labels(self._cloud)

@@ -1,0 +1,1 @@
+"""Composition: what each kind of process is made of."""

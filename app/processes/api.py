@@ -1,0 +1,80 @@
+"""The applications of an API process and of a worker: routers and lifespan, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+from fastapi import FastAPI
+
+from app.engine.cloud import warm_up
+from app.following.feed import Feed
+from app.following.watching import Watching
+from app.identity.service import TokenKeeper
+from app.platform.http.addresses import Addresses
+from app.platform.http.connection import BoundedConnection, Bounds
+from app.platform.http.install import DESCRIPTION, Terms, install, install_docs
+from app.platform.http.serving import Served
+from app.platform.settings import Settings
+from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
+from app.processes.pages import install_pages
+from app.processes.wiring import Services, WorkerParts, open_services
+
+
+def end_streams(app: FastAPI) -> None:
+    """End the answers that would never end by themselves, so that the process can stop."""
+    app.state.services[Feed].close()
+    app.state.services[Watching].close()
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application; it opens the database when it starts and leaves it when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(warm_up)
+        secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
+        async with open_services(settings) as services, services[TokenKeeper].admin(secret) as token:
+            app.state.services, app.state.tokens = services, services[TokenKeeper]
+            app.state.admin_token = token
+            yield
+
+    app = FastAPI(**DESCRIPTION, lifespan=lifespan)
+    install(app, _rows(settings, ENDPOINTS), _terms(settings))
+    install_docs(app, ENDPOINTS)
+    install_pages(app)
+    return app
+
+
+def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
+    """What a worker tells of itself: its health and its metrics."""
+    app = FastAPI(**DESCRIPTION)
+    app.state.services, app.state.tokens = Services(parts.health), parts.tokens
+    install(app, _rows(settings, WORKERS), _terms(settings))
+    return app
+
+
+def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnection]:
+    """What uvicorn makes of each connection."""
+    addresses = getattr(app.state, "addresses", None) or Addresses()
+    bounds = Bounds(
+        settings.request_timeout_s, settings.max_connections, settings.max_connections_per_address, addresses
+    )
+    return partial(BoundedConnection, bounds)
+
+
+def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
+    """The rows as this process serves them: metrics need no token where the settings say so."""
+    is_open = settings.metrics_access == "open"
+    return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        max_body_bytes=settings.max_body_bytes,
+        token_requests_per_s=settings.token_requests_per_s,
+        address_requests_per_min=settings.address_requests_per_min,
+    )

@@ -1,0 +1,298 @@
+"""Every endpoint with its handler, in one table. The most frequent come first: the router looks in this order."""
+
+from __future__ import annotations
+
+from app.domain import errors
+from app.domain.values import Role
+from app.explaining import http as decisions
+from app.explaining import wire as decision_wire
+from app.following.http import events, webhooks
+from app.following.wire import webhooks as webhook_wire
+from app.forecasts.http import forecasts, reliability
+from app.forecasts.wire import forecasts as forecast_wire
+from app.forecasts.wire import reliability as reliability_wire
+from app.identity import http as tokens
+from app.identity import wire as token_wire
+from app.notices import http as handovers
+from app.observing.http import metrics, service
+from app.platform.http import errors as api_errors
+from app.platform.http.page_forms import NumberedPageQuery, PageQuery
+from app.platform.http.serving import Served
+from app.scheduling.http import clouds, instances, nodes
+from app.scheduling.wire import clouds as cloud_wire
+from app.scheduling.wire import events as event_wire
+from app.scheduling.wire import instances as instance_wire
+from app.scheduling.wire import nodes as node_wire
+from app.utilisation import http as utilisation
+from app.utilisation import wire as utilisation_wire
+from tenure_client import endpoints
+
+_TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
+_OWN_TIME = (*_TIME, errors.TimeMissing)
+_WRITE = (errors.LogContended, errors.Overloaded)
+
+_START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
+_SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
+
+METRICS = (
+    Served(endpoints.PROCESS_METRICS, metrics.read_process_metrics, role=Role.READER),
+    Served(endpoints.CLOUD_METRICS, metrics.read_cloud_metrics, role=Role.READER),
+)
+_HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
+WORKERS = (_HEALTH, METRICS[0])
+"""What a worker answers."""
+
+ENDPOINTS = (
+    Served(
+        endpoints.START,
+        instances.start_instance,
+        role=Role.MEMBER,
+        body=instance_wire.StartBody,
+        errors=(
+            *_OWN_TIME,
+            *_WRITE,
+            errors.FlavorNotFound,
+            errors.LifetimeMissing,
+            errors.ProbabilityUnexpected,
+            errors.TooManyClasses,
+            errors.InstanceConflict,
+        ),
+        example=_START,
+    ),
+    Served(
+        endpoints.STOP,
+        instances.stop_instance,
+        role=Role.MEMBER,
+        query=node_wire.AtQuery,
+        errors=(*_OWN_TIME, *_WRITE, errors.InstanceNotFound),
+    ),
+    Served(
+        endpoints.BATCH,
+        instances.run_batch,
+        role=Role.MEMBER,
+        body=instance_wire.BatchBody,
+        errors=(*_WRITE, errors.EpochsCrossed),
+        example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
+    ),
+    Served(
+        endpoints.INSTANCES,
+        instances.list_instances,
+        role=Role.READER,
+        query=instance_wire.InstancesQuery,
+        errors=(errors.MarkerInvalid,),
+        query_example={"status": "running", "limit": 50},
+    ),
+    Served(endpoints.INSTANCE, instances.show_instance, role=Role.READER, errors=(errors.InstanceNotFound,)),
+    Served(endpoints.EXPLAIN, decisions.explain_instance, role=Role.READER, errors=(errors.InstanceNotFound,)),
+    Served(
+        endpoints.DECISIONS,
+        decisions.list_decisions,
+        role=Role.READER,
+        query=decision_wire.DecisionsQuery,
+        query_example={"outcome": "rejected", "limit": 20},
+    ),
+    Served(
+        endpoints.DRILL_VICTIM,
+        instances.show_drill_victim,
+        role=Role.READER,
+        query=instance_wire.DrillQuery,
+        errors=(errors.DrillImpossible,),
+        query_example={"instance": "i-drill"},
+    ),
+    Served(
+        endpoints.DRILL,
+        instances.run_drill,
+        role=Role.ADMIN,
+        body=instance_wire.DrillBody,
+        errors=(*_TIME, *_WRITE, errors.DrillImpossible),
+        example={"instance": "i-drill"},
+    ),
+    Served(
+        endpoints.QUOTES,
+        forecasts.read_quotes,
+        role=Role.READER,
+        query=forecast_wire.QuotesQuery,
+        errors=(errors.FlavorNotFound, errors.TableNotFound),
+        query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
+    ),
+    Served(
+        endpoints.EVENTS,
+        events.list_events,
+        role=Role.READER,
+        query=event_wire.EventsQuery,
+        query_example={"after_seq": 0, "limit": 100},
+    ),
+    Served(
+        endpoints.EVENT_STREAM,
+        events.stream_events,
+        role=Role.READER,
+        query=event_wire.StreamQuery,
+        errors=(errors.TooManyStreams,),
+        query_example={"after_seq": 0, "limit": 1},
+        streams=True,
+    ),
+    Served(
+        endpoints.CREATE_CLOUD,
+        clouds.create_cloud,
+        role=Role.ADMIN,
+        body=cloud_wire.CloudBody,
+        errors=(errors.CloudExists, errors.PolicyInvalid, errors.TimeUnexpected),
+        example={"name": "north", "policy": {"eviction_probability": 0.01, "warm_up_s": 86400}},
+    ),
+    Served(
+        endpoints.CLOUDS,
+        clouds.list_clouds,
+        role=Role.READER,
+        query=PageQuery,
+        errors=(errors.MarkerInvalid,),
+        query_example={"limit": 100},
+        for_scoped=True,
+    ),
+    Served(endpoints.CLOUD, clouds.show_cloud, role=Role.READER),
+    Served(
+        endpoints.CHANGE_POLICY,
+        clouds.change_cloud,
+        role=Role.ADMIN,
+        body=cloud_wire.CloudChange,
+        errors=(*_TIME, *_WRITE, errors.PolicyInvalid),
+        example={"policy": {"eviction_probability": 0.02}},
+    ),
+    Served(
+        endpoints.ADD_NODE,
+        nodes.add_node,
+        role=Role.ADMIN,
+        body=node_wire.NodeBody,
+        errors=(*_TIME, *_WRITE, errors.NodeExists),
+        example={"name": "node-1", "cores": 32, "memory_mib": 131072},
+    ),
+    Served(endpoints.NODES, nodes.list_nodes, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
+    Served(endpoints.NODE, nodes.show_node, role=Role.READER, errors=(errors.NodeNotFound,)),
+    Served(
+        endpoints.REMOVE_NODE,
+        nodes.remove_node,
+        role=Role.ADMIN,
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.NodeNotFound, errors.NodeNotEmpty),
+    ),
+    Served(
+        endpoints.DRAIN_NODE,
+        nodes.drain_node,
+        role=Role.ADMIN,
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.NodeNotFound),
+    ),
+    Served(
+        endpoints.OPEN_NODE,
+        nodes.open_node,
+        role=Role.ADMIN,
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.NodeNotFound),
+    ),
+    Served(
+        endpoints.ADD_FLAVOR,
+        nodes.add_flavor,
+        role=Role.ADMIN,
+        body=node_wire.FlavorBody,
+        errors=(*_TIME, *_WRITE, errors.FlavorExists),
+        example={"name": "small", "cores": 1, "memory_mib": 2048},
+    ),
+    Served(endpoints.FLAVORS, nodes.list_flavors, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
+    Served(endpoints.FLAVOR, nodes.show_flavor, role=Role.READER, errors=(errors.FlavorNotFound,)),
+    Served(endpoints.REQUEST_TABLE, forecasts.request_table, role=Role.ADMIN),
+    Served(endpoints.TABLES, forecasts.list_tables, role=Role.READER, query=NumberedPageQuery),
+    Served(
+        endpoints.NEWEST_TABLE,
+        forecasts.show_newest_table,
+        role=Role.READER,
+        query=forecast_wire.TableQuery,
+        errors=(errors.FlavorNotFound, errors.TableNotFound),
+        query_example={"flavor": "small"},
+    ),
+    Served(
+        endpoints.TABLE,
+        forecasts.show_table,
+        role=Role.READER,
+        query=forecast_wire.TableQuery,
+        errors=(errors.FlavorNotFound, errors.TableNotFound),
+    ),
+    Served(endpoints.RUNS, forecasts.list_runs, role=Role.READER, query=NumberedPageQuery),
+    Served(endpoints.RUN, forecasts.show_run, role=Role.READER, errors=(errors.RunNotFound,)),
+    Served(
+        endpoints.RELIABILITY,
+        reliability.read_reliability,
+        role=Role.READER,
+        query=reliability_wire.ReliabilityQuery,
+        query_example={"after_seq": 0},
+    ),
+    Served(
+        endpoints.HANDOVERS,
+        handovers.list_handovers,
+        role=Role.READER,
+        query=PageQuery,
+        errors=(errors.MarkerInvalid,),
+        query_example={"limit": 100},
+    ),
+    Served(
+        endpoints.CONFIRM_HANDOVER,
+        handovers.confirm_handover,
+        role=Role.SERVICE,
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.HandoverNotFound),
+    ),
+    Served(
+        endpoints.CREATE_WEBHOOK,
+        webhooks.create_webhook,
+        role=Role.ADMIN,
+        body=webhook_wire.WebhookBody,
+        errors=(errors.WebhookRefused, errors.TooManyWebhooks),
+        example={"url": "https://controller.example.org/tenure", "kinds": ["instance_evicted", "instance_started"]},
+    ),
+    Served(endpoints.WEBHOOKS, webhooks.list_webhooks, role=Role.ADMIN, query=NumberedPageQuery),
+    Served(endpoints.WEBHOOK, webhooks.show_webhook, role=Role.ADMIN, errors=(errors.WebhookNotFound,)),
+    Served(endpoints.DELETE_WEBHOOK, webhooks.delete_webhook, role=Role.ADMIN, errors=(errors.WebhookNotFound,)),
+    Served(endpoints.PAUSE_WEBHOOK, webhooks.pause_webhook, role=Role.ADMIN, errors=(errors.WebhookNotFound,)),
+    Served(endpoints.RESUME_WEBHOOK, webhooks.resume_webhook, role=Role.ADMIN, errors=(errors.WebhookNotFound,)),
+    Served(endpoints.TEST_WEBHOOK, webhooks.test_webhook, role=Role.ADMIN, errors=(errors.WebhookNotFound,)),
+    Served(
+        endpoints.DEAD_LETTERS,
+        webhooks.list_dead_letters,
+        role=Role.ADMIN,
+        query=webhook_wire.DeadQuery,
+        errors=(errors.WebhookNotFound,),
+        query_example={"after_seq": 0},
+    ),
+    Served(
+        endpoints.REPLAY_DEAD_LETTERS,
+        webhooks.replay_dead_letters,
+        role=Role.ADMIN,
+        body=webhook_wire.ReplayBody,
+        errors=(errors.WebhookNotFound,),
+        example={"seqs": [7]},
+    ),
+    Served(
+        endpoints.CREATE_TOKEN,
+        tokens.create_token,
+        role=Role.ADMIN,
+        body=token_wire.TokenBody,
+        errors=(errors.CloudNotFound, errors.TokenExists),
+        example={"name": "pages", "role": "reader", "cloud": "north", "expires_in_s": 7776000},
+    ),
+    Served(endpoints.TOKENS, tokens.list_tokens, role=Role.ADMIN, query=NumberedPageQuery),
+    Served(endpoints.TOKEN, tokens.show_token, role=Role.ADMIN, errors=(errors.TokenNotFound,)),
+    Served(endpoints.REVOKE_TOKEN, tokens.revoke_token, role=Role.ADMIN, errors=(errors.TokenNotFound,)),
+    Served(endpoints.SLA, reliability.read_sla, role=Role.READER),
+    Served(
+        endpoints.UTILISATION,
+        utilisation.read_utilisation,
+        role=Role.READER,
+        query=utilisation_wire.UtilisationQuery,
+        errors=(errors.NodeNotFound, errors.TimeRangeInvalid),
+        query_example={"points": 100},
+    ),
+    Served(endpoints.VERSIONS, service.discover, role=None),
+    _HEALTH,
+    Served(
+        endpoints.READINESS, service.check_readiness, role=None, errors=(api_errors.Unauthenticated,), may_say_no=True
+    ),
+    *METRICS,
+)

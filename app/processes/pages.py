@@ -1,0 +1,55 @@
+"""Putting the pages on the application, below /ui."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from app.explaining import pages as decisions
+from app.following.pages import follow_all, follow_cloud
+from app.forecasts.pages import curves, promise, quotes
+from app.identity import pages as signing
+from app.observing.pages import cloud, clouds, epochs
+from app.platform.pages import missing
+from app.platform.pages.guard import guarded, public
+from app.platform.pages.rendering import STATIC
+
+_CLOUD = "/ui/clouds/{cloud}"
+
+
+class _Files(StaticFiles):
+    """The pages' own files; a browser asks each time whether its copy is still good."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def install_pages(app: FastAPI) -> None:
+    """Add the pages' routes, before which the application must have its authenticator."""
+    app.router.routes.extend(_routes())
+
+
+def _routes() -> list[BaseRoute]:
+    return [
+        Mount("/ui/static", _Files(directory=STATIC)),
+        Route("/ui/sign-in", public(signing.show_form)),
+        Route("/ui/sign-in", public(signing.sign_in), methods=["POST"]),
+        Route("/ui/sign-out", public(signing.sign_out), methods=["POST"]),
+        Route("/ui", guarded(clouds.show)),
+        Route("/ui/live", guarded(follow_all)),
+        Route(_CLOUD, guarded(cloud.show)),
+        Route(f"{_CLOUD}/live", guarded(follow_cloud)),
+        Route(f"{_CLOUD}/promise", guarded(promise.show)),
+        Route(f"{_CLOUD}/quotes", guarded(quotes.show)),
+        Route(f"{_CLOUD}/curves", guarded(curves.show)),
+        Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
+        Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
+        Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
+        Route("/ui/{path:path}", guarded(missing.show)),
+    ]

@@ -1,0 +1,334 @@
+"""Running the service: the API, the worker, or both with one command."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from shlex import quote
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.commands.beside import FAILED, READY, WorkerBeside, report
+from app.commands.configuring import database_words, unknown_variables
+from app.commands.steps import Steps
+from app.domain.errors import TenureError
+from app.domain.inputs import InputError
+from app.engine.cloud import warm_up
+from app.identity.service import AdminOrigin, AdminToken
+from app.platform.settings import Settings
+from app.platform.telemetry.tracing import TracingImpossible, tracing
+from app.processes.api import connections, create_app, create_worker_app, end_streams
+from app.processes.wiring import WorkerParts, database_url, upgrade_schema
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+    """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
+    options: dict[str, Any] = {
+        "loop": "uvloop",
+        "http": connections(app, settings),
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "proxy_headers": False,
+        "server_header": False,
+    }
+    return uvicorn.Config(app, **options | changed)
+
+
+def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
+    """Run the API until it is interrupted, and with it a worker process if asked for. InputError for a taken port."""
+    listener = _listen(settings.host, settings.port)
+    interrupts = _Interrupts(steps)
+    with _traced("serve"), suppress(KeyboardInterrupt), ExitStack() as stack:
+        with steps.step("preparing the engine; a first start compiles it, which may take a minute"):
+            warm_up()
+        with steps.step(f"starting {database_words(settings)}"), interrupts.held():
+            url = stack.enter_context(database_url(settings))
+        here = settings.model_copy(update={"database_url": url})
+        upgrade_schema(here)
+        starting = stack.enter_context(ExitStack())
+        starting.enter_context(steps.step("starting the API" + (" and the worker" if with_worker else "")))
+        app = create_app(here)
+        port = listener.getsockname()[1]
+
+        def greet() -> None:
+            starting.close()
+            steps.show(greeting(settings, port, app.state.admin_token))
+
+        ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
+        server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)
+        if with_worker:
+            environment = worker_environment(settings, url)
+            on_ready = partial(ready.arrived, "worker")
+            stack.enter_context(WorkerBeside(environment, on_ready, lambda: server.force_exit))
+        server.run(sockets=[listener])
+    _heed_no_more()
+
+
+def worker_environment(settings: Settings, url: str) -> dict[str, str]:
+    """What a worker beside this process is to know: the variables of this one, and what its options were."""
+    wrong = unknown_variables(os.environ)  # this process has told of them
+    ours = {"TENURE_DATABASE_URL": url, "TENURE_HOST": settings.host}
+    return {name: value for name, value in os.environ.items() if name not in wrong} | ours
+
+
+class _Together:
+    """Calls `done` when all of `parts` have arrived for the first time; from any thread."""
+
+    def __init__(self, parts: set[str], done: Callable[[], None]) -> None:
+        self._missing = parts
+        self._done = done
+        self._changing = threading.Lock()
+
+    def arrived(self, part: str) -> None:
+        """Count one in."""
+        with self._changing:
+            last = self._missing == {part}
+            self._missing.discard(part)
+        if last:
+            self._done()
+
+
+class _Interrupts:
+    """SIGINT and SIGTERM until the server has them: the first unwinds what was begun, others do not break that off."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._noted = False
+        self._holding = False
+        for number in _SIGNALS:
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal module's own
+        if self._noted:
+            return
+        self._noted = True
+        logging.disable()  # a terminal's Ctrl-C reaches programs that were started as well, and they complain
+        self._steps.stopping()
+        if not self._holding:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep an interrupt for the end of the block: what is half started could not be stopped."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            if self._noted:
+                raise KeyboardInterrupt
+
+
+class Server(uvicorn.Server):
+    """Says where it is when it is ready, not before; and stops in good order, however often it is told."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        end_streams: Callable[[], None],
+        ready: Callable[[], None] = lambda: None,
+        steps: Steps | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+        self._ready = ready
+        self._steps = steps
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread():
+            # What is there by now stays, so the collector need not look through it again every few thousand requests.
+            gc.collect()
+            gc.freeze()
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would never end by itself, wait for the rest, and close what the lifespan opened in any case."""
+        self._end_streams()
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """For good: uvicorn would raise them again when it has stopped, and so break off what is tidied up then."""
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                signal.signal(number, self.handle_exit)
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own
+        """Stop; at another Ctrl-C do not wait for requests."""
+        if self._steps is not None and not self.should_exit:
+            self._steps.stopping("; Ctrl-C once more stops at once")
+        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
+        self.should_exit = True
+
+
+def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:
+    """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone.
+
+    That process is told when the worker is ready, and why it fails.
+    """
+    from app.processes.worker import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
+
+    ready = partial(report, READY) if leave_with_parent else partial(steps.say, "the worker is ready")
+    with _reported(told=leave_with_parent), _traced("worker"):
+        listener = _worker_listener(settings)
+        beside = None if listener is None else partial(_answering, settings, listener)
+        working = run_worker(settings, beside, ready)
+        asyncio.run(_until_told(working, settings, None if leave_with_parent else steps))
+
+
+def _worker_listener(settings: Settings) -> socket.socket | None:
+    return None if settings.worker_port is None else _listen(settings.host, settings.worker_port, "TENURE_WORKER_PORT")
+
+
+@contextmanager
+def _reported(*, told: bool) -> Iterator[None]:
+    """Tell the process that started this one why it fails; what is expected to happen needs no traceback."""
+    try:
+        yield
+    except Exception as error:
+        if not told:
+            raise
+        report(f"{FAILED}{error or type(error).__name__}")
+        if isinstance(error, TenureError | InputError | OSError):
+            raise SystemExit(1) from None
+        raise
+
+
+@contextmanager
+def _traced(process: str) -> Iterator[None]:
+    try:
+        with tracing(process):
+            yield
+    except TracingImpossible as error:
+        raise InputError(str(error)) from None
+
+
+@asynccontextmanager
+async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
+    """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
+    server = _Beside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+class _Beside(uvicorn.Server):
+    """A server that leaves signals to whoever runs beside it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _until_told(work: Coroutine[None, None, None], settings: Settings, steps: Steps | None) -> None:
+    """Work until a signal, or until standard input ends where `steps` is None: then another process started this."""
+    working = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        if not working.cancelling():  # once: the next one would break off the tidying up
+            working.cancel()
+            if steps is not None:
+                steps.stopping()
+        elif settings.database_url is not None:  # a server of this process's own is to be stopped in order
+            os._exit(1)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, leave)
+    if steps is None:
+        loop.add_reader(sys.stdin, working.cancel)  # nothing is ever written there: it is readable when it ends
+    with suppress(asyncio.CancelledError):
+        await working
+    for number in _SIGNALS:
+        loop.remove_signal_handler(number)
+    _heed_no_more()
+
+
+def _heed_no_more() -> None:
+    """All is over: another signal would only break off the interpreter's own leave."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socket:
+    """The socket to serve on, bound before anything else is done. InputError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port or {variable}"
+        ) from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def greeting(settings: Settings, port: int, token: AdminToken) -> str:
+    """What is told when the service is ready: where it is, the admin token, and the first request."""
+    host = "localhost" if settings.host in ("127.0.0.1", "0.0.0.0", "::", "::1") else settings.host  # noqa: S104
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    lines = [
+        f"Tenure is ready at {url}  (pages: {url}/ui, documentation: {url}/docs)",
+        "",
+        *_token_lines(settings, token),
+    ]
+    lines += [
+        "",
+        "The first request:",
+        "",
+        f'    curl -s {url}/v1/clouds -H "X-Auth-Token: $TENURE_TOKEN" '
+        "-H 'Content-Type: application/json' -d '{\"name\": \"first\"}'",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _token_lines(settings: Settings, token: AdminToken) -> list[str]:
+    another = f"tenure token create NAME --role admin{_database_option(settings)}"
+    match token.origin:
+        case AdminOrigin.MADE:
+            first = "The admin token; a start shows a new one until one was used, and none from then on:"
+            return [first, "", f"    export TENURE_TOKEN={token.secret}"]
+        case AdminOrigin.GIVEN:
+            return ["The admin token is the one in TENURE_ADMIN_TOKEN."]
+        case AdminOrigin.SHOWN:
+            return [
+                "Another process on this database has shown the admin token. Where it is lost:",
+                "",
+                f"    {another}",
+            ]
+        case AdminOrigin.USED:
+            return ["The admin token is one that was shown or made before. Where it is lost:", "", f"    {another}"]
+
+
+def _database_option(settings: Settings) -> str:
+    """What leads a command to the same database from any folder; a URL may hold a password, so it is a variable."""
+    return f" --data-dir {quote(str(settings.data_dir))}" if settings.database_url is None else ""

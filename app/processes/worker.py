@@ -1,0 +1,84 @@
+"""The worker process: schedules recomputations and snapshots, and does what is asked for at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import UTC, datetime
+from threading import Thread
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from app.domain.errors import LogUnavailable
+from app.forecasts.recompute import Forecasts, warm_up
+from app.platform.database.signals import Resync, RunRequested
+from app.platform.settings import Settings
+from app.platform.telemetry.metrics import JOBS
+from app.processes.wiring import WorkerParts, open_worker
+
+logger = logging.getLogger(__name__)
+
+_DUE_S = 5
+_PENDING_S = 5
+_CHANGED_S = 10
+_SNAPSHOT_S = 60
+_OVERDUE_S = 5
+_RISK_S = 30
+_ROLLUP_S = 1
+
+_JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+"""A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
+_OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
+
+Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
+
+
+async def run_worker(
+    settings: Settings, beside: Beside | None = None, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Work until cancelled, with something `beside` that is open for as long; call `ready` when it has begun."""
+    async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
+        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
+        _every(scheduler, _DUE_S, parts.schedule.request_due)
+        _every(scheduler, _PENDING_S, parts.forecasts.run_pending)
+        _every(scheduler, _CHANGED_S, parts.schedule.request_changed)
+        _every(scheduler, _SNAPSHOT_S, parts.snapshotting.take_due)
+        _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
+        _every(scheduler, _RISK_S, parts.warnings.assess_risks)
+        _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
+        # A long way to catch up is no reason to warn of: the next one finds it busy, and returns.
+        scheduler.modify_job("catch_up", max_instances=2)
+        scheduler.add_listener(_count, sum(_OUTCOMES))
+        scheduler.start()
+        delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
+        if settings.dask_scheduler is None:
+            # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
+            Thread(target=warm_up, name="warm-up", daemon=True).start()
+        logger.info("worker ready")
+        ready()
+        try:
+            async for notice in parts.notices:
+                if isinstance(notice, RunRequested | Resync):
+                    await _run_pending(parts.forecasts)
+        finally:
+            scheduler.shutdown(wait=False)
+            delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
+
+
+async def _run_pending(forecasts: Forecasts) -> None:
+    try:
+        await forecasts.run_pending()
+    except LogUnavailable as error:  # the job that looks every few seconds will find what waits
+        logger.warning("pending runs were left for later", extra={"error": str(error)})
+
+
+def _every(scheduler: AsyncIOScheduler, seconds: int, function: Callable[[], Awaitable[object]]) -> None:
+    scheduler.add_job(function, "interval", id=function.__name__, seconds=seconds, next_run_time=datetime.now(UTC))
+
+
+def _count(event: JobExecutionEvent) -> None:
+    JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()

@@ -1,1 +1,0 @@
-"""Evaluations as one page with pictures; the only room that draws."""

@@ -1,0 +1,212 @@
+"""The one way to write a cloud's log: catch up, decide, append, and keep what was decided, or leave no trace of it.
+
+A writer decides over the in-memory state, which is the log folded up to a seq, and appends what follows it. The key of
+the log proves that nobody was first. Where nothing is to be written no key proves it, so the state's seq is compared
+with the log's last one. Where another process was first, the tail is read and all is decided again. After such a
+conflict this process takes turns for a while, so that two busy processes do not overtake each other for ever; a turn
+that does not come soon is done without, because its holder may be stopped.
+
+Where the log does not hold what the state ends with, it was put back from a backup: the state is forgotten, and loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import Context
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+
+from app.domain.errors import LogContended, LogUnavailable
+from app.domain.events import Recorded
+from app.engine.cloud import Cloud
+from app.platform.telemetry.metrics import APPEND_S
+from app.platform.telemetry.tracing import TRACES
+from app.scheduling.growth import Growth
+from app.scheduling.states import LogRewound, catch_up, load_state
+from app.scheduling.store.log import (
+    EventLog,
+    InstanceTaken,
+    LogAccess,
+    PredecessorMissing,
+    SeqConflict,
+    TurnLost,
+)
+from app.scheduling.store.snapshots import Snapshots
+
+_TRIES = 20
+_TAKE_TURNS_S = 5.0
+
+Decide = Callable[[Cloud, LogAccess], Awaitable[Sequence[Recorded]]]
+"""Applies events to the state and returns them. It reads the log only through what it is given, and may be called
+again: it then finds the state without what it applied before."""
+
+
+class StateBehind(Exception):
+    """The state that was decided on, without writing anything, is not the newest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What appenders need: the log, its snapshots, and who is told of every commit."""
+
+    log: EventLog
+    snapshots: Snapshots
+    growth: Growth
+
+
+class Appender:
+    """One cloud's state in step with its log; see the module's docstring.
+
+    `lost` is told of what kept a decision from the log. `find` returns the number of the cloud, anew for each load: a
+    database that was put back may know the cloud under another one.
+    """
+
+    def __init__(
+        self, find: Callable[[], Awaitable[int]], logs: Logs, lost: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.cloud = Cloud()
+        self.cloud_id = 0
+        self.looks_up_starts = False
+        """Set where the log knew an instance's start or end that a decision did not look up."""
+        self.loads = 0
+        """How often the state was loaded: what was kept of the log before the last time may be of another log."""
+        self._find = find
+        self._logs = logs
+        self._lost = lost
+        self._in_sync = False
+        self._take_turns_until = 0.0
+        self._loading: asyncio.Task[Cloud] | None = None
+        self._alone = asyncio.Lock()
+
+    async def current(self) -> Cloud:
+        """Return the state as of the log's end. Read it at once: it may change when the caller awaits anything."""
+        async with self._alone:
+            self._in_sync = False
+            await self._catch_up()
+            return self.cloud
+
+    async def close(self) -> None:
+        """Stop loading."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+
+    async def append_decided(self, decide: Decide) -> Sequence[Recorded]:
+        """Decide, make the events durable, and return them; LogContended where others are always first.
+
+        Whatever `decide` raises is raised, and what it applied is forgotten.
+        """
+        async with self._alone:
+            for _ in range(_TRIES):
+                try:
+                    return await self._decide_once(decide)
+                except SeqConflict:
+                    self._lost("conflict")
+                    self._take_turns_until = monotonic() + _TAKE_TURNS_S
+                except TurnLost:
+                    self._lost("turn_lost")
+                    self._take_turns_until = 0.0
+                except InstanceTaken:
+                    self._lost("instance_taken")
+                    self.looks_up_starts = True
+                except (PredecessorMissing, LogRewound):
+                    self._lost("rewound")
+                except StateBehind:
+                    continue
+                except LogUnavailable:
+                    self._lost("unavailable")
+                    raise
+            raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
+
+    async def _decide_once(self, decide: Decide) -> Sequence[Recorded]:
+        try:
+            await self._catch_up()
+            async with self._turn() as log:
+                before_us = self.cloud.at_us
+                recorded = await decide(self.cloud, log)
+                await self._append(log, recorded, before_us)
+        except BaseException:
+            # Its outcome may be unknown: then the log will tell.
+            self.cloud.rollback()
+            self._in_sync = False
+            raise
+        self.cloud.commit()
+        self.looks_up_starts = False
+        if recorded:
+            self._logs.growth.tell(self.cloud_id, self.cloud.seq)
+        return recorded
+
+    async def _append(self, log: LogAccess, recorded: Sequence[Recorded], before_us: int) -> None:
+        if not recorded:
+            if await log.end(self.cloud_id) != (self.cloud.seq, before_us):
+                raise StateBehind
+            return
+        began = perf_counter()
+        with TRACES.span("append", events=len(recorded)):
+            await log.append(self.cloud_id, recorded, before_us)
+        APPEND_S.observe(perf_counter() - began)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[LogAccess]:
+        """What to read and to append to: the log itself, or for a while after a conflict a turn at it."""
+        if monotonic() >= self._take_turns_until:
+            yield self._logs.log
+            return
+        async with self._logs.log.locked(self.cloud_id) as turn:
+            await catch_up(self.cloud, self.cloud_id, turn)
+            yield turn
+
+    async def _catch_up(self) -> None:
+        """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""
+        if self._in_sync:
+            return
+        if self.cloud.seq:
+            try:
+                await catch_up(self.cloud, self.cloud_id, self._logs.log)
+            except LogRewound:
+                self._forget()
+        if not self.cloud.seq:
+            await self._load()
+        self._in_sync = True
+
+    async def _load(self) -> None:
+        """Load the state; who gives up waiting for it does not make the next begin anew."""
+        self._loading = self._loading or asyncio.create_task(self._loaded(), context=Context())
+        try:
+            self.cloud = await asyncio.shield(self._loading)
+        finally:
+            if self._loading.done():
+                self._loading = None
+
+    async def _loaded(self) -> Cloud:
+        self.cloud_id = await self._find()
+        self.loads += 1
+        return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
+
+    def _forget(self) -> None:
+        self.cloud = Cloud()
+        self._logs.growth.forget(self.cloud_id)
+
+
+class States:
+    """The states that a worker follows, each caught up when it is asked for, and appended to."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        self._appenders: dict[int, Appender] = {}
+
+    async def current(self, cloud_id: int) -> Cloud:
+        """Return the state as of the log's end. Read it at once: it may change when the caller awaits anything."""
+        return await self.appender(cloud_id).current()
+
+    def appender(self, cloud_id: int) -> Appender:
+        """Return what writes the cloud's log."""
+        if cloud_id not in self._appenders:
+
+            async def same() -> int:
+                return cloud_id
+
+            self._appenders[cloud_id] = Appender(same, self._logs)
+        return self._appenders[cloud_id]

@@ -1,0 +1,140 @@
+"""How far each log reaches, as this process knows it, and waiting until one reaches farther.
+
+Three sources: this process's own commits, at once; other processes' by notice, within some milliseconds; and a look
+at the log every few seconds, for notices that were lost with the process that owed them. Nothing here is news by
+itself: whoever is woken reads the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from app.domain.errors import LogNewer, LogUnavailable
+from app.platform.database.agreement import check_agreement
+from app.platform.database.database import Database
+from app.platform.database.signals import LOGS, LogGrew, Resync, announce_growth, listen
+from app.scheduling.store.log import EventLog
+
+logger = logging.getLogger(__name__)
+
+_GATHER_S = 0.05
+"""Notices of this long go out together, so that busy logs cost twenty a second and not one a batch."""
+_LOOK_S = 5.0
+
+
+@dataclass(slots=True)
+class _Head:
+    """The farthest known event of a log that someone here follows."""
+
+    seq: int
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Growth:
+    """See the module's docstring."""
+
+    def __init__(self, database: Database, log: EventLog) -> None:
+        self._database = database
+        self._log = log
+        self._heads: dict[int, _Head] = {}
+        self._untold: dict[int, int] = {}
+        self._to_tell = asyncio.Event()
+        self._looked: dict[int, int] = {}
+        self._times_forgotten: Counter[int] = Counter()
+
+    def tell(self, cloud_id: int, seq: int) -> None:
+        """This process has committed events up to `seq`; others are told soon."""
+        self._heard(cloud_id, seq)
+        self._untold[cloud_id] = seq
+        self._to_tell.set()
+
+    async def reach(self, cloud_id: int) -> int:
+        """The farthest event known; the log's end, of a log that is asked about for the first time."""
+        if cloud_id not in self._heads:
+            seq = await self._log.last_seq(cloud_id)
+            self._heads.setdefault(cloud_id, _Head(seq))
+        return self._heads[cloud_id].seq
+
+    async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
+        """Until the log reaches beyond `seq`; False where it did not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while await self.reach(cloud_id) <= seq:
+                    await self._heads[cloud_id].moved.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, cloud_id: int) -> None:
+        """Know nothing of a log that was put back to an earlier end; who waits for it looks again."""
+        head = self._heads.pop(cloud_id, None)
+        self._untold.pop(cloud_id, None)
+        self._times_forgotten[cloud_id] += 1
+        if head is not None:
+            head.moved.set()
+
+    def times_forgotten(self, cloud_id: int) -> int:
+        """How often the log was found to be another one: what was kept of it before the last time is of the past."""
+        return self._times_forgotten[cloud_id]
+
+    @asynccontextmanager
+    async def kept_up(self) -> AsyncIterator[None]:
+        """Hear of other processes' commits, and let them hear of this one's, until the block ends."""
+        tasks = [asyncio.create_task(work()) for work in (self._hear, self._tell_others, self._look)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _heard(self, cloud_id: int, seq: int) -> None:
+        head = self._heads.get(cloud_id)
+        if head is not None and seq > head.seq:
+            head.seq = seq
+            head.moved.set()
+            head.moved = asyncio.Event()
+
+    def _look_at(self, cloud_id: int, seq: int) -> None:
+        if cloud_id in self._heads and seq < self._looked.get(cloud_id, 0):
+            self.forget(cloud_id)
+        self._looked[cloud_id] = seq
+        self._heard(cloud_id, seq)
+
+    async def _hear(self) -> None:
+        async for notice in listen(self._database, LOGS):
+            if isinstance(notice, LogGrew):
+                self._heard(notice.cloud_id, notice.seq)
+            elif isinstance(notice, Resync):
+                await self._look_once()
+
+    async def _tell_others(self) -> None:
+        while True:
+            await self._to_tell.wait()
+            self._to_tell.clear()
+            seqs, self._untold = self._untold, {}
+            try:
+                await announce_growth(self._database, seqs)
+            except LogUnavailable as error:  # whoever follows these logs looks at them by itself
+                logger.debug("growth was not announced: %s", error)
+            await asyncio.sleep(_GATHER_S)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            with suppress(LogNewer, LogUnavailable):  # who reads or writes is told
+                await check_agreement(self._database)
+            await self._look_once()
+
+    async def _look_once(self) -> None:
+        for cloud_id in list(self._heads):
+            try:
+                self._look_at(cloud_id, await self._log.last_seq(cloud_id))
+            except LogUnavailable as error:
+                logger.debug("a log's end could not be read: %s", error)
+                return

@@ -1,0 +1,1 @@
+"""Requests that change or read a cloud."""

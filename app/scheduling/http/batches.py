@@ -1,0 +1,98 @@
+"""Bodies of batches: read one operation at a time, each bounded, so that others get their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+import msgspec
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from app.platform.http.bodies import check_content_type, check_values
+from app.platform.http.errors import (
+    MOST_FAULTS,
+    BodyMalformed,
+    BodyTooComplex,
+    BodyTooLarge,
+    FieldInvalid,
+    FieldMissing,
+    FieldUnknown,
+    RequestError,
+    RequestInvalid,
+    faults_in,
+)
+from app.platform.turns import Turns
+from app.scheduling.wire.instances import BATCH_MAX, OperationBody
+
+OPERATION_BYTES = 4096
+
+
+OPERATION_VALUES = 32
+"""Of one operation in a batch."""
+
+
+_BATCH = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+_OPERATIONS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+async def read_batch(request: Request) -> list[OperationBody]:
+    """The operations of a batch's body, read one by one so that others get their turns; RequestInvalid as above."""
+    check_content_type(request)
+    content = await request.body()
+    check_values(content, BATCH_MAX * OPERATION_VALUES)
+    parts = _parts(content)
+    read: list[OperationBody] = []
+    faults: list[RequestError] = []
+    turns = Turns()
+    for number, part in enumerate(parts):
+        try:
+            read.append(_operation(bytes(part)))
+        except ValidationError as error:
+            faults.extend(faults_in(error, "operations", str(number)))
+        if len(faults) >= MOST_FAULTS:
+            break
+        if turns.is_due():
+            await turns.give()
+    if faults:
+        raise RequestInvalid(faults)
+    return read
+
+
+def _operation(content: bytes) -> OperationBody:
+    if len(content) > OPERATION_BYTES:
+        raise BodyTooLarge(f"an operation takes up to {OPERATION_BYTES} bytes")
+    check_values(content, OPERATION_VALUES)
+    return OperationBody.model_validate_json(content)
+
+
+def _parts(content: bytes) -> list[msgspec.Raw]:
+    """The operations as JSON; they are looked for, and counted, but not read."""
+    try:
+        fields = _BATCH.decode(content)
+        if fields.keys() != {"operations"}:
+            raise RequestInvalid(_wrong_fields(fields))
+        parts = _OPERATIONS.decode(fields["operations"])
+    except (msgspec.DecodeError, RecursionError) as error:
+        _raise_malformed(error)
+    if not 1 <= len(parts) <= BATCH_MAX:
+        raise FieldInvalid(f"operations: List should have 1 to {BATCH_MAX} items, not {len(parts)}")
+    return parts
+
+
+def _wrong_fields(fields: dict[str, msgspec.Raw]) -> Iterator[RequestError]:
+    if "operations" not in fields:
+        yield FieldMissing("operations: Field required")
+    for name in fields:
+        if name != "operations":
+            yield FieldUnknown(f"{name[:100]}: Extra inputs are not permitted")
+
+
+def _raise_malformed(error: Exception) -> NoReturn:
+    if isinstance(error, RecursionError):
+        raise BodyTooComplex("the body is nested too deeply") from None
+    if isinstance(error, msgspec.ValidationError):
+        raise FieldInvalid(f"a batch is an object, and its operations are an array: {error}") from None
+    raise BodyMalformed(str(error)) from None

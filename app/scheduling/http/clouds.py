@@ -1,0 +1,49 @@
+"""Clouds and their SLA policies."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.values import Policy
+from app.platform.http.auth import caller_of
+from app.platform.http.bodies import read_body, read_query
+from app.platform.http.page_forms import PageQuery, next_link
+from app.platform.http.paging import page_after
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.wire.clouds import CloudBody, CloudChange, cloud_answer
+from tenure_client.forms.answer import Link
+from tenure_client.forms.clouds import CloudNameAnswer, CloudsAnswer
+
+
+async def create_cloud(request: Request) -> Response:
+    """An empty cloud. Its spot starts are rejected until its warm-up is over and its first table is published."""
+    body = await read_body(request, CloudBody)
+    cloud = await reached(request, Scheduler).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
+    return respond(cloud_answer(body.name, cloud), 201, {"Location": f"/v1/clouds/{body.name}"})
+
+
+async def list_clouds(request: Request) -> Response:
+    """All clouds, by name; to a token of one cloud, that one."""
+    query = read_query(request, PageQuery)
+    own = caller_of(request).cloud
+    there = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
+    names, marker = page_after(there, query.marker, query.limit, str)
+    clouds = [CloudNameAnswer(name=name, links=[Link(rel="self", href=f"/v1/clouds/{name}")]) for name in names]
+    return respond(CloudsAnswer(clouds=clouds, links=next_link(request, marker)))
+
+
+async def show_cloud(request: Request) -> Response:
+    """A cloud's policy, the end of its log, and what was asked of it so far."""
+    name = request.path_params["cloud"]
+    return respond(cloud_answer(name, await reached(request, Scheduler).state(name)))
+
+
+async def change_cloud(request: Request) -> Response:
+    """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
+    name = request.path_params["cloud"]
+    body = await read_body(request, CloudChange)
+    cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us, jump=body.jump)
+    return respond(cloud_answer(name, cloud))

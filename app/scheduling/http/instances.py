@@ -1,0 +1,111 @@
+"""Starts, stops, batches of both, and what became of instances."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.admission.batch import Changed, Outcome, Started
+from app.domain.errors import TenureError
+from app.domain.requests import StopRequest
+from app.domain.times import to_datetime
+from app.platform.http.bodies import read_body, read_query
+from app.platform.http.errors import entries_of
+from app.platform.http.page_forms import next_link
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.http.batches import read_batch
+from app.scheduling.log_reads import LogReads
+from app.scheduling.rules.instances import InstanceStatus
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.wire.instances import (
+    DrillBody,
+    DrillQuery,
+    InstancesQuery,
+    StartBody,
+    instance_answer,
+    start_answer,
+)
+from app.scheduling.wire.nodes import AtQuery
+from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
+
+
+async def start_instance(request: Request) -> Response:
+    """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
+
+    The same id with the same body again has the same answer, with another body it is a conflict.
+    """
+    body = await read_body(request, StartBody)
+    cloud = request.path_params["cloud"]
+    started = await reached(request, Scheduler).start(cloud, body.request())
+    location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
+    return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
+
+
+async def stop_instance(request: Request) -> Response:
+    """Stop an instance; one that has ended stays as it is."""
+    at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
+    path = request.path_params
+    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us))
+    return Response(status_code=204)
+
+
+async def run_batch(request: Request) -> Response:
+    """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
+
+    If the body has a fault anywhere, nothing of it is decided.
+    """
+    operations = [operation.request() for operation in await read_batch(request)]
+    outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
+    request_id = request.scope["state"]["request_id"]
+    return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+
+
+async def run_drill(request: Request) -> Response:
+    """Evict one spot instance on purpose, to try out what follows from an eviction.
+
+    It goes the way of every eviction and is marked as a drill; to the SLA it is what a stop is, and the forecast does
+    not learn from it. Each request evicts another instance, unless it names one.
+    """
+    body = await read_body(request, DrillBody)
+    evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
+    return respond(DrillAnswer(id=evicted.instance_id, seq=evicted.cause_seq, at=to_datetime(evicted.at_us)))
+
+
+async def show_drill_victim(request: Request) -> Response:
+    """Show the instance that a drill would evict now. Nothing is changed, so another one may have been started since.
+
+    Name its id in the drill to evict this one and no other.
+    """
+    query, name = read_query(request, DrillQuery), request.path_params["cloud"]
+    victim = await reached(request, Scheduler).drill_victim(name, query.instance_id)
+    return respond(instance_answer(await reached(request, LogReads).instance(name, victim)))
+
+
+async def list_instances(request: Request) -> Response:
+    """Instances in the order of their starts, rejected ones among them."""
+    query = read_query(request, InstancesQuery)
+    name = request.path_params["cloud"]
+    if query.status is InstanceStatus.RUNNING:
+        running = [*(await reached(request, Scheduler).state(name)).running.values()]
+        page = await reached(request, LogReads).running(name, running, query.marker, query.limit, query.market)
+    else:
+        page = await reached(request, LogReads).instances(name, query.marker, query.limit, query.market, query.status)
+    answers = [instance_answer(record) for record in page.items]
+    return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
+
+
+async def show_instance(request: Request) -> Response:
+    """The decision on an instance's start, and how it ended."""
+    path = request.path_params
+    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
+
+
+def _result(request_id: str, outcome: Outcome) -> BatchResult:
+    if isinstance(outcome, TenureError):
+        entries = entries_of(request_id, outcome)
+        return BatchResult(status=entries[0].status, errors=entries)
+    if isinstance(outcome, Started):
+        return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
+    assert not isinstance(outcome, Changed)
+    return BatchResult(status=204)

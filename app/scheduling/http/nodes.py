@@ -1,0 +1,110 @@
+"""Nodes and flavors."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import FlavorNotFound
+from app.domain.times import to_datetime
+from app.domain.values import NodeStatus
+from app.platform.http.bodies import read_body, read_query
+from app.platform.http.page_forms import PageQuery, next_link
+from app.platform.http.paging import page_after
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.scheduler import Scheduler, find_node
+from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
+from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
+
+
+async def add_node(request: Request) -> Response:
+    """Add a node at the end of the node order. The same body again changes nothing."""
+    cloud = request.path_params["cloud"]
+    body = await read_body(request, NodeBody)
+    await reached(request, Scheduler).add_node(cloud, body.name, body.resources(), body.at_us)
+    location = f"/v1/clouds/{cloud}/nodes/{body.name}"
+    return await _answer_node(request, body.name, 201, {"Location": location})
+
+
+async def list_nodes(request: Request) -> Response:
+    """The cloud's nodes in node order, with what is free on them; removed ones are left out."""
+    query = read_query(request, PageQuery)
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+    there.sort(key=lambda node: node.index)
+    nodes, marker = page_after(there, query.marker, query.limit, lambda node: node.name)
+    answers = [node_answer(cloud, node) for node in nodes]
+    return respond(NodesAnswer(nodes=answers, links=next_link(request, marker)))
+
+
+async def show_node(request: Request) -> Response:
+    """A node's capacity, and what is free of it."""
+    return await _answer_node(request, request.path_params["node"])
+
+
+async def drain_node(request: Request) -> Response:
+    """Let the node take no more placements; what runs on it goes on."""
+    query = read_query(request, AtQuery)
+    node = request.path_params["node"]
+    await reached(request, Scheduler).drain_node(request.path_params["cloud"], node, query.at_us)
+    return await _answer_node(request, node)
+
+
+async def open_node(request: Request) -> Response:
+    """Let a drained node take placements again."""
+    query = read_query(request, AtQuery)
+    node = request.path_params["node"]
+    await reached(request, Scheduler).open_node(request.path_params["cloud"], node, query.at_us)
+    return await _answer_node(request, node)
+
+
+async def remove_node(request: Request) -> Response:
+    """Remove a node that no on-demand instance runs on. Spot instances on it are evicted; the answer names them."""
+    query = read_query(request, AtQuery)
+    cloud, node = request.path_params["cloud"], request.path_params["node"]
+    deadlines = await reached(request, Scheduler).remove_node(cloud, node, query.at_us)
+    victims = [
+        VictimAnswer(id=victim, deadline=None if deadline_us is None else to_datetime(deadline_us))
+        for victim, deadline_us in deadlines.items()
+    ]
+    return respond(RemovalAnswer(victims=victims))
+
+
+async def add_flavor(request: Request) -> Response:
+    """Add a flavor. Flavors never change and never go; the same body again changes nothing."""
+    cloud = request.path_params["cloud"]
+    body = await read_body(request, FlavorBody)
+    await reached(request, Scheduler).add_flavor(cloud, body.name, body.resources(), body.at_us)
+    location = f"/v1/clouds/{cloud}/flavors/{body.name}"
+    return await _answer_flavor(request, body.name, 201, {"Location": location})
+
+
+async def list_flavors(request: Request) -> Response:
+    """The cloud's flavors in the order of their addition, with the slots available now."""
+    query = read_query(request, PageQuery)
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    flavors, marker = page_after([*cloud.flavors.values()], query.marker, query.limit, lambda flavor: flavor.name)
+    answers = [flavor_answer(cloud, flavor) for flavor in flavors]
+    return respond(FlavorsAnswer(flavors=answers, links=next_link(request, marker)))
+
+
+async def show_flavor(request: Request) -> Response:
+    """A flavor's resources, and the slots available now."""
+    return await _answer_flavor(request, request.path_params["flavor"])
+
+
+async def _answer_node(
+    request: Request, name: str, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    return respond(node_answer(cloud, find_node(cloud, name)), status, headers)
+
+
+async def _answer_flavor(
+    request: Request, name: str, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    if name not in cloud.flavors:
+        raise FlavorNotFound(f"there is no flavor {name!r}")
+    return respond(flavor_answer(cloud, cloud.flavors[name]), status, headers)

@@ -1,0 +1,92 @@
+"""Reads of a cloud's log that bypass its state: pages of events, and what became of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+
+from app.domain.errors import InstanceNotFound, MarkerInvalid
+from app.domain.events import InstanceStarted, Recorded
+from app.domain.paging import Page
+from app.domain.values import Market
+from app.engine.cloud import Running
+from app.scheduling.rules.instances import Instance, InstanceStatus, decision_in, end_in
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+
+_SCANNED_MAX = 10_000
+"""Starts that a page of one status reads at most, so that a rare status does not read the whole log."""
+_SCANNED_AT_ONCE = 500
+
+
+class LogReads:
+    """Reads events and instances by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does."""
+
+    def __init__(self, clouds: Clouds, log: EventLog) -> None:
+        self._clouds = clouds
+        self._log = log
+
+    async def events(self, cloud: str, after_seq: int, limit: int) -> Page[Recorded]:
+        """The log's next events after a seq."""
+        cloud_id = await self._clouds.id_of(cloud)
+        found = await self._log.tail(cloud_id, after_seq, limit + 1)
+        return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
+
+    async def instance(self, cloud: str, instance_id: str) -> Instance:
+        """What became of an instance."""
+        cloud_id = await self._clouds.id_of(cloud)
+        starts = await self._log.starts(cloud_id, [instance_id])
+        if instance_id not in starts:
+            raise InstanceNotFound(f"there is no instance {instance_id!r}")
+        (instance,) = await self._with_ends(cloud_id, [starts[instance_id]])
+        return instance
+
+    async def instances(
+        self, cloud: str, marker: str | None, limit: int, market: Market | None, status: InstanceStatus | None
+    ) -> Page[Instance]:
+        """Instances in the order of their starts after the one named `marker`.
+
+        Where a status is asked for, the page may end before it is full; its marker then says how far it looked.
+        """
+        cloud_id = await self._clouds.id_of(cloud)
+        after_seq = await self._seq_of_start(cloud_id, marker)
+        found: list[Instance] = []
+        read_at_once = limit + 1 if status is None else max(limit + 1, _SCANNED_AT_ONCE)
+        for _ in range(max(1, _SCANNED_MAX // read_at_once)):
+            starts = await self._log.started_page(cloud_id, after_seq, read_at_once, market)
+            for instance in await self._with_ends(cloud_id, starts):
+                if len(found) == limit:
+                    return Page(found, found[-1].decision.instance_id)
+                if status in (None, instance.status):
+                    found.append(instance)
+            if len(starts) < read_at_once:
+                return Page(found, None)
+            after_seq = starts[-1].seq
+        return Page(found, decision_in(starts[-1]).instance_id)
+
+    async def running(
+        self, cloud: str, running: Iterable[Running], marker: str | None, limit: int, market: Market | None
+    ) -> Page[Instance]:
+        """Those of the running instances that were started after the one named `marker`; a longer log costs no more."""
+        cloud_id = await self._clouds.id_of(cloud)
+        after_seq = await self._seq_of_start(cloud_id, marker)
+        asked = (one for one in running if one.seq > after_seq and market in (None, one.market))
+        ids = [one.instance_id for one in nsmallest(limit + 1, asked, key=lambda one: one.seq)]
+        starts = await self._log.starts(cloud_id, ids[:limit])
+        found = await self._with_ends(cloud_id, [starts[name] for name in ids[:limit]])
+        still = [instance for instance in found if instance.status is InstanceStatus.RUNNING]
+        return Page(still, ids[limit - 1] if len(ids) > limit else None)
+
+    async def _seq_of_start(self, cloud_id: int, marker: str | None) -> int:
+        if marker is None:
+            return 0
+        starts = await self._log.starts(cloud_id, [marker])
+        if marker not in starts:
+            raise MarkerInvalid(f"{marker!r} is not in this list")
+        return starts[marker].seq
+
+    async def _with_ends(self, cloud_id: int, starts: Sequence[Recorded]) -> list[Instance]:
+        decisions = [(decision_in(recorded), recorded.seq) for recorded in starts]
+        running = [decision.instance_id for decision, _ in decisions if isinstance(decision, InstanceStarted)]
+        ends = await self._log.ends(cloud_id, running) if running else {}
+        return [Instance(decision, seq, end_in(ends.get(decision.instance_id))) for decision, seq in decisions]

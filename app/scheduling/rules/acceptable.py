@@ -1,0 +1,34 @@
+"""Requests that would have been accepted in place of one that was rejected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.domain.events import InstanceRejected, StartDecision
+from app.domain.values import Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """What would have been accepted in place of a start that the SLA refused: either of both; None: no such value."""
+
+    lifetime_us: int | None
+    probability: float | None
+
+
+def acceptable_instead(decision: StartDecision) -> Acceptable | None:
+    """What would have been accepted; None where the decision was no, or not the SLA's, refusal.
+
+    Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter. Under
+    `pooled` a class that is not in debt accepts whatever has no more risk than it promises.
+    """
+    basis = decision.basis
+    if basis is not None and basis.budget is not None and isinstance(decision, InstanceRejected):
+        risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
+        if decision.reason is not Rejection.BUDGET_EXHAUSTED:
+            return None
+        return Acceptable(affordable_us or None, risk if risk < 1 else None)
+    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+        return None
+    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
+    return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)

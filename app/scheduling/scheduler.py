@@ -1,0 +1,238 @@
+"""Every change that a controller or an operator asks for, cloud by cloud."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from app.admission.attainment import Attainment, read_attainment
+from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
+from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
+from app.domain.errors import (
+    CloudNotFound,
+    FlavorExists,
+    NodeExists,
+    NodeNotFound,
+    PolicyInvalid,
+    TenureError,
+    TimeUnexpected,
+)
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.values import Clock, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud, Node
+from app.scheduling.sequencer import Parts, Sequencer
+from app.scheduling.store.clouds import Clouds
+
+T = TypeVar("T", bound=Outcome)
+
+
+class Scheduler:
+    """Hands steps to the cloud's sequencer and gives back their outcomes; raises those that are errors."""
+
+    def __init__(self, clouds: Clouds, parts: Parts) -> None:
+        self._clouds = clouds
+        self._parts = parts
+        self._sequencers: dict[str, Sequencer] = {}
+        self._opening = asyncio.Lock()
+
+    async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
+        """A new cloud; its log begins at `at_us`, by default now, or at second 0 of an external clock."""
+        check_policy(policy)
+        if policy.clock is Clock.SYSTEM and at_us is not None:
+            raise TimeUnexpected("a cloud on the system clock begins now: leave the time out")
+        begin_us = (at_us or 0) if policy.clock is Clock.EXTERNAL else self._parts.now_us()
+        await self._clouds.create(name, Recorded(1, CloudCreated(at_us=begin_us, policy=policy)))
+        return await self.state(name)
+
+    async def change_policy(
+        self, name: str, change: Callable[[Policy], Policy], at_us: int | None, *, jump: bool = False
+    ) -> Cloud:
+        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning.
+
+        With `jump`, `at_us` may be as far ahead of an external clock as the caller likes; the log keeps that time.
+        """
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            policy = change(cloud.policy)
+            check_policy(policy)
+            if policy.clock is not cloud.policy.clock:
+                raise PolicyInvalid("a cloud's clock cannot be changed")
+            moves = jump and now_us > cloud.at_us
+            return [PolicyChanged(at_us=now_us, policy=policy)] if moves or policy != cloud.policy else []
+
+        await self._one(name, Change(decide, at_us, jump), Changed)
+        return await self.state(name)
+
+    async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> bool:
+        """Add a node at the end of the node order; False if it is there with this very capacity."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            old = cloud.nodes.get(node)
+            if old is None or old.status is NodeStatus.REMOVED:
+                return [NodeAdded(at_us=now_us, node=node, capacity=capacity)]
+            if old.capacity != capacity:
+                raise NodeExists(f"node {node!r} exists with another capacity")
+            return []
+
+        return bool((await self._change(name, decide, at_us)).events)
+
+    async def drain_node(self, name: str, node: str, at_us: int | None) -> None:
+        """Let the node take no more placements; what runs on it goes on."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return [NodeDrained(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
+
+        await self._change(name, decide, at_us)
+
+    async def open_node(self, name: str, node: str, at_us: int | None) -> None:
+        """Let a drained node take placements again."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return [NodeOpened(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.DRAINED else []
+
+        await self._change(name, decide, at_us)
+
+    async def remove_node(self, name: str, node: str, at_us: int | None) -> dict[str, int | None]:
+        """Remove a node without on-demand instances; the spot instances evicted from it, youngest first.
+
+        Each has its deadline, under a grace period.
+        """
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            find_node(cloud, node)
+            return decide_node_removal(cloud, node, now_us)
+
+        changed = await self._change(name, decide, at_us)
+        deadlines = {
+            event.instance_id: event.deadline_us for event in changed.events if isinstance(event, EvictionScheduled)
+        }
+        evicted = [event.instance_id for event in changed.events if isinstance(event, InstanceEvicted)]
+        return {victim: deadlines.get(victim) for victim in evicted}
+
+    async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
+        """Evict one spot instance on purpose, the named one or the youngest; DrillImpossible where there is none."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_drill(cloud, instance_id, now_us)
+
+        *_, evicted = (await self._change(name, decide, at_us)).events
+        assert isinstance(evicted, InstanceEvicted)
+        return evicted
+
+    async def drill_victim(self, name: str, instance_id: str | None) -> str:
+        """Return the id of the instance that `drill` would evict now; DrillImpossible where there is none."""
+        return drill_victim(await self.state(name), instance_id)
+
+    async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
+        """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_confirmation(cloud, instance_id, now_us)
+
+        return bool((await self._change(name, decide, at_us)).events)
+
+    async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
+        """Add a flavor; False if it is there with this very resource vector."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            old = cloud.flavors.get(flavor)
+            if old is None:
+                return [FlavorAdded(at_us=now_us, flavor=flavor, demand=demand)]
+            if old.resources != demand:
+                raise FlavorExists(f"flavor {flavor!r} exists with another resource vector; flavors never change")
+            return []
+
+        return bool((await self._change(name, decide, at_us)).events)
+
+    async def start(self, name: str, request: StartRequest) -> Started:
+        """Decide a start. The same request again has the same answer."""
+        return await self._one(name, request, Started)
+
+    async def stop(self, name: str, request: StopRequest) -> Stopped:
+        """Stop an instance; one that has ended stays as it is."""
+        return await self._one(name, request, Stopped)
+
+    async def batch(self, name: str, operations: Sequence[Operation]) -> list[Outcome]:
+        """Decide operations in order; each has its own outcome, an error does not keep the others from theirs."""
+        sequencer = await self._sequencer(name)
+        return await sequencer.submit(operations)
+
+    async def state(self, name: str) -> Cloud:
+        """The cloud's state as of the log's end. To be read at once: it may change when the caller awaits anything."""
+        sequencer = await self._sequencer(name)
+        return await sequencer.state()
+
+    async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
+        """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
+        cloud = await self.state(name)
+        at_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else max(cloud.at_us, self._parts.now_us())
+        return cloud, at_us, read_attainment(cloud, at_us)
+
+    async def names(self) -> list[str]:
+        """All clouds, by name."""
+        return sorted(await self._clouds.list())
+
+    async def cloud_id(self, name: str) -> int:
+        """Return the number under which the store knows the cloud; CloudNotFound."""
+        cloud_id = await self._clouds.find(name)
+        if cloud_id is None:
+            raise CloudNotFound(f"there is no cloud {name!r}")
+        return cloud_id
+
+    async def close(self) -> None:
+        """Stop deciding."""
+        await asyncio.gather(*(sequencer.close() for sequencer in self._sequencers.values()))
+
+    async def _change(self, name: str, decide: Callable[[Cloud, int], Sequence[Event]], at_us: int | None) -> Changed:
+        return await self._one(name, Change(decide, at_us), Changed)
+
+    async def _one(self, name: str, step: Step, kind: type[T]) -> T:
+        sequencer = self._sequencers.get(name) or await self._sequencer(name)
+        (outcome,) = await sequencer.submit((step,))
+        if isinstance(outcome, TenureError):
+            raise outcome
+        assert isinstance(outcome, kind)
+        return outcome
+
+    async def _sequencer(self, name: str) -> Sequencer:
+        async with self._opening:
+            if name not in self._sequencers:
+                await self._find(name)
+                self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
+            return self._sequencers[name]
+
+    async def _find(self, name: str) -> int:
+        """Return the cloud's number, with its newest table held; CloudNotFound."""
+        cloud_id = await self.cloud_id(name)
+        await self._parts.tables.load(cloud_id)
+        return cloud_id
+
+
+def find_node(cloud: Cloud, node: str) -> Node:
+    """The node, unless there is none of that name or it was removed."""
+    found = cloud.nodes.get(node)
+    if found is None or found.status is NodeStatus.REMOVED:
+        raise NodeNotFound(f"there is no node {node!r}")
+    return found
+
+
+def check_policy(policy: Policy) -> None:
+    """PolicyInvalid where the policy's values contradict each other."""
+    if policy.table_max_age_us < policy.recompute_every_us:
+        raise PolicyInvalid("table_max_age_s is below recompute_every_s: every table would be stale before the next")
+    if policy.history_window_us is not None and policy.history_window_us < policy.recompute_every_us:
+        raise PolicyInvalid("history_window_s is below recompute_every_s: parts of the log would never be replayed")

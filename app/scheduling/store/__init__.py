@@ -1,0 +1,1 @@
+"""The event log, clouds and snapshots in PostgreSQL."""

@@ -1,0 +1,336 @@
+"""The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, never with a gap.
+
+A writer appends at the seq that follows the state it decided on. The primary key (cloud_id, seq) lets exactly one
+writer have each seq; who comes second gets `SeqConflict`, and nothing of its batch is kept. The same statement requires
+the event before: a writer whose log was put back to an earlier end gets `PredecessorMissing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
+from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS, kind_of, version_of
+from app.domain.values import Market, Policy, Resources
+from app.platform.database.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
+from app.platform.database.lockids import log_lock
+from app.scheduling.store.codec import UnknownEvent, decode, encode
+
+_LAST_POSSIBLE_SEQ = (1 << 63) - 1
+
+# Nothing is inserted where the event before is not there: the statement of a process that knows a log which was put
+# back, or belongs to another cloud by now, must not leave a gap.
+_APPEND = """
+WITH added AS (
+    INSERT INTO event (cloud_id, seq, kind, version, data)
+    SELECT %(cloud_id)s, seq, kind, version, data::jsonb
+    FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(versions)b::smallint[], %(data)b::text[])
+    AS new (seq, kind, version, data)
+    WHERE %(before)b::bigint = 0 OR EXISTS (
+        SELECT FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(before)b::bigint
+        AND (data->>'at_us')::bigint = coalesce(%(before_us)b::bigint, (data->>'at_us')::bigint)
+    )
+    RETURNING 1
+)
+SELECT count(*) FROM added
+"""
+_TURN_WAIT_MS = 1000
+"""Turns are a courtesy: who waits for longer than this goes on without one, since its holder may have been stopped."""
+_TAKE_TURN = f"""
+SELECT set_config('lock_timeout', '{_TURN_WAIT_MS}', true), pg_advisory_xact_lock(%(a)s, %(b)s)
+"""
+_COLUMNS = "SELECT seq, kind, version, data::text FROM event"
+# A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
+_TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
+_OF_KINDS = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
+AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s
+"""
+_OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
+# The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
+_STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
+_ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
+_NOTICES_OF = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND instance_id = %(instance_id)s AND kind IN {NOTICES}
+ORDER BY seq DESC LIMIT %(limit)s
+"""
+_STARTED_PAGE = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
+AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMIT %(limit)s
+"""
+_ADMITTED_SPOT = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
+AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
+"""
+_AT = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq = ANY(%(seqs)b::bigint[])"
+_NEWEST = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq >= %(from_seq)s AND seq < %(before_seq)s"
+_OF_MARKET = "AND (%(market)s::text IS NULL OR coalesce(data->>'market', %(market)s::text) = %(market)s::text)"
+_NEWEST_FIRST = "ORDER BY seq DESC LIMIT %(limit)s"
+_POLICY_AT = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq <= %(seq)s AND kind IN {POLICIES} ORDER BY seq DESC LIMIT 1
+"""
+_FLAVORS = f"""
+{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND kind = 'flavor_added' AND data->>'flavor' = ANY(%(names)s::text[])
+"""
+_END = """
+SELECT seq, (data->>'at_us')::bigint FROM event WHERE cloud_id = %(cloud_id)s ORDER BY seq DESC LIMIT 1
+"""
+_HIGHEST_EPOCH = f"""
+SELECT coalesce((
+    SELECT (data->'basis'->>'epoch')::bigint FROM event WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s
+    AND kind IN {STARTS} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
+), 0)
+"""
+_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
+
+
+class SeqConflict(Exception):
+    """Another writer has this seq; nothing of the batch was kept."""
+
+
+class PredecessorMissing(Exception):
+    """The event that the batch follows is not in the log, or is another one: the log was put back. Nothing was kept."""
+
+
+class TurnLost(Exception):
+    """The turn did not come in time, or the server took it back from a process that stood still. Nothing was kept."""
+
+
+class InstanceTaken(Exception):
+    """The log holds a start, or an end, of one of these instances; nothing of the batch was kept."""
+
+
+_ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
+
+
+class LogAccess:
+    """Reads and appends, over the pool or over one connection.
+
+    Every method raises LogUnavailable where the database cannot be reached, and those that read events LogNewer where
+    a newer version of the service wrote one of them.
+    """
+
+    def __init__(self, connections: Database | Session) -> None:
+        self._connections = connections
+
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
+        """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
+
+        PredecessorMissing where the event before the first of them is not there, or has another time than `before_us`.
+        After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
+        """
+        self._connections.newer.check()
+        parameters = {
+            "cloud_id": cloud_id,
+            "seqs": [item.seq for item in recorded],
+            "kinds": [kind_of(item.event) for item in recorded],
+            "versions": [version_of(item.event) for item in recorded],
+            "data": [encode(item.event) for item in recorded],
+            "before": recorded[0].seq - 1,
+            "before_us": before_us,
+        }
+        # One statement, whatever the number of events: one parameter for each column.
+        with _constraints():
+            ((added,),) = await self._connections.execute_directly(_APPEND, parameters)
+        if added != len(recorded):
+            raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
+
+    async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
+        """The next events after a seq, at most `limit`."""
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
+        return await self._events(_TAIL, parameters)
+
+    async def of_kinds(
+        self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
+    ) -> list[Recorded]:
+        """The next events of these kinds after a seq, up to another, at most `limit`.
+
+        A kind that this program does not know may be meant as well: LogNewer, and not a gap.
+        """
+        parameters = {
+            "cloud_id": cloud_id,
+            "after_seq": after_seq,
+            "up_to_seq": up_to_seq,
+            "kinds": list(kinds),
+            "known": list(KINDS),
+            "limit": limit,
+        }
+        return await self._events(_OF_KINDS, parameters)
+
+    async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        """The decisions on these instances' starts, by instance id; those never asked for are left out."""
+        return await self._of_instances(_STARTS_OF, cloud_id, instance_ids)
+
+    async def ends(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        """The stops and evictions of these instances, by instance id; those that did not end are left out."""
+        return await self._of_instances(_ENDS_OF, cloud_id, instance_ids)
+
+    async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
+        """The newest notices that concern an instance, at most `limit`, in log order."""
+        parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
+        return (await self._events(_NOTICES_OF, parameters))[::-1]
+
+    async def started_page(
+        self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
+    ) -> list[Recorded]:
+        """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
+        return await self._events(_STARTED_PAGE, parameters)
+
+    async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
+        """The spot starts that were accepted by the events after one seq, up to another."""
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
+        return await self._events(_ADMITTED_SPOT, parameters)
+
+    async def newest(
+        self,
+        cloud_id: int,
+        kinds: Sequence[str],
+        before_seq: int | None,
+        from_seq: int,
+        limit: int,
+        market: Market | None = None,
+    ) -> list[Recorded]:
+        """The newest events of these kinds before a seq (None: of all) down to another, newest first.
+
+        With a market, starts of the other one are left out; ends do not say theirs.
+        """
+        named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in KINDS) + ")"
+        before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
+        parameters = {
+            "cloud_id": cloud_id,
+            "from_seq": from_seq,
+            "before_seq": before,
+            "limit": limit,
+            "market": market and market.value,
+        }
+        sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
+        return await self._events(sql, parameters)
+
+    async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
+        """The events at these seqs; those beyond the log's end are left out."""
+        if not seqs:
+            return {}
+        found = await self._events(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        return {item.seq: item for item in found}
+
+    async def policy_at(self, cloud_id: int, seq: int) -> Policy:
+        """The policy in force at a seq."""
+        (found,) = await self._events(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
+        assert isinstance(found.event, CloudCreated | PolicyChanged)
+        return found.event.policy
+
+    async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
+        """What instances of these flavors ask for, by the flavor's name."""
+        found = await self._events(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
+        added = [item.event for item in found]
+        return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
+
+    async def last_seq(self, cloud_id: int) -> int:
+        """The newest event's seq; 0 for an empty log."""
+        rows = await self._connections.execute(_LAST_SEQ, {"cloud_id": cloud_id})
+        return int(rows[0][0])
+
+    async def highest_epoch(self, cloud_id: int, after_seq: int) -> int:
+        """Return the highest epoch of a table that decided on a start after a seq; 0 for none."""
+        rows = await self._connections.execute(_HIGHEST_EPOCH, {"cloud_id": cloud_id, "after_seq": after_seq})
+        return int(rows[0][0])
+
+    async def end(self, cloud_id: int) -> tuple[int, int]:
+        """Return the newest event's seq and time in microseconds; (0, 0) for an empty log."""
+        rows = await self._connections.execute_directly(_END, {"cloud_id": cloud_id})
+        return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+
+    async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
+        found = await self._events(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        return {item.event.instance_id: item for item in found}  # type: ignore[union-attr]
+
+    async def check_readable(self, cloud_id: int) -> None:
+        """LogNewer where this process has met an event of the cloud that it cannot read, and it is there still."""
+        met = self._connections.newer.find(cloud_id)
+        if met is not None:
+            rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": [met.seq]})
+            self._recorded(cloud_id, rows)
+            self._connections.newer.forget(cloud_id)
+
+    async def _events(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
+        cloud_id = parameters["cloud_id"]
+        await self.check_readable(cloud_id)
+        return self._recorded(cloud_id, await self._connections.execute_directly(sql, parameters))
+
+    def _recorded(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
+        found = []
+        for seq, kind, version, data in rows:
+            try:
+                found.append(Recorded(seq, decode(kind, version, data)))
+            except UnknownEvent as error:
+                raise self._connections.newer.meet(cloud_id, seq, str(error)) from error
+        return found
+
+
+class EventLog(LogAccess):
+    """The log over the pool, and turns at it."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._database = database
+
+    async def check_all_readable(self) -> None:
+        """LogNewer while this process knows of a cloud that it cannot read."""
+        count = 0
+        for cloud_id in self._connections.newer.clouds():
+            try:
+                await self.check_readable(cloud_id)
+            except LogNewer:
+                count += 1
+        if count:
+            raise LogNewer(
+                f"a newer version of Tenure wrote what this one does not know into the log of {count} "
+                f"{'cloud' if count == 1 else 'clouds'}: run that version here too"
+            )
+
+    @asynccontextmanager
+    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
+        """A turn as the only writer who takes turns; what is appended is committed when the turn ends.
+
+        TurnLost where the turn did not come in time, or lasted too long: nothing was kept.
+        """
+        try:
+            async with self._database.transaction() as session:
+                await session.execute(_TAKE_TURN, dict(zip("ab", log_lock(cloud_id), strict=True)))
+                yield Turn(session, cloud_id)
+        except LogUnavailable as error:
+            if is_taken_back(error):
+                raise TurnLost from error
+            raise
+
+
+class Turn(LogAccess):
+    """A writer's turn at one cloud's log; see `EventLog.locked`.
+
+    Whoever has a turn reads through it: it holds a connection of the pool, and must not wait for a second one.
+    """
+
+    def __init__(self, session: Session, cloud_id: int) -> None:
+        super().__init__(session)
+        self._cloud_id = cloud_id
+
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
+        """As `LogAccess.append`, but kept only when the turn ends."""
+        if cloud_id != self._cloud_id:
+            raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
+        await super().append(cloud_id, recorded, before_us)
+
+
+@contextmanager
+def _constraints() -> Iterator[None]:
+    try:
+        yield
+    except ConstraintBroken as broken:
+        error = _ERROR_OF.get(broken.name)
+        if error is None:
+            raise
+        raise error(broken.name) from broken

@@ -1,0 +1,95 @@
+"""Snapshots of a cloud's state, so that starting up need not fold the whole log.
+
+A snapshot is never trusted further than its digest: one that this version cannot read, or that does not give the state
+it was taken of, counts as none, and the log is folded from its start.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+
+import msgspec
+
+from app.domain.events.registry import LOG_FORMAT
+from app.engine.cloud import Cloud, Facts
+from app.platform.database.database import Database
+
+logger = logging.getLogger(__name__)
+
+_SHAPE = 3
+_FORMATS = 100
+_VERSION = LOG_FORMAT * _FORMATS + _SHAPE
+"""With the log's format: what a newer program has folded, an older one must not take for what it would have."""
+_SAVE = """
+INSERT INTO snapshot (cloud_id, seq, version, digest, data)
+VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
+ON CONFLICT (cloud_id) DO UPDATE
+SET seq = EXCLUDED.seq, version = EXCLUDED.version, digest = EXCLUDED.digest, data = EXCLUDED.data, taken_at = now()
+WHERE snapshot.seq <= EXCLUDED.seq
+"""
+
+
+_DECODER = msgspec.msgpack.Decoder(Facts)
+
+
+class Snapshots:
+    """The newest snapshot of each cloud."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, cloud_id: int, cloud: Cloud) -> None:
+        """Keep the state as it is now, unless a newer snapshot is there."""
+        parameters = {
+            "cloud_id": cloud_id,
+            "seq": cloud.seq,
+            "version": _VERSION,
+            "digest": cloud.digest(),
+            "data": encode_cloud(cloud),
+        }
+        await self._database.execute(_SAVE, parameters)
+
+    async def load(self, cloud_id: int) -> Cloud | None:
+        """The state of the newest snapshot, or None where there is none that can be used."""
+        rows = await self._database.execute(
+            "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
+        )
+        if not rows or not _is_known(rows[0].version):
+            return None
+        cloud = decode_cloud(rows[0].data)
+        if cloud is None or cloud.digest() != rows[0].digest:
+            logger.warning(
+                "the snapshot is not what was saved; the log is folded from its start", extra={"cloud_id": cloud_id}
+            )
+            return None
+        return cloud
+
+    async def forget(self, cloud_id: int) -> None:
+        """Remove the cloud's snapshot: it is of another log than the one that is there."""
+        await self._database.execute("DELETE FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id})
+
+    async def newest_seq(self, cloud_id: int) -> int | None:
+        """The log position of the newest snapshot that this version can read, or None."""
+        rows = await self._database.execute(
+            "SELECT seq, version FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
+        )
+        return int(rows[0].seq) if rows and _is_known(rows[0].version) else None
+
+
+def _is_known(version: int) -> bool:
+    log_format, shape = divmod(version, _FORMATS)
+    return log_format <= LOG_FORMAT and shape == _SHAPE
+
+
+def encode_cloud(cloud: Cloud) -> bytes:
+    """Return the state's facts, compressed. What was applied but not committed must not be in it."""
+    return zlib.compress(msgspec.msgpack.encode(cloud.facts()), 1)
+
+
+def decode_cloud(data: bytes) -> Cloud | None:
+    """Return the state of `encode_cloud`, or None where the bytes are no such state."""
+    try:
+        return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
+    except (zlib.error, msgspec.DecodeError):
+        return None

@@ -1,0 +1,1 @@
+"""Bodies and answers of clouds, nodes, instances and events."""

@@ -1,0 +1,40 @@
+"""The event log as a feed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi.sse import format_sse_event
+from pydantic import Field
+
+from app.domain.events import Recorded, wire
+from app.platform.http.fields import Query
+from app.platform.http.page_forms import Limit
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EventsQuery(Query):
+    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows.")] = 0
+    limit: Limit = 100
+
+
+class StreamQuery(Query):
+    after_seq: Annotated[
+        int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows; Last-Event-ID counts for more.")
+    ] = 0
+    limit: Annotated[int, Field(ge=1, lt=1 << 31)] | None = Field(
+        None, description="End the stream after so many events; without it, it goes on."
+    )
+
+
+def event_json(recorded: Recorded) -> bytes:
+    """Return the event as JSON, just as it stands in a page of the log."""
+    return _encode(wire.to_wire(recorded))
+
+
+def event_frame(recorded: Recorded) -> bytes:
+    """Return the event as a server-sent event: its seq is the id, its kind the name."""
+    answer = wire.to_wire(recorded)
+    return format_sse_event(data_str=_encode(answer).decode(), event=answer["kind"], id=str(recorded.seq))

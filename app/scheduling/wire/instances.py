@@ -1,0 +1,230 @@
+"""Starts, stops and what became of instances."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Protocol, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
+from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.times import to_datetime
+from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
+from app.platform.http.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
+from app.platform.http.page_forms import PageQuery
+from app.scheduling.rules.acceptable import acceptable_instead
+from app.scheduling.rules.instances import Instance, InstanceStatus
+from tenure_client.forms.instances import AcceptableAnswer, BudgetAnswer, InstanceAnswer, QuoteAnswer, StartAnswer
+from tenure_client.forms.nodes import VictimAnswer
+
+BATCH_MAX = 1000
+
+
+class StartBody(Body):
+    """A start."""
+
+    instance_id: Name = Field(alias="id", description="The caller's own id. The same body again has the same answer.")
+    market: Market
+    flavor: Name
+    lifetime_us: Seconds | None = Field(
+        None, alias="lifetime_s", description="How long it will run at most; a spot start must declare it."
+    )
+    eviction_probability: Probability | None = Field(
+        None, description="The SLA of this start, in place of the cloud's; spot only."
+    )
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def request(self) -> StartRequest:
+        return StartRequest(
+            self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us
+        )
+
+
+class StopBody(Body):
+    """A stop in a batch."""
+
+    instance_id: Name = Field(alias="id")
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def request(self) -> StopRequest:
+        return StopRequest(self.instance_id, self.at_us)
+
+
+def _one_property(schema: dict[str, Any]) -> None:
+    """Say in the schema what `_one_of_both` checks."""
+    schema |= {"minProperties": 1, "maxProperties": 1}
+    for name, field in schema["properties"].items():
+        schema["properties"][name] = field["anyOf"][0]
+
+
+class OperationBody(Body):
+    """One start or one stop."""
+
+    model_config = ConfigDict(json_schema_extra=_one_property)
+
+    start: StartBody | None = None
+    stop: StopBody | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if len(self.model_fields_set) != 1 or (self.start is None) == (self.stop is None):
+            raise PydanticCustomError("operation", "must have either a start or a stop")
+        return self
+
+    def request(self) -> Operation:
+        chosen = self.start or self.stop
+        assert chosen is not None
+        return chosen.request()
+
+
+class BatchBody(Body):
+    operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
+        description="Decided in this order; one that fails does not keep the others from their answers."
+    )
+
+
+class DrillBody(Body):
+    """Whom to evict in a drill."""
+
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+
+class Verdict(StrEnum):
+    """What a start was answered."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class DrillQuery(Query):
+    instance_id: Name | None = Field(
+        None, alias="instance", description="A running spot instance; by default the one that was started last."
+    )
+
+
+class InstancesQuery(PageQuery):
+    status: InstanceStatus | None = None
+    market: Market | None = None
+
+
+def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
+    """Made of the decision alone, so that a repeated request has the same answer."""
+    accepted = isinstance(decision, InstanceStarted)
+    return StartAnswer(
+        id=decision.instance_id,
+        seq=seq,
+        status=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
+        market=decision.market,
+        flavor=decision.flavor,
+        at=to_datetime(decision.at_us),
+        lifetime_s=optional_seconds(decision.lifetime_us),
+        eviction_probability=decision.probability,
+        node=decision.node if isinstance(decision, InstanceStarted) else None,
+        victims=victim_answers(decision) if isinstance(decision, InstanceStarted) else [],
+        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
+        reason=decision.reason if isinstance(decision, InstanceRejected) else None,
+        quote=quote_answer(decision.basis),
+        acceptable=acceptable_answer(decision),
+    )
+
+
+def instance_answer(instance: Instance) -> InstanceAnswer:
+    """The wire form of an instance and its end."""
+    decision, end = instance.decision, instance.end
+    return InstanceAnswer(
+        id=decision.instance_id,
+        seq=instance.seq,
+        status=instance.status,
+        market=decision.market,
+        flavor=decision.flavor,
+        at=to_datetime(decision.at_us),
+        lifetime_s=optional_seconds(decision.lifetime_us),
+        eviction_probability=decision.probability,
+        node=decision.node if isinstance(decision, InstanceStarted) else None,
+        reason=_reason(decision, end),
+        quote=quote_answer(decision.basis),
+        ended_at=to_datetime(end.at_us) if end else None,
+        cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
+        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
+    )
+
+
+class Accepted(Protocol):
+    """An accepted start, as an event or as a decision that is told of."""
+
+    @property
+    def at_us(self) -> int:
+        """When it was decided."""
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Those that it evicted."""
+
+    @property
+    def deadline_us(self) -> int | None:
+        """Until when the victims may go on."""
+
+    @property
+    def ready_us(self) -> int | None:
+        """From when its room is free."""
+
+
+def victim_answers(started: Accepted) -> list[VictimAnswer]:
+    """The start's victims, each with its deadline where there is a grace period."""
+    deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
+    return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
+
+
+def ready_at(started: Accepted) -> datetime:
+    """From when the instance's room is free."""
+    return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
+
+
+def _reason(
+    decision: StartDecision, end: InstanceStopped | InstanceEvicted | None
+) -> Rejection | EvictionReason | None:
+    if isinstance(decision, InstanceRejected):
+        return decision.reason
+    return end.reason if isinstance(end, InstanceEvicted) else None
+
+
+def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
+    """The wire form of what a spot decision rested on."""
+    if basis is None:
+        return None
+    return QuoteAnswer(
+        epoch=basis.epoch,
+        slots=basis.slots,
+        eviction_probability=basis.probability,
+        lifetime_s=optional_seconds(basis.quoted_lifetime_us),
+        estimated_eviction_probability=basis.estimated_probability,
+        eviction_probability_bound=basis.probability_bound,
+        budget=_budget(basis.budget),
+    )
+
+
+def _budget(budget: Budget | None) -> BudgetAnswer | None:
+    if budget is None:
+        return None
+    return BudgetAnswer(
+        earned=budget.earned,
+        evicted=budget.evicted,
+        committed=budget.committed,
+        charge=budget.charge,
+        risk=budget.risk,
+        affordable_lifetime_s=optional_seconds(budget.affordable_us),
+    )
+
+
+def acceptable_answer(decision: StartDecision) -> AcceptableAnswer | None:
+    """The wire form of what would have been accepted instead."""
+    found = acceptable_instead(decision)
+    if found is None:
+        return None
+    return AcceptableAnswer(lifetime_s=optional_seconds(found.lifetime_us), eviction_probability=found.probability)

@@ -1,0 +1,69 @@
+"""Nodes and flavors: what there is room on, and what asks for room."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from app.domain.values import Resources
+from app.engine.cloud import Cloud, Flavor, Node
+from app.platform.http.fields import AT, Body, Cores, Name, Query, Size, Time
+from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
+
+
+class AtQuery(Query):
+    """The time of a request without a body."""
+
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+
+class NodeBody(Body):
+    """A new node."""
+
+    name: Name
+    cores: Cores
+    memory_mib: Size = Field(0, description="0: memory is not counted on this node.")
+    disk_gib: Size = Field(0, description="0: disk is not counted on this node.")
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def resources(self) -> Resources:
+        return Resources(self.cores, self.memory_mib, self.disk_gib)
+
+
+class FlavorBody(Body):
+    """A new flavor."""
+
+    name: Name
+    cores: Cores
+    memory_mib: Size = Field(0, description="0: it asks for no memory.")
+    disk_gib: Size = Field(0, description="0: it asks for no disk.")
+    at_us: Time | None = Field(None, alias="at", description=AT)
+
+    def resources(self) -> Resources:
+        return Resources(self.cores, self.memory_mib, self.disk_gib)
+
+
+def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
+    """The wire form of a node, and of what is free on it now."""
+    return NodeAnswer(
+        name=node.name,
+        status=node.status,
+        capacity=resources_answer(node.capacity),
+        free=resources_answer(cloud.free(node.name)),
+    )
+
+
+def flavor_answer(cloud: Cloud, flavor: Flavor) -> FlavorAnswer:
+    """The wire form of a flavor, and its slots available now."""
+    cores, memory_mib, disk_gib = flavor.resources
+    return FlavorAnswer(
+        name=flavor.name,
+        cores=cores,
+        memory_mib=memory_mib,
+        disk_gib=disk_gib,
+        available_slots=cloud.available_slots(flavor.name),
+    )
+
+
+def resources_answer(resources: Resources) -> ResourcesAnswer:
+    cores, memory_mib, disk_gib = resources
+    return ResourcesAnswer(cores=cores, memory_mib=memory_mib, disk_gib=disk_gib)

@@ -1,1 +1,0 @@
-"""What the service does with its state and its database. The store reads the state as well, for snapshots."""

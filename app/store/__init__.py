@@ -1,1 +1,0 @@
-"""Everything SQL: event log, snapshots, quantile tables, forecast runs, tokens."""

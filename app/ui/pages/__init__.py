@@ -1,1 +1,0 @@
-"""One module a page: read the services, put together what the template shows."""

@@ -1,0 +1,1 @@
+"""The history of what was in use."""

@@ -1,0 +1,195 @@
+"""Keeping the history of utilisation (utilisation/store.py): a worker folds every log into it, batch by batch.
+
+A batch's buckets, levels and place in the log are one transaction, taken by one worker at a time: what was folded is
+folded once, wherever a worker was killed. The log is read onwards from that place, so no batch costs more because
+the log is longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeRemoved,
+    Recorded,
+)
+from app.domain.times import SECOND_US
+from app.domain.values import EvictionReason, Market
+from app.platform.each import for_each_cloud
+from app.scheduling.rules.instances import decision_in
+from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
+from app.utilisation.store import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
+
+_READ_EVENTS = 5_000
+_PRUNED_EVERY = 100
+"""Buckets of a width that pass between two prunings."""
+
+
+class Rollup:
+    """See the module's docstring; LogUnavailable as the store does."""
+
+    def __init__(self, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
+        self._rows = rows
+        self._read_events = read_events
+        self._is_busy = False
+
+    async def catch_up(self) -> int:
+        """Fold what all logs hold beyond their histories; how many events that were. 0 while that is being done."""
+        if self._is_busy:
+            return 0
+        self._is_busy = True
+        try:
+            return await self._catch_up()
+        finally:
+            self._is_busy = False
+
+    async def _catch_up(self) -> int:
+        return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
+
+    async def catch_up_cloud(self, cloud_id: int) -> int:
+        """Fold what one log holds beyond its history, unless another worker is at it."""
+        count = 0
+        while folded := await self._fold_next(cloud_id):
+            count += folded
+            if folded < self._read_events:
+                break
+        return count
+
+    async def _fold_next(self, cloud_id: int) -> int:
+        async with self._rows.turn(cloud_id) as turn:
+            if turn is None:
+                return 0
+            tail = await turn.log.tail(cloud_id, turn.progress.seq, self._read_events)
+            if not tail:
+                return 0
+            fold = await self._open_fold(cloud_id, turn, tail)
+            for item in tail:
+                fold.apply(item.event)
+            at_us = tail[-1].event.at_us
+            await turn.add(fold.rows, fold.levels, Progress(tail[-1].seq, at_us, fold.begin_us))
+            await _prune(turn, [*fold.levels], turn.progress.at_us, at_us)
+            return len(tail)
+
+    async def _open_fold(self, cloud_id: int, turn: Turn, tail: Sequence[Recorded]) -> Fold:
+        """A fold that knows whatever the next events are about: their instances' starts, flavors and nodes."""
+        events = [item.event for item in tail]
+        ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
+        earlier = await turn.log.starts(cloud_id, ended) if ended else {}
+        starts = {name: decision_in(recorded) for name, recorded in earlier.items()}
+        placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
+        flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
+        nodes = {start.node for start in placed} | {e.node for e in events if isinstance(e, NodeAdded | NodeRemoved)}
+        fold = Fold(
+            {name: resources.cores for name, resources in flavors.items()},
+            await turn.levels([WHOLE, *sorted(nodes)]),
+            turn.progress.begin_us,
+        )
+        fold.running.update({name: start for name, start in starts.items() if isinstance(start, InstanceStarted)})
+        return fold
+
+
+class Fold:
+    """What events come to: buckets to be added to those that are there, and the levels that they leave.
+
+    `cores` by flavor; `levels` by node, as they are before the first event. `running` must know every start whose
+    end is applied.
+    """
+
+    def __init__(self, cores: dict[str, int], levels: dict[str, Level], begin_us: int) -> None:
+        self.begin_us = begin_us
+        self.levels = levels
+        self.rows: dict[Key, Row] = {}
+        self.running: dict[str, InstanceStarted] = {}
+        self._cores = cores
+
+    def apply(self, event: Event) -> None:
+        """Fold the next event. Those that change nobody's cores and decide nothing leave no trace."""
+        match event:
+            case CloudCreated():
+                self.begin_us = event.at_us
+                self.levels[WHOLE] = Level(0, 0, 0, event.at_us)
+            case NodeAdded(node=node, capacity=capacity):
+                self._move(event.at_us, node, total=capacity.cores)
+            case NodeRemoved(node=node):
+                self._move(event.at_us, node, total=-self.levels[node].total)
+            case InstanceStarted():
+                self.running[event.instance_id] = event
+                self._change(event, event.at_us, 1, f"{event.market.value}_admitted")
+            case InstanceStopped() | InstanceEvicted():
+                counted = "evicted" if _is_eviction(event) else None
+                self._change(self.running.pop(event.instance_id), event.at_us, -1, counted)
+            case InstanceRejected(market=market):
+                self._touch(event.at_us, [WHOLE], f"{market.value}_rejected")
+            case _:
+                pass
+
+    def _change(self, start: InstanceStarted, at_us: int, sign: int, counted: str | None) -> None:
+        cores = sign * self._cores[start.flavor]
+        on_demand, spot = (cores, 0) if start.market is Market.ON_DEMAND else (0, cores)
+        self._move(at_us, start.node, on_demand=on_demand, spot=spot, counted=counted)
+
+    def _move(
+        self, at_us: int, node: str, *, on_demand: int = 0, spot: int = 0, total: int = 0, counted: str | None = None
+    ) -> None:
+        """Change the levels of the node and of the cloud."""
+        self.levels.setdefault(node, Level(0, 0, 0, at_us))
+        for name in (WHOLE, node):
+            level = self.levels[name]
+            moved = Level(level.on_demand + on_demand, level.spot + spot, level.total + total, level.last_us)
+            self._touch(at_us, [name], counted, moved)
+
+    def _touch(self, at_us: int, names: Iterable[str], counted: str | None, moved: Level | None = None) -> None:
+        """Note an event in its buckets: the area up to it, the count of its kind, the level that it leaves."""
+        for name in names:
+            old = self.levels[name]
+            new = replace(moved or old, last_us=at_us)
+            for width_s in WIDTHS_S if name == WHOLE else NODE_WIDTHS_S:
+                row = self._row(Key(name, width_s, at_us // (width_s * SECOND_US)), old, at_us)
+                if counted is not None:
+                    setattr(row, counted, getattr(row, counted) + 1)
+                row.on_demand_end, row.spot_end, row.total_end = new.on_demand, new.spot, new.total
+                _raise_peaks(row, new)
+            self.levels[name] = new
+
+    def _row(self, key: Key, old: Level, at_us: int) -> Row:
+        """The bucket's row, with the areas filled up to `at_us` by the level that stood until then."""
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = Row(at_us)
+        length_us = at_us - max(old.last_us, key.bucket * key.width_s * SECOND_US)
+        if length_us > 0:
+            row.on_demand_area += length_us * old.on_demand
+            row.spot_area += length_us * old.spot
+            row.total_area += length_us * old.total
+            _raise_peaks(row, old)
+        row.last_us = at_us
+        return row
+
+
+def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:
+    """A drill is no eviction that anyone needs to count."""
+    return isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
+
+
+def _raise_peaks(row: Row, level: Level) -> None:
+    row.on_demand_peak = max(row.on_demand_peak, level.on_demand)
+    row.spot_peak = max(row.spot_peak, level.spot)
+    row.used_peak = max(row.used_peak, level.on_demand + level.spot)
+
+
+async def _prune(turn: Turn, names: list[str], before_us: int, at_us: int) -> None:
+    """Forget fine buckets of long ago, whenever a good number of new ones has come."""
+    nodes = [name for name in names if name != WHOLE]
+    for widths, kept, pruned in ((WIDTHS_S, KEPT, [WHOLE]), (NODE_WIDTHS_S, NODE_KEPT, nodes)):
+        for width_s in widths:
+            step_us = width_s * SECOND_US
+            if before_us // (step_us * _PRUNED_EVERY) != at_us // (step_us * _PRUNED_EVERY):
+                await turn.prune(pruned, width_s, at_us // step_us - kept)

@@ -1,0 +1,110 @@
+"""The history of utilisation as charts, a table, and a strip for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.utilisation.service import Point, Utilisation
+
+RANGES = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US, "month": 30 * DAY_US, "all": None}
+DEFAULT_RANGE = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A node in one bucket of time: where it stands in the strip, and the part of its cores in use."""
+
+    left: float
+    width: float
+    share: float
+    at_us: int
+
+
+def utilisation_chart(found: Utilisation) -> dict[str, object]:
+    """Cores by market, standing on each other up to what there were."""
+    points = _closed(found)
+    return {
+        "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
+        "y": {"kind": "number", "label": "cores"},
+        "series": [
+            {
+                "label": "on-demand",
+                "colour": "on-demand",
+                "stack": True,
+                "values": [_r(p.on_demand_mean) for p in points],
+            },
+            {"label": "spot", "colour": "spot", "stack": True, "values": [_r(p.spot_mean) for p in points]},
+            {"label": "free", "colour": "free", "stack": True, "values": [_r(_free(p)) for p in points]},
+            {
+                "label": "peak in use",
+                "colour": "ink-2",
+                "thin": True,
+                "shape": "step",
+                "values": [p.used_peak for p in points],
+            },
+        ],
+    }
+
+
+def decisions_chart(found: Utilisation) -> dict[str, object]:
+    """Spot starts by what became of them, and evictions."""
+    points = _closed(found)
+    return {
+        "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
+        "y": {"kind": "number", "label": "instances"},
+        "series": [
+            {"label": "spot admitted", "colour": "spot", "stack": True, "values": [p.spot_admitted for p in points]},
+            {
+                "label": "spot rejected",
+                "colour": "rejected",
+                "stack": True,
+                "values": [p.spot_rejected for p in points],
+            },
+            {"label": "evicted", "colour": "evicted", "stack": True, "values": [p.evicted for p in points]},
+        ],
+    }
+
+
+def summary(found: Utilisation) -> str:
+    """The chart in a sentence, for who cannot see it."""
+    if not found.points:
+        return "Nothing yet"
+    peak = max(point.used_peak for point in found.points)
+    evicted = sum(point.evicted for point in found.points)
+    last = found.points[-1]
+    return (
+        f"Utilisation over time: at most {peak} cores were in use at once, {evicted} evictions; in the last point "
+        f"{last.on_demand_mean + last.spot_mean:.1f} of {last.total_mean:.0f} cores on average"
+    )
+
+
+def strips(found: Mapping[str, Utilisation]) -> dict[str, list[Cell]]:
+    """For each node a cell for each bucket, placed in a picture a thousand wide."""
+    return {name: _cells(one.points) for name, one in found.items()}
+
+
+def _cells(points: Sequence[Point]) -> list[Cell]:
+    width = 1000 / max(1, len(points))
+    return [
+        Cell(number * width, width, (p.on_demand_mean + p.spot_mean) / p.total_mean if p.total_mean else 0.0, p.at_us)
+        for number, p in enumerate(points)
+    ]
+
+
+def _closed(found: Utilisation) -> list[Point]:
+    """The points and the last once more at its end, so that it is as broad as the others."""
+    if not found.points:
+        return []
+    last = found.points[-1]
+    end_us = max(last.at_us + SECOND_US, min(found.as_of_us, last.at_us + found.width_us))
+    return [*found.points, replace(last, at_us=end_us)]
+
+
+def _free(point: Point) -> float:
+    return max(0.0, point.total_mean - point.on_demand_mean - point.spot_mean)
+
+
+def _r(value: float) -> float:
+    return round(value, 3)

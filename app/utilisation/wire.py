@@ -1,0 +1,50 @@
+"""What of a cloud's cores was in use over time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.times import SECOND_US, to_datetime
+from app.platform.http.fields import Name, Query, Time
+from app.utilisation.service import MOST_POINTS, Point, Utilisation
+from tenure_client.forms.promises import PointAnswer, UtilisationAnswer
+
+
+class UtilisationQuery(Query):
+    begin_us: Annotated[
+        Time | None, Field(alias="begin_at", description="From then on; by default a day's length.")
+    ] = None
+    end_us: Annotated[Time | None, Field(alias="end_at", description="Up to then; by default up to now.")] = None
+    points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="Give at most so many points, or two more.")] = 300
+    node: Annotated[Name | None, Field(description="Of this node alone; by default of the whole cloud.")] = None
+
+
+def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
+    """The wire form."""
+    return UtilisationAnswer(
+        begin_at=to_datetime(found.begin_us),
+        as_of=to_datetime(found.as_of_us),
+        width_s=found.width_us // SECOND_US,
+        seq=found.seq,
+        log_seq=found.log_seq,
+        points=[_point(point) for point in found.points],
+    )
+
+
+def _point(point: Point) -> PointAnswer:
+    return PointAnswer(
+        at=to_datetime(point.at_us),
+        on_demand_mean=point.on_demand_mean,
+        spot_mean=point.spot_mean,
+        total_mean=point.total_mean,
+        on_demand_peak=point.on_demand_peak,
+        spot_peak=point.spot_peak,
+        used_peak=point.used_peak,
+        on_demand_admitted=point.on_demand_admitted,
+        on_demand_rejected=point.on_demand_rejected,
+        spot_admitted=point.spot_admitted,
+        spot_rejected=point.spot_rejected,
+        evicted=point.evicted,
+    )

@@ -1,0 +1,1 @@
+"""An analyst's tools; no service needs them."""

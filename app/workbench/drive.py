@@ -1,0 +1,118 @@
+"""Driving a workload through a running service, over HTTP and its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import cast
+
+from app.domain.events.wire import seconds, value_of_wire, value_to_wire
+from app.domain.inputs import InputError
+from app.domain.names import node_name
+from app.domain.requests import Operation, StartRequest
+from app.domain.times import to_datetime
+from app.domain.values import Policy
+from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.workload import flavors, operations
+from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
+from tenure_client.forms.instances import BatchResult, StartAnswer
+
+Progress = Callable[[int, int], None]
+_NEXT_TABLE = "preemptible.batch.epochs_crossed"
+
+
+def drive(
+    client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, progress: Progress | None = None
+) -> Outcome:
+    """Prepare the cloud, send every operation in order, count the answers.
+
+    `batch` operations go in one request; 1 sends each by itself. Starts and stops may be sent again, so a drive that
+    was cut off may be begun anew: what was decided is answered as before.
+    """
+    began = perf_counter()
+    _prepare(client, cloud, scenario)
+    tally = Tally.of(scenario.workload)
+    steps = operations(scenario.workload)
+    for done, (operation, decision) in enumerate(_answers(client, cloud, steps, batch)):
+        _count(tally, operation, decision)
+        if progress is not None:
+            progress(done + 1, len(steps))
+    return Outcome(scenario, tally, None, perf_counter() - began)
+
+
+def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
+    """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
+    try:
+        there = client.cloud(cloud)
+    except NotFound:
+        there = client.create_cloud(cloud, cast(PolicyChange, value_to_wire(scenario.policy)))
+    if value_of_wire(Policy, json_of(there.policy)) != scenario.policy:
+        raise InputError(f"cloud {cloud!r} exists with another policy; give another name with --cloud")
+    nodes = [(node_name(index), Resources(*capacity)) for index, capacity in enumerate(scenario.nodes)]
+    for name, capacity in nodes:
+        client.add_node(cloud, name, capacity)
+    if [(node.name, Resources(**json_of(node.capacity))) for node in client.nodes(cloud)] != nodes:
+        raise InputError(f"cloud {cloud!r} exists with other nodes; give another name with --cloud")
+    for flavor, demand in flavors(scenario.workload).items():
+        client.add_flavor(cloud, flavor, Resources(*demand))
+
+
+def _answers(
+    client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
+) -> Iterator[tuple[Operation, StartAnswer | None]]:
+    """Each operation with its answer."""
+    if batch == 1:
+        for step in steps:
+            yield step, _answer(client, cloud, step)
+        return
+    for at in range(0, len(steps), batch):
+        part = steps[at : at + batch]
+        while part:
+            decided = _decided(client.batch(cloud, [form_of(step) for step in part]).results)
+            yield from zip(part, decided, strict=False)
+            part = part[len(decided) :]
+
+
+def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
+    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    decided: list[StartAnswer | None] = []
+    for result in results:
+        if result.error is not None:
+            if decided and result.error.code == _NEXT_TABLE:
+                break
+            raise result.error
+        decided.append(result.decision)
+    return decided
+
+
+def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | None:
+    form = form_of(step)
+    if isinstance(form, Stop):
+        client.stop(cloud, form.id, at=form.at)
+        return None
+    return client.start(
+        cloud,
+        form.id,
+        form.market,
+        form.flavor,
+        lifetime_s=form.lifetime_s,
+        eviction_probability=form.eviction_probability,
+        at=form.at,
+    )
+
+
+def form_of(step: Operation) -> Start | Stop:
+    """The operation as it is sent."""
+    at = None if step.at_us is None else to_datetime(step.at_us)
+    if not isinstance(step, StartRequest):
+        return Stop(step.instance_id, at)
+    lifetime_s = None if step.lifetime_us is None else seconds(step.lifetime_us)
+    return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
+
+
+def _count(tally: Tally, operation: Operation, decision: StartAnswer | None) -> None:
+    if isinstance(operation, StartRequest):
+        assert decision is not None
+        tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)
+    else:
+        tally.stopped(operation.instance_id)

@@ -1,0 +1,151 @@
+"""Evaluating a recorded workload in-process, with the functions that the live scheduler calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from time import perf_counter
+from typing import Protocol
+
+from app.admission.decide import decide_start, decide_stop
+from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.domain.names import node_name
+from app.domain.requests import Operation, StartRequest
+from app.domain.values import Guarantee, Market, Policy
+from app.engine.cloud import Cloud
+from app.forecast.compute import Forecaster
+from app.forecast.table import QuantileTable
+from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.workload import flavors, operations
+
+Progress = Callable[[int, int], None]
+"""Told how many operations of how many are done."""
+
+
+class EventSink(Protocol):
+    """Takes every event of an evaluation's log, in order."""
+
+    def write(self, recorded: Recorded) -> None:
+        """Take the next event."""
+
+
+TableSink = Callable[[QuantileTable], None]
+"""Takes every quantile table that is computed."""
+
+
+def evaluate(
+    scenario: Scenario,
+    executor: Executor,
+    *,
+    log: EventSink | None = None,
+    tables: TableSink | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run every operation of the workload through a cloud of its own; second 0 is the cloud's beginning."""
+    began = perf_counter()
+    run, tally = Run(scenario.policy, executor, log=log, tables=tables), Tally.of(scenario.workload)
+    run.record(_opening(scenario))
+    steps = operations(scenario.workload)
+    for done, operation in enumerate(steps):
+        _count(tally, operation, run.step(operation))
+        if progress is not None:
+            progress(done + 1, len(steps))
+    return Outcome(scenario, tally, run.tables.spent_s, perf_counter() - began)
+
+
+class _Tables:
+    """Quantile tables, computed when a spot start needs one.
+
+    A table is a function of the events before its due time, so those that no start reads need not be computed.
+    """
+
+    def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None) -> None:
+        self._policy = policy
+        self._executor = executor
+        self._sink = sink
+        self._forecaster = Forecaster(policy)
+        self._newest: QuantileTable | None = None
+        self.spent_s = 0.0
+
+    def extend(self, recorded: list[Recorded]) -> None:
+        """Take the log's next events."""
+        if self._policy.guarantee is not Guarantee.NONE:
+            self._forecaster.extend(recorded)
+
+    def follow(self, policy: Policy, recorded: list[Recorded]) -> None:
+        """Go on under another policy, with a forecaster that has read the whole log so far."""
+        self._policy = policy
+        self._forecaster = Forecaster(policy)
+        self.extend(recorded)
+
+    def for_start(self, cloud: Cloud, request: StartRequest, at_us: int) -> QuantileTable | None:
+        """The table that the start is decided with; None where it needs none."""
+        policy = self._policy
+        if request.market is not Market.SPOT or policy.guarantee is Guarantee.NONE:
+            return None
+        if at_us < cloud.created_us + policy.warm_up_us:
+            return None
+        due_us = policy.due_epoch_us(at_us)
+        if self._newest is None or self._newest.epoch_us < due_us:
+            self._newest = self._publish(due_us, cloud.seq)
+        return self._newest
+
+    def _publish(self, due_us: int, seq: int) -> QuantileTable:
+        began = perf_counter()
+        epoch = 1 if self._newest is None else self._newest.epoch + 1
+        table = self._forecaster.publish(due_us, epoch, seq, executor=self._executor)
+        self.spent_s += perf_counter() - began
+        if self._sink is not None:
+            self._sink(table)
+        return table
+
+
+class Run:
+    """A cloud that is led through operations, with the tables that it needs."""
+
+    def __init__(
+        self, policy: Policy, executor: Executor, *, log: EventSink | None = None, tables: TableSink | None = None
+    ) -> None:
+        self.tables = _Tables(policy, executor, tables)
+        self.cloud = Cloud()
+        self._log = log
+
+    def step(self, operation: Operation) -> Event | None:
+        """Decide one operation and record its events; the decision on a start is the last of them."""
+        at_us = operation.at_us
+        assert at_us is not None
+        if not isinstance(operation, StartRequest):
+            self.record(decide_stop(self.cloud, operation.instance_id, at_us))
+            return None
+        quotes = self.tables.for_start(self.cloud, operation, at_us)
+        events = decide_start(self.cloud, operation, at_us, quotes)
+        self.record(events)
+        return events[-1]
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Make the events so."""
+        recorded = [self.cloud.apply(event) for event in events]
+        self.cloud.commit()
+        self.tables.extend(recorded)
+        if self._log is not None:
+            for item in recorded:
+                self._log.write(item)
+
+
+def _count(tally: Tally, operation: Operation, decision: Event | None) -> None:
+    if not isinstance(operation, StartRequest):
+        tally.stopped(operation.instance_id)
+        return
+    assert isinstance(decision, InstanceStarted | InstanceRejected)
+    accepted = isinstance(decision, InstanceStarted)
+    victims = decision.victims if isinstance(decision, InstanceStarted) else ()
+    epoch = decision.basis.epoch if decision.basis else None
+    tally.started(operation, accepted=accepted, victims=victims, epoch=epoch)
+
+
+def _opening(scenario: Scenario) -> list[Event]:
+    nodes = [
+        NodeAdded(at_us=0, node=node_name(index), capacity=capacity) for index, capacity in enumerate(scenario.nodes)
+    ]
+    kinds = [FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors(scenario.workload).items()]
+    return [CloudCreated(at_us=0, policy=scenario.policy), *nodes, *kinds]

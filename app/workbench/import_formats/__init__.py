@@ -1,0 +1,1 @@
+"""The file formats in which a past is read."""

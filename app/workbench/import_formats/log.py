@@ -1,0 +1,184 @@
+"""Reading a log that was written as CSV as a past: what was asked for is kept, to be decided again.
+
+What the log promised rests on tables that are not here, so promises are left behind, and so are spot starts that were
+rejected. An evicted instance ends at its declared lifetime, unless the engine evicts it again, as it will on the same
+platform. A log that breaks its own rules (docs/log.md) is a broken file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from app.domain.events.registry import INDECISIVE
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
+from app.domain.times import MAX_TIME_US
+from app.domain.values import EvictionPolicy, Market, Resources
+from app.engine.cluster import UNCOUNTED
+from app.importing.past import Past, is_name
+from app.importing.rules.pastrules import PastRule
+from app.importing.rules.records import PastChange, PastInstance, Place
+from app.workbench.logcsv import PROMISED_COLUMNS, LogRow, read_rows
+
+LOG_COLUMNS = PROMISED_COLUMNS
+
+
+class _Open(NamedTuple):
+    """A start whose end has not come."""
+
+    line: int
+    row: LogRow
+    flavor: str
+
+
+def read_past_log(past: Past, lines: Iterable[str]) -> None:
+    """Read the one file of the past. InputError names the line that breaks it."""
+    reader = _Log(past)
+    for line, row in read_rows(lines, past.files[0]):
+        past.line_count += 1
+        reader.take(line, row)
+    reader.end()
+
+
+def _is_size(resources: Resources) -> bool:
+    """Whether this is something, and no more than a node can count."""
+    return 0 <= min(resources) <= max(resources) < UNCOUNTED and max(resources) > 0
+
+
+class _Log:
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self._running: dict[str, _Open] = {}
+        self._nodes: set[str] = set()
+        self._seq = 0
+        self._at_us = 0
+        self._takes: dict[str, Callable[[int, LogRow], None]] = {
+            "cloud_created": self._policy,
+            "policy_changed": self._policy,
+            "node_added": self._node_added,
+            "node_drained": self._node,
+            "node_opened": self._node,
+            "node_removed": self._node,
+            "flavor_added": self._flavor_added,
+            "instance_started": self._started,
+            "instance_rejected": self._rejected,
+            "instance_stopped": self._ended,
+            "instance_evicted": self._ended,
+            **dict.fromkeys(INDECISIVE, self._notice),
+        }
+
+    def take(self, line: int, row: LogRow) -> None:
+        """Take the next event."""
+        if row.seq != self._seq + 1:
+            raise self._broken(line, f"seq {row.seq} follows {self._seq}")
+        if not self._at_us <= row.at_us <= MAX_TIME_US:
+            raise self._broken(line, "time runs backwards" if row.at_us < self._at_us else "time is beyond 9999")
+        if row.kind not in self._takes:
+            raise self._broken(line, f"the kind {row.kind!r} is unknown")
+        for name in (row.instance_id, row.node, row.flavor):
+            if name is not None and not is_name(name):
+                raise self._broken(line, f"{name!r} is not an id or a name")
+        self._seq, self._at_us = row.seq, row.at_us
+        self._takes[row.kind](line, row)
+
+    def end(self) -> None:
+        """What still runs has no end."""
+        for started in self._running.values():
+            self._keep(started, None, started.line)
+        self._past.scratch.cut_after(self._at_us)
+
+    def _broken(self, line: int, why: str) -> InputError:
+        return InputError(f"{self._past.files[0]}, line {line}: {why}")
+
+    def _policy(self, line: int, row: LogRow) -> None:
+        if row.eviction_policy is None:
+            return
+        if row.eviction_policy not in set(EvictionPolicy):
+            raise self._broken(line, f"the eviction policy {row.eviction_policy!r} is unknown")
+        if row.kind == "cloud_created":
+            self._past.eviction_policy = EvictionPolicy(row.eviction_policy)
+        else:
+            self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.eviction_policy))
+
+    def _node_added(self, line: int, row: LogRow) -> None:
+        if not row.node or row.node in self._nodes or not _is_size(row.demand):
+            raise self._broken(line, f"node {row.node!r} is there already, or has nothing")
+        self._nodes.add(row.node)
+        if self._is_replaced(line):
+            return
+        self._past.nodes = self._past.nodes or []
+        self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.node, *row.demand))
+
+    def _node(self, line: int, row: LogRow) -> None:
+        if row.node is None or row.node not in self._nodes:
+            raise self._broken(line, f"there is no node {row.node!r}")
+        if row.kind == "node_removed":
+            self._nodes.remove(row.node)
+        if not self._is_replaced(line):
+            self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.node))
+
+    def _is_replaced(self, line: int) -> bool:
+        if self._past.wishes.nodes is None:
+            return False
+        self._past.findings.add(PastRule.NODES_REPLACED, Place(0, line))
+        return True
+
+    def _flavor_added(self, line: int, row: LogRow) -> None:
+        if not row.flavor or not _is_size(row.demand) or self._past.flavors.get(row.flavor, row.demand) != row.demand:
+            raise self._broken(line, f"flavor {row.flavor!r} is there already, with another size")
+        self._past.add_flavor(row.flavor, row.demand)
+
+    def _started(self, line: int, row: LogRow) -> None:
+        opened = self._opened(line, row)
+        self._running[row.instance_id or ""] = opened
+
+    def _rejected(self, line: int, row: LogRow) -> None:
+        opened = self._opened(line, row)
+        if row.market == Market.SPOT:
+            self._past.findings.add(PastRule.REJECTED_SPOT, Place(0, line))
+        else:
+            self._keep(opened, row.at_us + (row.lifetime_us or 0), line, drawn_up=True)
+
+    def _opened(self, line: int, row: LogRow) -> _Open:
+        if row.instance_id is None or row.instance_id in self._running:
+            raise self._broken(line, f"instance {row.instance_id!r} was decided before")
+        if row.market not in set(Market) or (row.market == Market.SPOT and row.lifetime_us is None):
+            raise self._broken(line, "a start names its market, and a spot start its lifetime")
+        if not _is_size(row.demand) or not 0 <= (row.lifetime_us or 0) <= MAX_TIME_US:
+            raise self._broken(line, "it asks for nothing, or for less, or for too much")
+        return _Open(line, row, self._flavor(line, row))
+
+    def _flavor(self, line: int, row: LogRow) -> str:
+        name = row.flavor or flavor_name(row.demand.cores)
+        known: Resources | None = self._past.flavors.get(name)
+        if known is None:
+            self._past.findings.add(PastRule.UNKNOWN_FLAVOR, Place(0, line))
+            self._past.add_flavor(name, row.demand)
+        elif known != row.demand:
+            raise self._broken(line, f"it asks for another size than its flavor {name!r} has")
+        return name
+
+    def _ended(self, line: int, row: LogRow) -> None:
+        started = self._running.pop(row.instance_id or "", None)
+        if started is None:
+            raise self._broken(line, f"instance {row.instance_id!r} ends but does not run")
+        if row.kind == "instance_stopped":
+            self._keep(started, row.at_us, line)
+        elif started.row.market == Market.SPOT:
+            self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, drawn_up=True)
+        else:
+            raise self._broken(line, f"instance {row.instance_id!r} is on-demand and evicted")
+
+    def _notice(self, line: int, _: LogRow) -> None:
+        self._past.findings.add(PastRule.NOTICE, Place(0, line))
+
+    def _keep(self, started: _Open, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
+        row, name = started.row, started.row.instance_id or ""
+        is_spot = row.market == Market.SPOT
+        times = row.at_us, stop_us, row.lifetime_us
+        instance = PastInstance(
+            0, started.line, end_line, is_spot, name, *times, started.flavor, drawn_up, in_order=True
+        )
+        if not self._past.scratch.add(instance):
+            raise self._broken(started.line, f"instance {name!r} was decided before")

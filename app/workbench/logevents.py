@@ -1,0 +1,146 @@
+"""The events of a log that was written as CSV: what `logcsv` wrote, read back as far as the columns tell.
+
+Of policies the columns hold the eviction policy, the guarantee and the probability; the rest comes from `base`. A log
+that an evaluation wrote has instances only: its cloud begins at second 0 without nodes, and with the SLA that most of
+its spot starts were promised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.events.registry import KINDS
+from app.domain.events.wire import fields_on_wire
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name
+from app.domain.values import Basis, EvictionPolicy, Guarantee, Policy
+from app.workbench.logcsv import LogRow
+
+Reader: TypeAlias = Callable[[LogRow, Policy], Any]
+
+
+def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
+    """The events, numbered anew; a start's victims are left to the evictions. InputError where a row is no event."""
+    events: list[Event] = [] if any(row.kind == "cloud_created" for row in rows) else _opening(rows, base)
+    opened = len(events)
+    policy = events[0].policy if events and isinstance(events[0], CloudCreated) else base
+    for row in rows:
+        try:
+            event = _event(row, policy)
+        except (ValueError, KeyError) as error:
+            raise InputError(f"event {row.seq} of the log cannot be read back: {error}") from error
+        if isinstance(event, CloudCreated | PolicyChanged):
+            policy = event.policy
+        if isinstance(event, InstanceEvicted | EvictionScheduled):
+            event = replace(event, cause_seq=event.cause_seq + opened)
+        events.append(event)
+    return [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+
+
+def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
+    """What an evaluation's log leaves out."""
+    promised = Counter(row.probability for row in rows if row.probability is not None)
+    policy = replace(base, guarantee=Guarantee.NONE)
+    if promised:
+        ((probability, _),) = promised.most_common(1)
+        policy = replace(base, eviction_probability=probability)
+    flavors = {_flavor(row): row.demand for row in rows if row.instance_id is not None}
+    return [
+        CloudCreated(at_us=0, policy=policy),
+        *(FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors.items()),
+    ]
+
+
+def _flavor(row: LogRow) -> str:
+    return row.flavor or flavor_name(row.demand.cores)
+
+
+def _policy(row: LogRow, base: Policy) -> Policy:
+    return replace(
+        base,
+        eviction_policy=EvictionPolicy(row.eviction_policy or base.eviction_policy),
+        guarantee=Guarantee(row.guarantee or base.guarantee),
+        eviction_probability=base.eviction_probability if row.probability is None else row.probability,
+        grace_us=base.grace_us if row.grace_us is None else row.grace_us,
+        risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
+    )
+
+
+def _event(row: LogRow, policy: Policy) -> Event:
+    """Return the event of a line: field by field from the columns. ValueError where one holds what cannot be."""
+    form = KINDS[row.kind].form
+    event: Event = form(**{name: read(row, policy) for name, read in _FIELDS_OF[form]})
+    return event
+
+
+def _own_probability(row: LogRow, policy: Policy) -> float | None:
+    """The CSV stores the promised probability. It came from the request exactly if it differs from the policy's."""
+    return None if row.probability == policy.eviction_probability else row.probability
+
+
+def _basis(row: LogRow, _: Policy) -> Basis | None:
+    if row.slots is None:
+        return None
+    return Basis(
+        row.slots,
+        row.epoch,
+        row.probability,
+        row.quoted_lifetime_us,
+        row.estimated_probability,
+        row.budget,
+        row.probability_bound,
+    )
+
+
+def _name(row: LogRow, _: Policy) -> str:
+    if row.instance_id is None:
+        raise ValueError("it names no instance")
+    return row.instance_id
+
+
+def _reader(name: str, kind: type, *, optional: bool) -> Reader:
+    """Return what reads a field of an event. What must be there and is not is "" or 0, as the columns cannot tell."""
+    if name in _READ:
+        return _READ[name]
+    column = _COLUMN_OF.get(name, name)
+    if issubclass(kind, Enum):
+        return lambda row, _: kind(getattr(row, column) or "")
+    if optional:
+        return lambda row, _: getattr(row, column)
+    return lambda row, _: getattr(row, column) or kind()
+
+
+def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
+    is_start = form in {InstanceStarted, InstanceRejected}
+    return tuple(
+        (field.name, _own_probability)
+        if is_start and field.name == "probability"
+        else (field.name, _reader(field.name, field.kind, optional=field.optional))
+        for field in fields_on_wire(form)
+    )
+
+
+_COLUMN_OF = {"level": "reason", "probability": "risk", "capacity": "demand"}
+_READ: dict[str, Reader] = {
+    "instance_id": _name,
+    "policy": _policy,
+    "flavor": lambda row, _: _flavor(row),
+    "basis": _basis,
+    "victims": lambda *_: (),
+}
+_FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

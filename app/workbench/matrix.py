@@ -1,0 +1,118 @@
+"""Evaluations of one workload under several platforms, eviction policies, guarantees and SLAs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+from app.domain.events import Recorded
+from app.domain.inputs import platform_text
+from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
+from app.forecast.table import QuantileTable
+from app.workbench.evaluate import EventSink, Progress, evaluate
+from app.workbench.findings import Findings, Watch
+from app.workbench.logcsv import LogWriter
+from app.workbench.side_by_side import run_side_by_side
+from app.workbench.tally import Outcome, Scenario
+from app.workbench.workload import Workload
+
+Promise = tuple[Guarantee, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What is varied; None among the SLAs is the baseline without one, which no guarantee changes."""
+
+    platforms: Sequence[tuple[Resources, ...]]
+    evictions: Sequence[EvictionPolicy]
+    guarantees: Sequence[Guarantee]
+    slas: Sequence[float | None]
+
+    def promises(self) -> list[Promise]:
+        """Guarantees with their SLAs, the baseline first and once."""
+        slas = [sla for sla in self.slas if sla is not None]
+        baseline: list[Promise] = [(Guarantee.NONE, None)] if None in self.slas else []
+        return [*baseline, *product(self.guarantees, slas)]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One scenario to be run; `log` is the CSV file for its events, `watched` whether its findings are wanted."""
+
+    scenario: Scenario
+    log: Path | None = None
+    watched: bool = False
+
+    @property
+    def size(self) -> int:
+        """A start and a stop for each instance."""
+        return 2 * (len(self.scenario.workload.on_demand) + len(self.scenario.workload.spot))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What came of an evaluation; `findings` are None where they were not wanted."""
+
+    outcome: Outcome
+    findings: Findings | None
+
+
+def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
+    """Every combination: platforms slowest, then eviction policies, guarantees and SLAs as they were given."""
+    found = []
+    for nodes, eviction, (guarantee, sla) in product(axes.platforms, axes.evictions, axes.promises()):
+        own = replace(policy, eviction_policy=eviction, guarantee=guarantee)
+        own = own if sla is None else replace(own, eviction_probability=sla)
+        found.append(Scenario(nodes, workload, own))
+    return found
+
+
+def name_of(scenario: Scenario) -> str:
+    """A name that tells a scenario from the others of its matrix: 7x12-yjf-per-instance-0.01."""
+    policy = scenario.policy
+    parts = [platform_text(scenario.nodes), policy.eviction_policy]
+    if policy.guarantee is Guarantee.NONE:
+        parts.append("no-sla")
+    else:
+        parts += [policy.guarantee, f"{policy.eviction_probability:g}"]
+    return "-".join(parts).replace("_", "-")
+
+
+def run_matrix(evaluations: Sequence[Evaluation], *, progress: Progress | None = None) -> list[Evaluated]:
+    """Run all of them over all cores, in the order given."""
+    return run_side_by_side(run_evaluation, evaluations, progress=progress)
+
+
+def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progress) -> Evaluated:
+    """Run one."""
+    scenario, watch = evaluation.scenario, Watch() if evaluation.watched else None
+    tables: list[QuantileTable] = []
+    with ExitStack() as stack:
+        sinks: list[EventSink] = [] if watch is None else [watch]
+        if evaluation.log is not None:
+            file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
+            sinks.append(LogWriter(file, instances_only=True))
+        keep = partial(_keep_last, tables)
+        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, progress=progress)
+    end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
+    return Evaluated(outcome, watch.findings(end_us, tables[-1] if tables else None) if watch else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """Several sinks as one."""
+
+    sinks: Sequence[EventSink]
+
+    def write(self, recorded: Recorded) -> None:
+        for sink in self.sinks:
+            sink.write(recorded)
+
+
+def _keep_last(tables: list[QuantileTable], table: QuantileTable) -> None:
+    tables[:] = [table]

@@ -1,0 +1,1 @@
+"""Evaluations as one page with pictures."""

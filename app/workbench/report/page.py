@@ -1,0 +1,171 @@
+"""The report: one page that needs nothing else, neither scripts nor network; plain white, for screens and for paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import islice
+
+from app import __version__
+from app.domain.inputs import platform_text
+from app.domain.times import HOUR_US
+from app.workbench.findings import Findings
+from app.workbench.matrix import Evaluated
+from app.workbench.report.comparisons import Point, draw_by_platform, draw_by_sla, point_of, reading, sla_of
+from app.workbench.report.drawing import Numbers, Picture, in_style, percent
+from app.workbench.report.evidence import draw_buckets, draw_reliability
+from app.workbench.report.look import CSS
+from app.workbench.report.timelines import draw_budget, draw_load
+from app.workbench.tally import Scenario, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a report comes from: the command that made it, the traces by market, the delay of the spot trace."""
+
+    command: str
+    traces: Mapping[str, str]
+    spot_delay: str
+
+
+def render_page(found: Sequence[Evaluated], origin: Origin) -> str:
+    """The report of a matrix of evaluations, as HTML.
+
+    1. What was run and what came of it. 2. Pictures that compare. 3. Each evaluation by itself.
+    """
+    points = [point_of(one) for one in found]
+    with in_style():
+        parts = [
+            *_opening(origin, found),
+            _results(points),
+            *_compared(points),
+            *(part for number, one in enumerate(found) for part in _single(f"e{number}", one)),
+            *_closing(origin, found),
+        ]
+    title = f"Tenure: {origin.traces['on-demand']} with spot {origin.traces['spot']}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="color-scheme" content="light">\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n'
+        + "\n".join(parts)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
+    workload = found[0].outcome.scenario.workload
+    yield "<header>"
+    yield "<p class=mark>Tenure evaluation</p>"
+    on_demand, spot = (escape(origin.traces[market]) for market in ("on-demand", "spot"))
+    yield f"<h1>{on_demand} <span>on-demand, with</span> {spot} <span>as spot</span></h1>"
+    yield (
+        f"<p>{len(workload.on_demand)} on-demand starts and {len(workload.spot)} spot starts, the spot trace "
+        f"{escape(origin.spot_delay)} late. <em>Admitted</em> is of those requested, <em>evicted</em> is of those "
+        f"admitted; the SLA is kept where evicted is at most what was promised.</p>"
+    )
+    yield "</header>"
+
+
+def _results(points: Sequence[Point]) -> str:
+    columns = (
+        "platform", "victims", "guarantee", "SLA", "on-demand admitted", "spot admitted", "evicted",
+        "core-hours completed",
+    )  # fmt: skip
+    rows = []
+    for p in points:
+        missed = p.sla is not None and p.evicted > p.sla
+        done = percent(p.tally.completed_core_us / p.tally.requested_core_us if p.tally.requested_core_us else None)
+        evicted = percent(p.evicted, 2) + (" (missed)" if missed else "")
+        row = (
+            p.platform,
+            p.victims,
+            reading(p.guarantee),
+            p.promise,
+            percent(p.on_demand),
+            percent(p.spot),
+            evicted,
+            done,
+        )
+        rows.append(row)
+    return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
+
+
+def _compared(points: Sequence[Point]) -> Iterator[str]:
+    for heading, pictures in (("By SLA", draw_by_sla(points)), ("By platform", draw_by_platform(points))):
+        if pictures:
+            yield f"<section><h2>{heading}</h2>"
+            yield from (_figure(picture, caption=False) for picture in pictures)
+            yield "</section>"
+
+
+def _single(key: str, one: Evaluated) -> Iterator[str]:
+    findings, scenario = one.findings, one.outcome.scenario
+    assert findings is not None
+    name = _name(scenario)
+    yield f'<section class="single"><h2>{escape(name)}</h2>'
+    yield _figure(draw_load(f"{key}-load", name, findings.load))
+    if sla_of(scenario.policy) is not None and findings.budget:
+        yield _figure(draw_budget(f"{key}-budget", name, findings.budget, round(findings.load.edges_us[-1])))
+        yield _figure(draw_reliability(f"{key}-reliability", name, findings.reliability))
+    yield from _flavors(key, name, findings)
+    yield "</section>"
+
+
+def _flavors(key: str, name: str, findings: Findings) -> Iterator[str]:
+    """The last table: the flavor that was sampled most in full view, the others folded."""
+    table = findings.table
+    seen = [] if table is None else [flavor for flavor, buckets in table.flavors.items() if buckets]
+    if table is None or not seen:
+        return
+    pictures = (draw_buckets(f"{key}-f{number}", name, flavor, table) for number, flavor in enumerate(seen))
+    yield from map(_figure, islice(pictures, 1))
+    if len(seen) > 1:
+        yield f"<details><summary>The other flavors: {escape(', '.join(seen[1:]))}</summary>"
+        yield from map(_figure, pictures)
+        yield "</details>"
+
+
+def _closing(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
+    scenario = found[0].outcome.scenario
+    varied = {"nodes", "guarantee", "eviction_probability", "eviction_policy"}
+    common = {name: value for name, value in settings(scenario).items() if name not in varied}
+    common["epoch_h"] = scenario.policy.recompute_every_us / HOUR_US
+    yield "<footer><h2>How it was made</h2>"
+    yield f"<pre>{escape(origin.command)}</pre>"
+    rows = [("tenure", __version__), *((name, f"{value}") for name, value in common.items())]
+    rows.append(("seconds", ", ".join(f"{one.outcome.wall_s:.1f}" for one in found)))
+    yield _table(Numbers(("setting", "value"), rows), words=2)
+    yield "</footer>"
+
+
+def _name(scenario: Scenario) -> str:
+    policy = scenario.policy
+    sla = sla_of(policy)
+    promise = "no SLA" if sla is None else f"SLA {sla:g} {reading(policy.guarantee)}"
+    return f"{platform_text(scenario.nodes)}, {promise}, {policy.eviction_policy}"
+
+
+def _figure(picture: Picture, *, caption: bool = True) -> str:
+    told = f"<figcaption>{escape(picture.summary)}</figcaption>" if caption else ""
+    return (
+        f'<figure id="{picture.key}"><h3>{escape(picture.title)}</h3>{picture.svg}{told}'
+        f"<details><summary>The numbers</summary>{_table(picture.numbers)}</details></figure>"
+    )
+
+
+def _table(numbers: Numbers, words: int = 1) -> str:
+    """The first `words` columns to the left, the others as numbers to the right."""
+    head = "".join(f"<th scope=col{_align(at, words)}>{escape(name)}</th>" for at, name in enumerate(numbers.columns))
+    rows = "\n".join(f"<tr>{''.join(_cells(row, words))}</tr>" for row in numbers.rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+
+
+def _cells(row: Iterable[str], words: int) -> Iterator[str]:
+    for at, cell in enumerate(row):
+        tag = "th scope=row" if at == 0 else "td"
+        yield f"<{tag}{_align(at, words)}>{escape(cell)}</{tag[:2]}>"
+
+
+def _align(at: int, words: int) -> str:
+    return "" if at < words else " class=number"

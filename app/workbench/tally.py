@@ -1,0 +1,136 @@
+"""What became of a driven workload: the seeds' metrics, counted from the answers alone.
+
+The evaluation and the client of a running service count with the same tally, so their tables can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.domain.requests import StartRequest
+from app.domain.times import SECOND_US, seconds_text
+from app.domain.values import Market, Policy, Resources
+from app.workbench.workload import Workload, flavors
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A workload, the platform that it meets (capacities in node order) and the policy in force."""
+
+    nodes: tuple[Resources, ...]
+    workload: Workload
+    policy: Policy
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts starts by market. A spot instance completes when it is admitted and never evicted: it reaches its stop."""
+
+    demands: Mapping[str, Resources]
+    on_demand_requested: int = 0
+    on_demand_admitted: int = 0
+    spot_requested: int = 0
+    spot_admitted: int = 0
+    spot_evicted: int = 0
+    requested_core_us: int = 0
+    completed_core_us: int = 0
+    epochs: set[int] = field(default_factory=set)
+    _running: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, workload: Workload) -> Tally:
+        """An empty tally for a workload."""
+        return cls(flavors(workload))
+
+    def started(self, request: StartRequest, *, accepted: bool, victims: Iterable[str], epoch: int | None) -> None:
+        """Count the answer to a start; `victims` are the instances that it evicted."""
+        if request.market is Market.ON_DEMAND:
+            self.on_demand_requested += 1
+            self.on_demand_admitted += accepted
+            for victim in victims:
+                self.evicted(victim)
+            return
+        core_us = self.demands[request.flavor].cores * (request.lifetime_us or 0)
+        self.spot_requested += 1
+        self.requested_core_us += core_us
+        if epoch is not None:
+            self.epochs.add(epoch)
+        if accepted:
+            self.spot_admitted += 1
+            self.completed_core_us += core_us
+            self._running[request.instance_id] = core_us
+
+    @property
+    def spot_completed(self) -> int:
+        """Spot instances that reached their own stop, given that all stops were driven."""
+        return self.spot_admitted - self.spot_evicted
+
+    def report(self) -> dict[str, Any]:
+        """The counts as JSON values."""
+        return {
+            "on_demand": {"requested": self.on_demand_requested, "admitted": self.on_demand_admitted},
+            "spot": {
+                "requested": self.spot_requested,
+                "admitted": self.spot_admitted,
+                "evicted": self.spot_evicted,
+                "completed": self.spot_completed,
+                "requested_core_s": _number(self.requested_core_us),
+                "completed_core_s": _number(self.completed_core_us),
+            },
+        }
+
+    def evicted(self, victim: str) -> None:
+        """Count the eviction of an admitted spot instance."""
+        self.spot_evicted += 1
+        self.completed_core_us -= self._running.pop(victim)
+
+    def stopped(self, instance_id: str) -> None:
+        """Forget an instance that reached its stop."""
+        self._running.pop(instance_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A driven scenario. `forecast_s` is the time spent in forecasting, None where another process did it."""
+
+    scenario: Scenario
+    tally: Tally
+    forecast_s: float | None
+    wall_s: float
+
+    def report(self) -> dict[str, Any]:
+        """The outcome as one JSON object."""
+        return {
+            **self.tally.report(),
+            "epochs": len(self.tally.epochs),
+            "forecast_s": None if self.forecast_s is None else round(self.forecast_s, 3),
+            "wall_s": round(self.wall_s, 3),
+            "settings": settings(self.scenario),
+        }
+
+
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """What the scenario was run with, as JSON values; durations in seconds."""
+    policy = scenario.policy
+    history_us = policy.history_window_us
+    return {
+        "nodes": [node.cores for node in scenario.nodes],
+        "guarantee": policy.guarantee,
+        "eviction_probability": policy.eviction_probability,
+        "eviction_policy": policy.eviction_policy,
+        "warm_up_s": _number(policy.warm_up_us),
+        "recompute_every_s": _number(policy.recompute_every_us),
+        "history_window_s": None if history_us is None else _number(history_us),
+        "horizon_s": _number(policy.horizon_us),
+        "sample_count": policy.sample_count,
+        "seed": policy.seed,
+        "confidence": policy.confidence,
+    }
+
+
+def _number(us: int) -> int | float:
+    """Microseconds as a JSON number of seconds."""
+    whole, rest = divmod(us, SECOND_US)
+    return float(seconds_text(us)) if rest else whole

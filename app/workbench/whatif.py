@@ -1,0 +1,267 @@
+"""What would have been: a cloud's own log, decided again under another policy, platform or flavor mix.
+
+The workload is everything that was asked for, rejected starts as well. An instance ends at its recorded stop; where the
+log has none because it was evicted or rejected, at its declared lifetime (an on-demand start that declared none, at
+once), as in the forecast's history. What still runs at the end of the log goes on. Tables are computed at the policy's
+due times, as an evaluation does. Changes of the policy and of nodes happen when they did, unless they are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.admission.decide import decide_node_removal
+from app.domain.errors import NodeNotEmpty
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+    Recorded,
+)
+from app.domain.inputs import InputError
+from app.domain.names import flavor_name, node_name
+from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud
+from app.workbench.evaluate import Run
+from app.workbench.findings import Watch
+from app.workbench.side_by_side import Progress, run_side_by_side
+from app.workbench.tally import Tally
+
+NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
+Key = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different; None and empty leave it as it was recorded.
+
+    `sla` is the cloud's probability: starts that asked for their own keep it. `flavors` maps names to the names that
+    are asked for instead. `settings` are further fields of the policy.
+    """
+
+    nodes: tuple[Resources, ...] | None = None
+    sla: float | None = None
+    guarantee: Guarantee | None = None
+    eviction: EvictionPolicy | None = None
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, policy: Policy) -> Policy:
+        """The policy with the changes. An SLA for a cloud without one is kept for each instance."""
+        changed = replace(policy, **self.settings)
+        if self.eviction is not None:
+            changed = replace(changed, eviction_policy=self.eviction)
+        if self.sla is not None:
+            guarantee = Guarantee.PER_INSTANCE if policy.guarantee is Guarantee.NONE else policy.guarantee
+            changed = replace(changed, eviction_probability=self.sla, guarantee=guarantee)
+        return changed if self.guarantee is None else replace(changed, guarantee=self.guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the starts of a log. `evicted_in_time` are those evicted within their declared lifetime."""
+
+    tally: Tally
+    running: int
+    evicted_in_time: int
+
+    def report(self) -> dict[str, Any]:
+        """The account as one JSON object."""
+        return {**self.tally.report(), "running": self.running, "evicted_in_time": self.evicted_in_time}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A log and what is to be different about it."""
+
+    recorded: Sequence[Recorded]
+    changes: Changes
+
+    @property
+    def size(self) -> int:
+        """Its steps are counted as the log's events."""
+        return len(self.recorded)
+
+    def flavors(self) -> dict[str, Resources]:
+        """All flavors that the log adds."""
+        events = (item.event for item in self.recorded)
+        return {event.flavor: event.demand for event in events if isinstance(event, FlavorAdded)}
+
+
+def ask(questions: Sequence[Question], *, progress: Progress | None = None) -> list[Account]:
+    """What would have been, for each; over all cores."""
+    for question in questions:
+        check_question(question)
+    return run_side_by_side(answer, questions, progress=progress)
+
+
+def answer(question: Question, executor: Executor, progress: Progress) -> Account:
+    """Decide the whole log again, and count."""
+    steps = steps_of(question)
+    trial = _Trial(executor)
+    for done, step in enumerate(steps, 1):
+        trial.step(step)
+        progress(done * question.size // len(steps), question.size)
+    return count_log(trial.recorded)
+
+
+def check_question(question: Question) -> None:
+    """InputError where the log has no nodes, or lacks a flavor that is to be replaced or asked for."""
+    if question.changes.nodes is None and not any(isinstance(item.event, NodeAdded) for item in question.recorded):
+        raise InputError("the log adds no nodes; give the platform with --nodes")
+    known = question.flavors()
+    for old, new in question.changes.flavors.items():
+        if old not in known:
+            raise InputError(f"the log has no flavor {old!r}: it has {', '.join(sorted(known))}")
+        if new not in known and not (new.isdecimal() and int(new)):
+            raise InputError(f"{new!r} is neither a flavor of the log nor a number of cores")
+
+
+# --- the workload ----------------------------------------------------------------------------------------------------
+
+
+def steps_of(question: Question) -> list[Operation | Event]:
+    """Everything to be done, in order: the log's own order, and drawn-up ends before the log's events of their time."""
+    changes, end_us = question.changes, question.recorded[-1].event.at_us
+    keyed: list[tuple[Key, Operation | Event]] = []
+    asked: dict[str, StartRequest] = {}
+    flavors = _renamed(question)
+    for item in question.recorded:
+        event, key = item.event, (item.event.at_us, 1, item.seq, 0)
+        match event:
+            case CloudCreated():
+                keyed += [((event.at_us, 0, 0, n), first) for n, first in enumerate(_opening(question, event))]
+            case PolicyChanged():
+                keyed.append((key, replace(event, policy=changes.of(event.policy))))
+            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved() if changes.nodes is None:
+                keyed.append((key, event))
+            case InstanceStopped():
+                keyed.append((key, StopRequest(event.instance_id, event.at_us)))
+            case InstanceStarted() | InstanceRejected():
+                asked[event.instance_id] = _request(event, flavors[event.flavor])
+                keyed.append((key, asked[event.instance_id]))
+                if isinstance(event, InstanceRejected):
+                    keyed += _drawn_up(asked[event.instance_id], item, end_us)
+            case InstanceEvicted():
+                keyed += _drawn_up(asked[event.instance_id], item, end_us)
+    return [step for _, step in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _opening(question: Question, created: CloudCreated) -> list[Event]:
+    """The cloud with all flavors, and with the nodes where they are given."""
+    at_us, changes = created.at_us, question.changes
+    flavors = question.flavors() | {
+        flavor_name(int(new)): Resources(int(new)) for new in changes.flavors.values() if new not in question.flavors()
+    }
+    nodes = [
+        NodeAdded(at_us=at_us, node=node_name(index), capacity=capacity)
+        for index, capacity in enumerate(changes.nodes or ())
+    ]
+    added = [FlavorAdded(at_us=at_us, flavor=name, demand=demand) for name, demand in flavors.items()]
+    return [CloudCreated(at_us=at_us, policy=changes.of(created.policy)), *added, *nodes]
+
+
+def _renamed(question: Question) -> dict[str, str]:
+    """The flavor asked for, by the recorded one; a number of cores has the flavor of its own."""
+    known, wanted = question.flavors(), question.changes.flavors
+    return {name: name for name in known} | {
+        old: new if new in known else flavor_name(int(new)) for old, new in wanted.items()
+    }
+
+
+def _request(event: InstanceStarted | InstanceRejected, flavor: str) -> StartRequest:
+    return StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
+
+
+def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[Key, StopRequest]]:
+    """The end of a request that the log cut short; none where the log ends before."""
+    assert request.at_us is not None
+    at_us = request.at_us + (request.lifetime_us or 0)
+    if at_us <= item.event.at_us:  # it ends after the start that evicts it, which stands behind its eviction
+        last_seq = item.event.cause_seq if isinstance(item.event, InstanceEvicted) else item.seq
+        return [((item.event.at_us, 1, last_seq, 1), StopRequest(request.instance_id, item.event.at_us))]
+    return [((at_us, 0, item.seq, 0), StopRequest(request.instance_id, at_us))] if at_us <= end_us else []
+
+
+# --- deciding again --------------------------------------------------------------------------------------------------
+
+
+class _Trial:
+    """The log that would have been, so far."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.recorded: list[Recorded] = []
+        self._run = Run(Policy(), executor, log=self)
+
+    def write(self, recorded: Recorded) -> None:
+        """Take the next event."""
+        self.recorded.append(recorded)
+
+    def step(self, step: Operation | Event) -> None:
+        match step:
+            case StartRequest() | StopRequest():
+                self._run.step(step)
+            case CloudCreated() | PolicyChanged():
+                self._run.record([step])
+                self._run.tables.follow(step.policy, self.recorded)
+            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved():
+                self._run.record(_change_node(self._run.cloud, step))
+            case _:
+                self._run.record([step])
+
+
+def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
+    """The change, as it can be made here: a node that must go while on-demand instances run on it takes no more."""
+    node = cloud.nodes.get(event.node)
+    if isinstance(event, NodeAdded):
+        there = node is not None and node.status is not NodeStatus.REMOVED
+        return [NodeOpened(at_us=event.at_us, node=event.node)] if there else [event]
+    if not isinstance(event, NodeRemoved):
+        return [event]
+    try:
+        return [*decide_node_removal(cloud, event.node, event.at_us)]
+    except NodeNotEmpty:
+        return [NodeDrained(at_us=event.at_us, node=event.node)]
+
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+
+def count_log(recorded: Iterable[Recorded]) -> Account:
+    """What became of the starts of a log, from its events alone."""
+    demands: dict[str, Resources] = {}
+    tally, watch = Tally(demands), Watch()
+    for item in recorded:
+        watch.write(item)
+        match item.event:
+            case FlavorAdded(flavor=flavor, demand=demand):
+                demands[flavor] = demand
+            case InstanceStarted() | InstanceRejected() as decision:
+                _count(tally, decision)
+            case InstanceEvicted(instance_id=stopped, reason=EvictionReason.DRILL):
+                tally.stopped(stopped)
+            case InstanceEvicted(instance_id=victim):
+                tally.evicted(victim)
+            case InstanceStopped(instance_id=stopped):
+                tally.stopped(stopped)
+    classes = watch.reliability().classes
+    running, evicted = (sum(getattr(line, name) for line in classes) for name in ("running", "evicted"))
+    return Account(tally, running, evicted)
+
+
+def _count(tally: Tally, decision: InstanceStarted | InstanceRejected) -> None:
+    accepted, epoch = isinstance(decision, InstanceStarted), decision.basis.epoch if decision.basis else None
+    tally.started(_request(decision, decision.flavor), accepted=accepted, victims=(), epoch=epoch)

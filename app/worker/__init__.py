@@ -1,1 +1,0 @@
-"""When to recompute and publish; the only room that imports APScheduler."""
