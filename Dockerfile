@@ -1,5 +1,9 @@
+# The digest is the one that public files record for this tag; `docker buildx imagetools inspect python:3.11-slim-bookworm`
+# tells the newest, to be given with --build-arg BASE=... or written here.
+ARG BASE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
+
 # Build: everything from the lock into one virtual environment, and the engine compiled once.
-FROM python:3.11-slim-bookworm AS build
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /build
 RUN python -m venv /opt/tenure
@@ -17,11 +21,13 @@ RUN /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 -
     && /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 2 --out spot.csv \
     && /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --sla 0.1 --samples 100
 
-# Run: the environment alone, as a user of its own. Without TENURE_DATABASE_URL the service keeps its data in the volume.
-FROM python:3.11-slim-bookworm
+# Run: the environment alone, as a user of its own, who can change none of it but what is compiled: the compiler wants to
+# write where it reads. Without TENURE_DATABASE_URL the service keeps its data in the volume.
+FROM ${BASE}
 RUN useradd --system --uid 10001 --no-create-home tenure \
     && install --directory --owner=tenure --group=tenure /var/lib/tenure
-COPY --from=build --chown=tenure:tenure /opt/tenure /opt/tenure
+COPY --from=build /opt/tenure /opt/tenure
+COPY --from=build --chown=tenure:tenure /opt/tenure/compiled /opt/tenure/compiled
 ENV PATH=/opt/tenure/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     NUMBA_CPU_NAME=generic \

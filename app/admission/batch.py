@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from app.admission.decide import decide_start, decide_stop
 from app.admission.quote import Quotes
 from app.domain.errors import (
+    IdNotOwn,
     InstanceConflict,
     InstanceNotFound,
     TenureError,
@@ -27,7 +28,7 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
-from app.domain.requests import StartRequest, StopRequest
+from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
@@ -113,6 +114,9 @@ def decide_next(
     A table due at `waited_us` or before is not waited for any more: whoever calls has done so as long as is bearable.
     A step that makes no sense has an error for its outcome and changes nothing.
     """
+    if not isinstance(step, Change) and not _is_own(cloud, step):
+        batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
+        return True
     is_new = isinstance(step, StartRequest) and step.instance_id not in batch.known
     if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
@@ -234,6 +238,12 @@ def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
             f" {step_us / SECOND_US:g} s at most (the policy's clock_step_s), an admin further"
         )
     return at_us
+
+
+def _is_own(cloud: Cloud, request: Operation) -> bool:
+    """Whether who asks may name the instance."""
+    owner = request.owner
+    return owner is None or cloud.policy.shared_ids or request.instance_id.startswith(f"{owner}.")
 
 
 def _is_ahead(cloud: Cloud, at_us: int) -> bool:

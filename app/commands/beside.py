@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Self
@@ -32,14 +35,20 @@ class WorkerBeside:
     """A worker process, from entering to leaving the block; its work never delays an answer.
 
     It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; it
-    watches its standard input, so that it leaves as well when this process is killed. `on_ready` is called from another
-    thread whenever a worker is ready. Once `at_once` is true, leaving the block waits for nothing.
+    watches its standard input, so that it leaves as well when this process is killed, and hears there what is secret.
+    `on_ready` is called from another thread whenever a worker is ready. Once `at_once` is true, leaving the block waits
+    for nothing.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], on_ready: Callable[[], None], at_once: Callable[[], bool]
+        self,
+        environment: Mapping[str, str],
+        secrets: Mapping[str, str],
+        on_ready: Callable[[], None],
+        at_once: Callable[[], bool],
     ) -> None:
         self._environment = environment
+        self._secrets = secrets
         self._on_ready = on_ready
         self._at_once = at_once
         self._changing = threading.Lock()
@@ -93,7 +102,14 @@ class WorkerBeside:
                 text=True,
                 errors="replace",
             )
+            self._tell_secrets(self._process)
             return self._process
+
+    def _tell_secrets(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already, which is found in a moment
+            process.stdin.write(json.dumps(dict(self._secrets)) + "\n")
+            process.stdin.flush()
 
     def _follow(self, process: subprocess.Popen[str]) -> str:
         """Hear the worker out to its end; the reason of that, as far as it told one."""
@@ -106,6 +122,14 @@ class WorkerBeside:
                 reason = line.removeprefix(FAILED).rstrip()
         status = process.wait()
         return reason or (f"signal {-status}" if status < 0 else f"exit status {status}")
+
+
+def hear_secrets() -> None:
+    """Take what `_tell_secrets` has written into this process's own variables: they do not show in its environment."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(sys.stdin.fileno(), 1)):  # not more: its end is watched later
+        line += byte
+    os.environ.update(json.loads(line or b"{}"))
 
 
 def report(line: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.commands import schema
+from app.commands.beside import hear_secrets
 from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPort, database_words, read_settings
 from app.commands.steps import Steps
 
@@ -52,6 +53,8 @@ def worker(
     ] = False,
 ) -> None:
     """Recompute quantile tables and take snapshots."""
+    if leave_with_parent:
+        hear_secrets()
     settings = read_settings(host=host, worker_port=port, data_dir=data_dir, database_url=database_url)
     with _logged("worker", settings) as steps:
         if not leave_with_parent:

@@ -6,7 +6,7 @@
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
     |             DrillImpossible, TooManyWebhooks, TooManyClasses
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
-    |            PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
+    |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
     |                TooManyStreams
 
@@ -118,6 +118,10 @@ class TimeBackwards(Invalid):
 
 class TimeAhead(Invalid):
     """The request's time lies further ahead of the cloud's log than one request may move an external clock."""
+
+
+class IdNotOwn(Invalid):
+    """Ids are not shared in this cloud: a caller's own begin with its token's name up to a dot, and a dot."""
 
 
 class LifetimeMissing(Invalid):

@@ -12,6 +12,7 @@ class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
     `eviction_probability` is the request's own SLA; None takes the cloud's. A spot start must declare a lifetime.
+    `owner` is who asks, where that bounds the ids that may be named; None: any id.
     """
 
     instance_id: str
@@ -20,14 +21,16 @@ class StartRequest:
     lifetime_us: int | None = None
     eviction_probability: float | None = None
     at_us: int | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Stop an instance; stopping one that has ended changes nothing."""
+    """Stop an instance; stopping one that has ended changes nothing. `owner` is as for a start."""
 
     instance_id: str
     at_us: int | None = None
+    owner: str | None = None
 
 
 Operation = StartRequest | StopRequest

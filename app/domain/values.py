@@ -111,6 +111,7 @@ class Policy:
     grace_us: int = 0
     risk_threshold: float | None = None
     clock_step_us: int | None = DAY_US
+    shared_ids: bool = True
 
     def due_epoch_us(self, at_us: int) -> int:
         """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""

@@ -56,6 +56,7 @@ ENDPOINTS = (
             errors.ProbabilityUnexpected,
             errors.TooManyClasses,
             errors.InstanceConflict,
+            errors.IdNotOwn,
         ),
         example=_START,
     ),
@@ -64,7 +65,7 @@ ENDPOINTS = (
         instances.stop_instance,
         role=Role.MEMBER,
         query=node_wire.AtQuery,
-        errors=(*_OWN_TIME, *_WRITE, errors.InstanceNotFound),
+        errors=(*_OWN_TIME, *_WRITE, errors.InstanceNotFound, errors.IdNotOwn),
     ),
     Served(
         endpoints.BATCH,

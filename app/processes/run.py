@@ -33,6 +33,10 @@ from app.processes.api import connections, create_app, create_worker_app, end_st
 from app.processes.wiring import WorkerParts, database_url, upgrade_schema
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TOKENS = frozenset({"TENURE_ADMIN_TOKEN", "TENURE_TOKEN"})
+_SECRETS = frozenset(
+    {"TENURE_DATABASE_URL", "PGPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
+)
 
 
 def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
@@ -73,18 +77,23 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
         server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)
         if with_worker:
-            environment = worker_environment(settings, url)
+            environment, secrets = worker_environment(settings, url)
             on_ready = partial(ready.arrived, "worker")
-            stack.enter_context(WorkerBeside(environment, on_ready, lambda: server.force_exit))
+            stack.enter_context(WorkerBeside(environment, secrets, on_ready, lambda: server.force_exit))
         server.run(sockets=[listener])
     _heed_no_more()
 
 
-def worker_environment(settings: Settings, url: str) -> dict[str, str]:
-    """What a worker beside this process is to know: the variables of this one, and what its options were."""
+def worker_environment(settings: Settings, url: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What a worker beside this process is to know: variables for its environment, and those that it is told itself.
+
+    An environment can be read for as long as the process lives, so no secret is in it; tokens are none of its business.
+    """
     wrong = unknown_variables(os.environ)  # this process has told of them
     ours = {"TENURE_DATABASE_URL": url, "TENURE_HOST": settings.host}
-    return {name: value for name, value in os.environ.items() if name not in wrong} | ours
+    known = {name: value for name, value in os.environ.items() if name not in wrong and name.upper() not in _TOKENS}
+    secrets = {name: value for name, value in (known | ours).items() if name.upper() in _SECRETS}
+    return {name: value for name, value in (known | ours).items() if name not in secrets}, secrets
 
 
 class _Together:

@@ -15,10 +15,10 @@ from app.domain.values import Policy
 from app.workbench.tally import Outcome, Scenario, Tally
 from app.workbench.workload import flavors, operations
 from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
+from tenure_client.endpoints import EPOCHS_CROSSED
 from tenure_client.forms.instances import BatchResult, StartAnswer
 
 Progress = Callable[[int, int], None]
-_NEXT_TABLE = "preemptible.batch.epochs_crossed"
 
 
 def drive(
@@ -78,7 +78,7 @@ def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
     decided: list[StartAnswer | None] = []
     for result in results:
         if result.error is not None:
-            if decided and result.error.code == _NEXT_TABLE:
+            if decided and result.error.code == EPOCHS_CROSSED:
                 break
             raise result.error
         decided.append(result.decision)

@@ -182,7 +182,7 @@ def test_other_clouds_go_on(house: House) -> None:
     start = {"id": "another", "market": "on_demand", "flavor": "small"}
     assert house.client.post("/v1/clouds/fine/instances", json=start).status_code == 201
     run = house.client.post("/v1/clouds/fine/tables").json()["id"]
-    wait_until(lambda: house.client.get(f"/v1/clouds/fine/runs/{run}").json()["status"] == "succeeded", 60)
+    wait_until(lambda: house.client.get(f"/v1/clouds/fine/runs/{run}").json()["status"] == "succeeded", 180)
     wait_until(lambda: house.receivers["fine"].taken[-1].seq == len(house.log("fine")))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 from processes import HEADERS, TOKEN, Process, tenure
 
@@ -41,3 +42,20 @@ def test_tokens_are_not_logged(service: Process) -> None:
     assert log.count("/v1/clouds/tnr_...") >= len(secrets) - 1
     for secret in secrets:
         assert secret not in log
+
+
+def test_no_secret_is_in_the_environment_of_a_child(tmp_path: Path, database_url: str) -> None:
+    """What is there can be read for as long as the process lives, and by whatever it starts itself."""
+    with_password = database_url.replace("postgres:@", "postgres:secret-of-the-database@")
+    assert with_password != database_url
+    variables = {"TENURE_DATABASE_URL": with_password, "OTEL_EXPORTER_OTLP_HEADERS": "key=secret-of-the-collector"}
+    process = Process("run", tmp_path, variables)
+    process.start()
+    try:
+        (worker,) = psutil.Process(process.process.pid).children()
+        told = "\n".join([*worker.environ().values(), *worker.cmdline()])
+        assert "--leave-with-parent" in told
+        for secret in (TOKEN, "secret-of-the-database", "secret-of-the-collector"):
+            assert secret not in told
+    finally:
+        assert process.interrupt() == 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.admission.batch import Batch, Step
-from app.engine.cloud import Cloud
-from app.scheduling.sequencer import Sequencer
+from app.domain.events import Recorded
+from app.scheduling.appending import Appender
 from app.scheduling.store.log import LogAccess
 
 
@@ -20,26 +19,15 @@ def _stale_batches() -> None:
 
     So a stop at one process of what was started at another is answered 204, and the instance runs on.
     """
-    decide = Sequencer._decide_and_append
+    append = Appender._append
 
-    async def decide_in_the_past(self: Sequencer, steps: Sequence[Step], log: LogAccess) -> Batch:
-        return await decide(self, steps, _EndsWith(log, self._cloud))  # type: ignore[arg-type]
+    async def append_without_a_look(
+        self: Appender, log: LogAccess, recorded: Sequence[Recorded], before_us: int
+    ) -> None:
+        if recorded:
+            await append(self, log, recorded, before_us)
 
-    Sequencer._decide_and_append = decide_in_the_past  # type: ignore[method-assign]
-
-
-class _EndsWith:
-    """A log that seems to end where the state does."""
-
-    def __init__(self, log: LogAccess, cloud: Cloud) -> None:
-        self._log = log
-        self._cloud = cloud
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._log, name)
-
-    async def last_seq(self, _cloud_id: int) -> int:
-        return self._cloud.seq
+    Appender._append = append_without_a_look  # type: ignore[method-assign]
 
 
 DEFECTS = {"stale_batches": _stale_batches}

@@ -491,6 +491,32 @@ def test_an_admin_who_says_so_moves_the_clock_as_far_as_needed(world: Service) -
     assert started.status_code == 201
 
 
+def test_an_id_of_another_owner_is_refused_and_outlives_its_token(world: Service) -> None:
+    make_cloud(world.client, "apart", {"guarantee": "none", "shared_ids": False}, {})
+    path = "/v1/clouds/apart/instances"
+
+    def token(name: str, role: str = "member") -> dict[str, str]:
+        made = world.client.post("/v1/tokens", json={"name": name, "role": role})
+        return {"X-Auth-Token": made.json()["token"]}
+
+    first, second, other, service = token("left"), token("left.2"), token("right"), token("right.all", "service")
+    body = {**START, "id": "left.1"}
+    for squatter in (other, service):
+        check(world.client.post(path, json=body, headers=squatter), errors.IdNotOwn)
+    started = world.client.post(path, json=body, headers=first)
+    assert started.status_code == 201
+    for squatter in (other, service):
+        check(world.client.post(path, json={**body, "flavor": "c4"}, headers=squatter), errors.IdNotOwn)
+        check(world.client.delete(f"{path}/left.1", headers=squatter), errors.IdNotOwn)
+    batch = {"operations": [{"stop": {"id": "left.1"}}, {"start": {**START, "id": "right.1"}}]}
+    results = world.client.post("/v1/clouds/apart/batch", json=batch, headers=other).json()["results"]
+    assert [result["status"] for result in results] == [403, 201]
+    again = world.client.post(path, json=body, headers=second)
+    assert (again.status_code, again.json()) == (201, started.json()), "a token that takes the place of the first"
+    assert world.client.delete(f"{path}/left.1", headers=second).status_code == 204
+    assert world.client.delete(f"{path}/right.1").status_code == 204, "an admin may stop anything"
+
+
 def test_more_streams_than_there_may_be_are_an_error(world: Service, database_url: str) -> None:
     with running_service(database_url, stream_limit=0) as small:
         check(small.client.get(f"{CLOUD}/events/stream"), errors.TooManyStreams)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -109,6 +110,39 @@ def ask(url: str, question: str) -> object:
         row = connection.execute(question).fetchone()
     assert row is not None
     return row[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has the server run as another user")
+def test_as_root_the_folders_above_are_opened_to_the_server_alone(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    data_dir = closed / "deep" / "data"
+    data_dir.mkdir(parents=True)
+    (closed / "private").write_text("nobody else's")
+    for folder in (closed, closed / "deep"):
+        folder.chmod(0o700)
+    before = {folder: folder.stat().st_mode & 0o007 for folder in data_dir.parents}
+    with embedded_url(data_dir) as url:
+        assert ask(url, "SELECT 1") == 1
+        assert {folder: folder.stat().st_mode & 0o007 for folder in data_dir.parents} == before
+        for user, what in [("nobody", "cat"), ("nobody", "ls"), ("pgserver", "ls")]:
+            place = closed / "private" if what == "cat" else closed
+            assert _run_as(user, what, place).returncode != 0
+
+
+def _run_as(user: str, *command: object) -> subprocess.CompletedProcess[bytes]:
+    group = pwd.getpwnam(user).pw_gid
+    return subprocess.run([str(word) for word in command], user=user, group=group, capture_output=True, check=False)
+
+
+def test_the_server_is_not_told_what_the_service_was(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_ADMIN_TOKEN", "tnr_of-nobodys-business")
+    monkeypatch.setenv("PGPASSWORD", "neither-is-this")
+    with embedded_url(data_dir):
+        server = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+        known = psutil.Process(server).environ()
+    assert "PATH" in known
+    assert not {"tnr_of-nobodys-business", "neither-is-this"} & set(known.values())
+    assert not [name for name in known if name.startswith("TENURE_")]
 
 
 def test_started_shared_within_a_process_and_stopped(data_dir: Path) -> None:

@@ -211,6 +211,25 @@ def test_one_request_moves_an_external_clock_by_the_policys_step_at_most():
     assert isinstance(decide(free, on_demand("a", "c1", far)).outcomes[0], Started)
 
 
+def test_ids_that_are_not_shared_are_their_owners():
+    cloud = make_cloud(guarantee=Guarantee.NONE, shared_ids=False)
+    mine, other, free = (
+        replace(on_demand(f"{name}.i", "c1"), owner=owner) for name, owner in [("a", "a"), ("a", "b"), ("a-b", None)]
+    )
+    squatted, alike = replace(spot("a.j"), owner="b"), replace(spot("ab.k"), owner="a")
+    outcomes = decide(cloud, mine, other, squatted, alike, StopRequest("a.i", DAY_US, "b"), free, waited_us=0).outcomes
+    assert [type(outcome) for outcome in outcomes] == [Started, *[errors.IdNotOwn] * 4, Started]
+    known = {event.event.instance_id: event for event in [Recorded(5, outcomes[0].decision)]}
+    again, stopped, late = decide(
+        cloud, mine, StopRequest("a.i", DAY_US, "a"), StopRequest("a.i", DAY_US, "b"), past=known
+    ).outcomes
+    assert again.repeated
+    assert stopped.changed
+    assert isinstance(late, errors.IdNotOwn), "nobody else is told that it has ended"
+    shared = make_cloud(guarantee=Guarantee.NONE)
+    assert isinstance(decide(shared, other).outcomes[0], Started)
+
+
 def test_a_jump_that_says_so_goes_as_far_as_it_likes():
     cloud = make_cloud(clock_step_us=DAY_US)
     (outcome,) = decide(

@@ -147,13 +147,51 @@ def test_dockerfile_runs_as_a_user_of_its_own() -> None:
     assert [name for name, _ in instructions if name in {"HEALTHCHECK", "CMD"}] == ["HEALTHCHECK", "CMD"]
 
 
-def test_images_are_pinned_to_a_release() -> None:
-    images = [*re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE), COMPOSE["services"]["postgres"]["image"]]
-    assert len(images) == 3
-    for image in images:
-        assert re.fullmatch(r"[a-z]+:\d+(\.\d+)*-[a-z-]+", image), f"{image} is not pinned to a release and a base"
+def test_images_are_pinned_to_a_digest() -> None:
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    for image in (base, COMPOSE["services"]["postgres"]["image"]):
+        assert re.fullmatch(r"[a-z]+(:\d+(\.\d+)*-[a-z-]+)?@sha256:[0-9a-f]{64}", image), f"{image} is not pinned"
     for name in ("prometheus", "grafana"):
         assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", COMPOSE["services"][name]["image"])
+
+
+def test_the_images_user_owns_no_code() -> None:
+    """But for what is compiled: the compiler wants to write where it reads."""
+    owned = re.findall(r"^COPY .*--chown=tenure:tenure (?:\S+) (\S+)$", DOCKERFILE, re.MULTILINE)
+    assert owned == ["/opt/tenure/compiled"]
+    assert re.findall(r"^COPY --from=build (\S+) \S+$", DOCKERFILE, re.MULTILINE) == ["/opt/tenure"]
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
+def test_composed_services_are_locked_down(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert "privileged" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert {"mem_limit", "cpus", "pids_limit"} <= service.keys()
+    assert "/tmp" in service["tmpfs"]
+
+
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_pods_reach_no_more_than_they_need(name: str) -> None:
+    labels = DEPLOYMENTS[name]["spec"]["template"]["metadata"]["labels"]
+    (policy,) = [
+        one["spec"]
+        for one in OBJECTS.values()
+        if one["kind"] == "NetworkPolicy" and one["spec"]["podSelector"]["matchLabels"] == labels
+    ]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    (served,) = [port["port"] for rule in policy["ingress"] for port in rule["ports"]]
+    ports = {port["containerPort"] for port in DEPLOYMENTS[name]["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    assert ports == {served}
+    anywhere = {port["port"] for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
+    assert anywhere == {53, 5432}
+    outside = [block["ipBlock"] for rule in policy["egress"] for block in rule.get("to", [])]
+    assert bool(outside) == (name == "worker.yaml"), "only workers send to webhooks"
+    assert all("169.254.0.0/16" in block["except"] for block in outside if "." in block["cidr"])
 
 
 def test_nothing_but_what_the_image_needs_is_sent_to_the_build() -> None:

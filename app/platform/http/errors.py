@@ -178,6 +178,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
     errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
+    errors.IdNotOwn: Problem(403, "preemptible.instance.id_not_own", "The id is not one of the caller's own"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"

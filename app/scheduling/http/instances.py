@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,6 +11,8 @@ from app.admission.batch import Changed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
 from app.domain.times import to_datetime
+from app.domain.values import Role
+from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import entries_of
 from app.platform.http.page_forms import next_link
@@ -37,7 +41,7 @@ async def start_instance(request: Request) -> Response:
     """
     body = await read_body(request, StartBody)
     cloud = request.path_params["cloud"]
-    started = await reached(request, Scheduler).start(cloud, body.request())
+    started = await reached(request, Scheduler).start(cloud, replace(body.request(), owner=_owner(request)))
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
     return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
 
@@ -46,7 +50,7 @@ async def stop_instance(request: Request) -> Response:
     """Stop an instance; one that has ended stays as it is."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
-    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us))
+    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, _owner(request)))
     return Response(status_code=204)
 
 
@@ -55,7 +59,8 @@ async def run_batch(request: Request) -> Response:
 
     If the body has a fault anywhere, nothing of it is decided.
     """
-    operations = [operation.request() for operation in await read_batch(request)]
+    owner = _owner(request)
+    operations = [replace(operation.request(), owner=owner) for operation in await read_batch(request)]
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
@@ -109,3 +114,9 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
         return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
     return BatchResult(status=204)
+
+
+def _owner(request: Request) -> str | None:
+    """Whose ids the caller may name where ids are not shared: of all tokens whose names begin alike, up to a dot."""
+    caller = caller_of(request)
+    return None if caller.role is Role.ADMIN else caller.name.partition(".")[0]

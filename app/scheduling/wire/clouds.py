@@ -64,6 +64,10 @@ class PolicyBody(Body):
         alias="clock_step_s",
         description="How far one request may move an external clock ahead; null: as far as it likes.",
     )
+    shared_ids: bool = Field(
+        default=_DEFAULT.shared_ids,
+        description="Whether any caller may start and stop any instance id; else only those of its token's own name.",
+    )
 
     def over(self, policy: Policy) -> Policy:
         """The policy with the fields that the body names in place of its own."""

@@ -121,8 +121,16 @@ def _given(values: Mapping[str, Any]) -> Json:
     }
 
 
+EPOCHS_CROSSED = "preemptible.batch.epochs_crossed"
+"""The code of what a batch leaves undecided because it needs the tables of more than one epoch."""
+
+
 def _is_unfinished(answer: BatchAnswer) -> bool:
-    return any(result.status == 503 for result in answer.results)
+    """Return whether it is sent again as a whole; not for a rest that waits for a further table: that takes a while."""
+    return any(
+        result.status == 503 and (result.error is None or result.error.code != EPOCHS_CROSSED)
+        for result in answer.results
+    )
 
 
 NOTHING = type(None)

@@ -95,3 +95,4 @@ class PolicyChange(TypedDict, total=False):
     grace_s: float
     risk_threshold: float | None
     clock_step_s: float | None
+    shared_ids: bool

