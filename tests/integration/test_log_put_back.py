@@ -203,7 +203,7 @@ async def computed(process: Process, cloud_id: int) -> None:
     """Have a table computed."""
     runs = Runs(process.database)
     run = await runs.request(cloud_id, RunCause.REQUESTED, None)
-    for _ in range(3000):
+    for _ in range(18_000):  # the first table of an installation waits for the compiler
         if (await runs.get(cloud_id, run.id)).epoch is not None:
             return
         await asyncio.sleep(0.01)
