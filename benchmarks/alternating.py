@@ -13,7 +13,6 @@ end the log is compared with the answers.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import socket
@@ -31,7 +30,7 @@ from typing import Any
 import httpx2
 
 from app.platform.settings import Settings
-from app.processes.wiring import database_url, prepare
+from app.processes.wiring import database_url
 
 TOKEN = "tnr_benchmark"
 CLOUD = "/v1/clouds/alternating"
@@ -138,7 +137,6 @@ def measure(pairs: int) -> Tally:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-alternating-")))
         settings = Settings(data_dir=directory, admin_token=TOKEN)
-        asyncio.run(prepare(settings))
         url = stack.enter_context(database_url(settings))
         one, other = (stack.enter_context(serving(directory, url)) for _ in range(2))
         set_up(one)

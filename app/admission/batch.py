@@ -257,7 +257,7 @@ def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
     if not _is_external(cloud):
         if requested_us is not None:
             raise TimeUnexpected("this cloud runs on the system clock: leave the time out")
-        return max(server_us, cloud.at_us)
+        return cloud.present_us(server_us)
     if requested_us is None:
         raise TimeMissing("this cloud has an external clock: the request must carry its time")
     if requested_us < cloud.at_us:

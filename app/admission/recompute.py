@@ -8,23 +8,14 @@ lost more than its promises since the cloud began.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from math import sqrt
 from typing import NamedTuple
 
-from app.domain.values import Guarantee, Market, NodeStatus, Policy
+from app.domain.values import Guarantee, Market, NodeStatus, Policy, RunCause
 from app.engine.cloud import ClassCounts, Cloud
 
 _PAUSES = 24
 """An interval between two epochs has room for so many tables before their time."""
-
-
-class Reason(StrEnum):
-    """Why a table is computed before its time."""
-
-    CAPACITY = "capacity_changed"
-    BURST = "eviction_burst"
-    DRIFT = "sla_drift"
 
 
 class Mark(NamedTuple):
@@ -43,7 +34,7 @@ def mark(cloud: Cloud, now_us: int) -> Mark:
     return Mark(now_us, dict(cloud.classes), nodes, sum(instance.probability or 0.0 for instance in spot))
 
 
-def recompute_reason(epoch: Mark, now: Mark, policy: Policy) -> Reason | None:
+def recompute_reason(epoch: Mark, now: Mark, policy: Policy) -> RunCause | None:
     """Why a table should be computed now, `epoch` being the cloud when the last one was; None where it need not.
 
     At most once in a 24th of the interval: a table does not help against the burst that it is learning from.
@@ -51,11 +42,11 @@ def recompute_reason(epoch: Mark, now: Mark, policy: Policy) -> Reason | None:
     if policy.guarantee is Guarantee.NONE or now.at_us < epoch.at_us + policy.recompute_every_us // _PAUSES:
         return None
     if now.nodes != epoch.nodes:
-        return Reason.CAPACITY
+        return RunCause.CAPACITY_CHANGED
     if is_burst(epoch, now):
-        return Reason.BURST
+        return RunCause.EVICTION_BURST
     if overdrawn(now) - overdrawn(epoch):
-        return Reason.DRIFT
+        return RunCause.SLA_DRIFT
     return None
 
 

@@ -18,7 +18,7 @@ from app.commands.output import STDERR, STDOUT, print_json, progress_bar, waitin
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US, SECOND_US
-from app.domain.values import Clock, Guarantee, Policy
+from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
 
 if TYPE_CHECKING:
     from app.forecasts.rules import Run
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.importing.service import Import, Imported
     from app.platform.settings import Settings
 
-_CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_CLOUD = re.compile(NAME_PATTERN)
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
 
 

@@ -27,6 +27,11 @@ class NotFound(TenureError):
 class CloudNotFound(NotFound):
     """No cloud of that name."""
 
+    @classmethod
+    def named(cls, name: str) -> CloudNotFound:
+        """Return the error of a cloud that is not there, or not for the caller: no answer tells which."""
+        return cls(f"there is no cloud {name!r}")
+
 
 class NodeNotFound(NotFound):
     """No node of that name in the cloud."""

@@ -152,3 +152,17 @@ class Basis:
     estimated_probability: float | None = None
     budget: Budget | None = None
     probability_bound: float | None = None
+
+
+class RunCause(StrEnum):
+    """Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock.
+
+    Or what has happened since the last table: nodes came or went, more was evicted than promised, the SLA was passed.
+    """
+
+    REQUESTED = "requested"
+    SCHEDULED = "scheduled"
+    EXTERNAL_CLOCK = "external_clock"
+    CAPACITY_CHANGED = "capacity_changed"
+    EVICTION_BURST = "eviction_burst"
+    SLA_DRIFT = "sla_drift"

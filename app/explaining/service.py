@@ -74,8 +74,8 @@ class Explaining:
         edges = await self._log.at(cloud_id, [1, last_seq])
         notices = await self._log.notices(cloud_id, decision.instance_id, _NOTICES_TOLD)
         grace = grace_in(notices)
-        external = policy.clock is Clock.EXTERNAL
-        as_of_us = edges[last_seq].event.at_us if external else from_datetime(self._now())
+        last_us = edges[last_seq].event.at_us
+        as_of_us = last_us if policy.clock is Clock.EXTERNAL else max(last_us, from_datetime(self._now()))
         found = Explanation(
             instance=instance,
             required=(await self._log.flavors(cloud_id, [decision.flavor]))[decision.flavor],

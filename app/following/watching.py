@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from app.domain.errors import CloudNotFound, TooManyStreams
+from app.domain.errors import TooManyStreams
 from app.following.store.pulses import Pulse, Pulses
 from app.scheduling.growth import Growth
 from app.scheduling.store.clouds import Clouds
@@ -86,10 +86,7 @@ class Watching:
             closing.cancel()
 
     async def _id(self, cloud: str) -> int:
-        cloud_id = await self._clouds.find(cloud)
-        if cloud_id is None:
-            raise CloudNotFound(f"there is no cloud {cloud!r}")
-        return cloud_id
+        return await self._clouds.id_of(cloud)
 
     async def _pulse(self, cloud_id: int) -> Pulse:
         seen = self._seen.get(cloud_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.domain.errors import CloudNotFound, TooManyWebhooks, WebhookNotFound
+from app.domain.errors import TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
 from app.following.store.webhooks import DeadLetter, Progress, Webhook, Webhooks
 from app.following.trials import TrialAsker
@@ -101,7 +101,4 @@ class WebhookKeeper:
         return await self._webhooks.ask_replay((await self.show(cloud, webhook_id)).id, seqs)
 
     async def _cloud_id(self, cloud: str) -> int:
-        cloud_id = await self._clouds.find(cloud)
-        if cloud_id is None:
-            raise CloudNotFound(f"there is no cloud {cloud!r}")
-        return cloud_id
+        return await self._clouds.id_of(cloud)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.admission.recompute import Mark, mark, recompute_reason
-from app.domain.values import Clock, Guarantee, Policy
-from app.forecasts.rules import RunCause
+from app.domain.values import Clock, Guarantee, Policy, RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.each import for_each_cloud
@@ -64,14 +63,14 @@ class Schedule:
             return 0
         if not _has_schedule(cloud.policy):
             return 0
-        now = mark(cloud, self._now_us())
+        now = mark(cloud, cloud.present_us(self._now_us()))
         epoch, then = self._marks.get(cloud_id, (None, now))
         reason = recompute_reason(then, now, cloud.policy) if epoch == newest else None
         if epoch != newest or reason is not None:
             self._marks[cloud_id] = newest, now
         if reason is None:
             return 0
-        await self._runs.request(cloud_id, RunCause(reason), None)
+        await self._runs.request(cloud_id, reason, None)
         return 1
 
 

@@ -25,7 +25,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
-from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Resources
+from app.domain.values import Basis, EvictionReason, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
@@ -120,7 +120,7 @@ class Forecasts:
         began = perf_counter()
         cloud = await self._states.current(run.cloud_id)
         policy, seq = cloud.policy, cloud.seq
-        present_us = cloud.at_us if policy.clock is Clock.EXTERNAL else self._now_us()
+        present_us = cloud.present_us(self._now_us())
         due_us = present_us if run.due_us is None else run.due_us
         await self._tables.remove_ahead(run.cloud_id)
         newest = next(iter(await self._tables.page(run.cloud_id, 1)), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.admission.reliability import Fate, Reliability, fate_of, measure_reliability
@@ -27,17 +26,15 @@ class Stretch:
 
 
 class Reliabilities:
-    """Reads by cloud name how promises were kept; CloudNotFound for an unknown one. `now_us` is the server's clock."""
+    """Reads by cloud name how promises were kept; CloudNotFound for an unknown one."""
 
-    def __init__(self, clouds: Clouds, log: EventLog, now_us: Callable[[], int]) -> None:
+    def __init__(self, clouds: Clouds, log: EventLog) -> None:
         self._clouds = clouds
         self._log = log
-        self._now_us = now_us
 
-    async def read(self, cloud: str, after_seq: int | None, now_us: int | None) -> Stretch:
-        """How the promises given in a stretch of the log were kept by `now_us`, or by now; see `read_reliability`."""
-        at_us = self._now_us() if now_us is None else now_us
-        return await read_reliability(self._log, await self._clouds.id_of(cloud), after_seq, at_us)
+    async def read(self, cloud: str, after_seq: int | None, now_us: int) -> Stretch:
+        """Return how the promises given in a stretch of the log were kept by then (`read_reliability`)."""
+        return await read_reliability(self._log, await self._clouds.id_of(cloud), after_seq, now_us)
 
 
 async def read_reliability(

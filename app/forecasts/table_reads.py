@@ -6,8 +6,9 @@ import asyncio
 
 from app.domain.errors import RunNotFound, TableNotFound
 from app.domain.paging import Page
+from app.domain.values import RunCause
 from app.forecast.table import QuantileTable
-from app.forecasts.rules import Run, RunCause, TableSummary
+from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.forecasts.tables import TableCache, decode_table

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 from time import monotonic
 
 from app.domain.errors import LogUnavailable
+from app.domain.values import RunCause
 from app.forecast.table import QuantileTable
-from app.forecasts.rules import RunCause, TableSummary
+from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import StoredTable, Tables
 from app.platform.database.signals import Notice, Resync, TablePublished

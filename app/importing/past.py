@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
-from app.domain.values import EvictionPolicy, Resources
+from app.domain.values import NAME_PATTERN, EvictionPolicy, Resources
 from app.importing.rules.pastrules import LINES_NAMED, Findings, PastRule
 from app.importing.rules.records import PastInstance, Place
 from app.importing.store.scratch import Scratch
@@ -20,8 +20,8 @@ _MOST_FLAVORS = 1_000
 _MOST_CORES = 65_536
 _EDGE_US = 60 * SECOND_US
 _LONG_GAP_US = DAY_US
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_NAMED_FLAVOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254})=([0-9]{1,5})")
+_NAME = re.compile(NAME_PATTERN)
+_NAMED_FLAVOR = re.compile(rf"({NAME_PATTERN})=([0-9]{{1,5}})")
 
 
 @dataclass(frozen=True, slots=True)

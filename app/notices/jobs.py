@@ -13,7 +13,6 @@ from typing import TypeAlias
 from app.admission.decide import decide_overdue
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
 from app.domain.events import Event, Recorded
-from app.domain.values import Clock, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.store.tables import Tables
@@ -102,5 +101,4 @@ class Notices:
         return [item.event for item in recorded]
 
     def _present_us(self, cloud: Cloud) -> int:
-        policy: Policy = cloud.policy
-        return cloud.at_us if policy.clock is Clock.EXTERNAL else max(self._now_us(), cloud.at_us)
+        return cloud.present_us(self._now_us())

@@ -8,7 +8,6 @@ from datetime import datetime
 from heapq import nlargest
 
 from app.domain.times import from_datetime
-from app.domain.values import Clock
 from app.engine.cloud import Cloud, Handover, Running
 
 _SHOWN = 10
@@ -45,7 +44,7 @@ class Notices:
 
 def notices_of(cloud: Cloud, now: datetime) -> Notices:
     """The cloud's; each sort is shown where there are any, or where the policy asks for them."""
-    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else from_datetime(now)
+    now_us = cloud.present_us(from_datetime(now))
     leaving = [Leaving(one, one.is_overdue or one.deadline_us <= now_us) for one in cloud.known_handovers()]
     at_risk = [Endangered(one, now_us > one.deadline_us) for name in cloud.at_risk if (one := cloud.running.get(name))]
     return Notices(

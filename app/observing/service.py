@@ -17,6 +17,7 @@ import numpy as np
 from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.errors import LogNewer
+from app.domain.times import SECOND_US
 from app.domain.values import Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
@@ -33,7 +34,6 @@ CLASSES_MAX = 20
 ANSWER_S = 2.0
 """How long each cloud is waited for, here and by the pages that show many."""
 _AT_ONCE = 16
-_SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequ
         used_cores=used,
         slots={flavor: cloud.available_slots(flavor) for flavor in cloud.flavors},
         epoch=found.epoch,
-        table_age_s=None if found.epoch_us is None else max(0, present_us - found.epoch_us) / _SECOND_US,
-        table_max_age_s=policy.table_max_age_us / _SECOND_US,
+        table_age_s=None if found.epoch_us is None else max(0, present_us - found.epoch_us) / SECOND_US,
+        table_max_age_s=policy.table_max_age_us / SECOND_US,
         table_computing_s=found.wall_s,
         runs={"pending": found.pending, "running": found.running, "failed": found.failed},
         run_waiting_s=found.waiting_s,

@@ -50,6 +50,7 @@ from app.platform.database.migrating import (
     require_newest,
     stand,
     upgrade,
+    upgrade_at_last,
 )
 from app.platform.database.signals import Notice, listen
 from app.platform.outbound.posting import Poster
@@ -141,7 +142,7 @@ def database_standing(settings: Settings) -> Standing:
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
     """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
     with database_url(settings, create=create) as url:
-        await asyncio.to_thread(upgrade if create else require_newest, url)
+        await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
             yield database
@@ -160,7 +161,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits))
         following = asyncio.create_task(cache.follow(listen(database)))
         health = Health(database, clouds, log, tables, _now)
-        reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log, now_us)
+        reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, tables, _now)
         try:
             observing = Observing(scheduler, Observations(database))

@@ -11,7 +11,6 @@ from app.admission.attainment import Attainment, read_attainment
 from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.domain.errors import (
-    CloudNotFound,
     FlavorExists,
     NodeExists,
     NodeNotFound,
@@ -176,10 +175,14 @@ class Scheduler:
         sequencer = await self._sequencer(name)
         return await sequencer.state()
 
+    async def present(self, name: str) -> tuple[Cloud, int]:
+        """Return the state, and the cloud's present time."""
+        cloud = await self.state(name)
+        return cloud, cloud.present_us(self._parts.now_us())
+
     async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
         """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
-        cloud = await self.state(name)
-        at_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else max(cloud.at_us, self._parts.now_us())
+        cloud, at_us = await self.present(name)
         return cloud, at_us, read_attainment(cloud, at_us)
 
     async def names(self) -> list[str]:
@@ -188,10 +191,7 @@ class Scheduler:
 
     async def cloud_id(self, name: str) -> int:
         """Return the number under which the store knows the cloud; CloudNotFound."""
-        cloud_id = await self._clouds.find(name)
-        if cloud_id is None:
-            raise CloudNotFound(f"there is no cloud {name!r}")
-        return cloud_id
+        return await self._clouds.id_of(name)
 
     async def close(self) -> None:
         """Stop deciding."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.errors import CloudNotFound, NodeNotFound, TimeRangeInvalid
+from app.domain.errors import NodeNotFound, TimeRangeInvalid
 from app.domain.times import DAY_US, SECOND_US
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -91,9 +91,7 @@ class UtilisationHistory:
         points: int,
         names: Sequence[str],
     ) -> tuple[_Shape, dict[str, list[tuple[Key, Row]]]]:
-        cloud_id = await self._clouds.find(cloud)
-        if cloud_id is None:
-            raise CloudNotFound(f"there is no cloud {cloud!r}")
+        cloud_id = await self._clouds.id_of(cloud)
         progress = await self._rows.progress(cloud_id) or Progress(0, 0, 0)
         log_seq = await self._log.last_seq(cloud_id)
         # While events wait to be folded, nobody knows the level after the last that was.

@@ -16,8 +16,8 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.domain.values import NodeStatus, Policy, Resources
-from app.forecasts.rules import Run, RunCause
+from app.domain.values import NodeStatus, Policy, Resources, RunCause
+from app.forecasts.rules import Run
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
 from app.scheduling.scheduler import Scheduler
@@ -162,7 +162,7 @@ async def test_promises_are_read_as_of_now(pair: Pair):
 
 async def published(runs: Runs, run: Run) -> None:
     """Wait until the run has its table."""
-    for _ in range(3000):
+    for _ in range(18_000):  # the first table of an installation waits for the compiler
         if (await runs.get(run.cloud_id, run.id)).epoch is not None:
             return
         await asyncio.sleep(0.01)

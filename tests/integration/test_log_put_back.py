@@ -13,8 +13,7 @@ from app.admission.batch import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, SECOND_US
-from app.domain.values import Clock, NodeStatus, Policy
-from app.forecasts.rules import RunCause
+from app.domain.values import Clock, NodeStatus, Policy, RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database
@@ -204,7 +203,7 @@ async def computed(process: Process, cloud_id: int) -> None:
     """Have a table computed."""
     runs = Runs(process.database)
     run = await runs.request(cloud_id, RunCause.REQUESTED, None)
-    for _ in range(3000):
+    for _ in range(18_000):  # the first table of an installation waits for the compiler
         if (await runs.get(cloud_id, run.id)).epoch is not None:
             return
         await asyncio.sleep(0.01)

@@ -16,12 +16,12 @@ from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources, RunCause
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
-from app.forecasts.rules import Run, RunCause, RunStatus
+from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.forecasts.tables import TableCache

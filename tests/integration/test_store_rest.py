@@ -11,8 +11,8 @@ from itertools import count
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
-from app.domain.values import Policy
-from app.forecasts.rules import RunCause, RunStatus, TableSummary
+from app.domain.values import Policy, RunCause
+from app.forecasts.rules import RunStatus, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import EpochTaken, Tables
 from app.identity.service import TokenKeeper

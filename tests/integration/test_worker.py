@@ -11,8 +11,8 @@ import pytest
 
 from app.domain.events import CloudCreated, Recorded
 from app.domain.times import SECOND_US
-from app.domain.values import Policy
-from app.forecasts.rules import Run, RunCause
+from app.domain.values import Policy, RunCause
+from app.forecasts.rules import Run
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
 from app.platform.settings import Settings

@@ -13,10 +13,10 @@ from mypy import api
 
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
-from app.domain.values import Policy
+from app.domain.values import Policy, RunCause
 from app.explaining.rules.explanations import Outcome, Promise
 from app.following.wire.webhooks import WebhookStatus
-from app.forecasts.rules import RunCause, RunStatus
+from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
 from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS

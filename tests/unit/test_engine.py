@@ -12,7 +12,7 @@ from oracles.replay import NaiveHistory
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained
 from app.domain.requests import StartRequest
-from app.domain.values import EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.cluster import spot_rows_by_youth
 from benchmarks.walks import cluster_of, walk_ms
@@ -185,3 +185,11 @@ def test_stopping_twice_changes_nothing() -> None:
     start(cloud, "a", Market.SPOT)
     cloud.apply(decide_stop(cloud, "a", 1)[0])
     assert decide_stop(cloud, "a", 2) == []
+
+
+@pytest.mark.parametrize(("clock", "server_us", "present_us"), [("system", 9, 9), ("system", 3, 7), ("external", 9, 7)])
+def test_the_present_time_of_a_cloud_never_lies_before_its_log(clock: str, server_us: int, present_us: int) -> None:
+    """A server whose clock was set back shows what it decided; an external clock moves with its requests alone."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=7, policy=Policy(clock=Clock(clock))))
+    assert cloud.present_us(server_us) == present_us

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.admission.recompute import Mark, Reason, mark, recompute_reason
+from app.admission.recompute import Mark, mark, recompute_reason
 from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, NodeAdded, NodeDrained
 from app.domain.times import HOUR_US
-from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Policy, Resources, RunCause
 from app.engine.cloud import ClassCounts, Cloud
 
 POLICY = Policy(eviction_probability=0.01)
@@ -25,18 +25,18 @@ def later(admitted: int = 0, evicted: int = 0, at_us: int = HOUR_US) -> Mark:
     [
         (later(), None),
         (later(evicted=1), None),
-        (later(evicted=2), Reason.DRIFT),
+        (later(evicted=2), RunCause.SLA_DRIFT),
         (later(admitted=200, evicted=2), None),
-        (later(evicted=5), Reason.BURST),
-        (later(admitted=300, evicted=10), Reason.DRIFT),
-        (later(admitted=300, evicted=11), Reason.BURST),
+        (later(evicted=5), RunCause.EVICTION_BURST),
+        (later(admitted=300, evicted=10), RunCause.SLA_DRIFT),
+        (later(admitted=300, evicted=11), RunCause.EVICTION_BURST),
         (later(evicted=5, at_us=HOUR_US // 5), None),
-        (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(3, 1)}), Reason.DRIFT),
+        (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(3, 1)}), RunCause.SLA_DRIFT),
         (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(4, 1)}), None),
-        (later()._replace(nodes=frozenset({(0, NodeStatus.OPEN)})), Reason.CAPACITY),
+        (later()._replace(nodes=frozenset({(0, NodeStatus.OPEN)})), RunCause.CAPACITY_CHANGED),
     ],
 )
-def test_the_reason(now: Mark, reason: Reason | None) -> None:
+def test_the_reason(now: Mark, reason: RunCause | None) -> None:
     assert recompute_reason(EPOCH, now, POLICY) == reason
     assert recompute_reason(EPOCH, now, replace(POLICY, guarantee=Guarantee.NONE)) is None
 

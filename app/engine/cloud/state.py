@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, Recorded
-from app.domain.values import EvictionPolicy, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Market, Policy, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
@@ -99,8 +99,8 @@ class Cloud:
         return self._room.cluster
 
     def present_us(self, server_us: int) -> int:
-        """Return the cloud's present time: the server's, unless its clock stands behind the log's last event."""
-        return max(server_us, self._head.at_us)
+        """Return the cloud's present time: the last event's where its clock is external or ahead of the server's."""
+        return self.at_us if self.policy.clock is Clock.EXTERNAL else max(server_us, self.at_us)
 
     def first_fit(self, flavor: str) -> str | None:
         """The node that a spot start of this flavor would take, or None."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.values import Clock
 from app.forecasts.reliability import Reliabilities
 from app.forecasts.wire.reliability import ReliabilityQuery, reliability_answer
 from app.forecasts.wire.sla import sla_answer
@@ -24,8 +23,7 @@ async def read_reliability(request: Request) -> Response:
     """
     query = read_query(request, ReliabilityQuery)
     name = request.path_params["cloud"]
-    cloud = await reached(request, Scheduler).state(name)
-    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else None
+    cloud, now_us = await reached(request, Scheduler).present(name)
     stretch = await reached(request, Reliabilities).read(name, query.after_seq, now_us)
     more = stretch.last_seq if stretch.last_seq < cloud.seq else None
     return respond(reliability_answer(stretch, next_link(request, more, "after_seq")))

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.reliability import CONFIDENCE, Calibration, Reliability
-from app.domain.values import Clock, Guarantee
+from app.domain.values import Guarantee
 from app.forecasts.reliability import Reliabilities
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
@@ -21,8 +21,7 @@ async def show(request: Request) -> Response:
     name = request.path_params["cloud"]
     cloud, at_us, classes = await reached(request, Scheduler).attainment(name)
     policy, seq = cloud.policy, cloud.seq
-    now_us = at_us if policy.clock is Clock.EXTERNAL else None
-    stretch = await reached(request, Reliabilities).read(name, max(0, seq - _LOOKED_AT), now_us)
+    stretch = await reached(request, Reliabilities).read(name, max(0, seq - _LOOKED_AT), at_us)
     return render(
         request,
         "promise.html",

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
-from app.domain.values import Clock, Guarantee, Policy
+from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import Evidence, evidence_at
@@ -61,7 +61,7 @@ async def show(request: Request) -> Response:
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
-    now_us = cloud.at_us if cloud.policy.clock is Clock.EXTERNAL else from_datetime(server_time())
+    now_us = cloud.present_us(from_datetime(server_time()))
     return render(
         request,
         "quotes.html",

@@ -6,7 +6,8 @@ that died, and is taken up again.
 
 from __future__ import annotations
 
-from app.forecasts.rules import Run, RunCause, RunStatus
+from app.domain.values import RunCause
+from app.forecasts.rules import Run, RunStatus
 from app.platform.database.database import AnyRow, Database, Session
 from app.platform.database.signals import RunRequested, announce
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.domain.events import Recorded
-from app.forecasts.rules import Run, RunCause
+from app.domain.values import RunCause
+from app.forecasts.rules import Run
 from app.forecasts.store.runs import request_run
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import enter_cloud

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.times import from_datetime, length_text, time_text
-from app.domain.values import Clock, Guarantee
+from app.domain.values import Guarantee
 from app.engine.cloud import Cloud
 from app.following.watching import Watching
 from app.forecasts.rules import Run, RunStatus, TableSummary
@@ -64,7 +64,7 @@ def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], no
     policy = cloud.policy
     if policy.guarantee is Guarantee.NONE:
         return Health("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
-    now_us = cloud.at_us if policy.clock is Clock.EXTERNAL else from_datetime(now)
+    now_us = cloud.present_us(from_datetime(now))
     ready_us = cloud.created_us + policy.warm_up_us
     failed = runs[0].error if runs and runs[0].status is RunStatus.FAILED else None
     why = f" The newest run failed: {failed}" if failed else ""

@@ -38,6 +38,7 @@ _UNAVAILABLE = (
     psycopg.InterfaceError,
     psycopg.InternalError,
     sqlalchemy.exc.TimeoutError,
+    DisconnectionError,
     TimeoutError,
     OSError,
 )
@@ -261,6 +262,9 @@ def translated() -> Iterator[None]:
         raise ConstraintBroken(_constraint(error.orig)) from error
     except psycopg.IntegrityError as error:
         raise ConstraintBroken(_constraint(error)) from error
+    except sqlalchemy.exc.InvalidRequestError as error:
+        # So the pool says that a connection was closed, and the one that it made instead as well.
+        raise LogUnavailable("the database closes every connection") from error
     except _UNAVAILABLE as error:
         raise LogUnavailable("the database could not be reached, or did not answer in time") from error
 

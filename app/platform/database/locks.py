@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from app.domain.errors import LogUnavailable
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import FIRST_TOKEN_LOCK, LockId, forecast_lock, import_lock
+
+LOST_AFTER_S = 10
+_BEAT_S = 2.0
+_TAKE = f"""
+SELECT set_config('idle_session_timeout', '{LOST_AFTER_S}s', false) AS timeout,
+pg_try_advisory_lock(%(lock_space)s, %(lock_id)s) AS taken
+"""
 
 
 class Locks:
@@ -35,18 +43,27 @@ class Locks:
 
     @asynccontextmanager
     async def held(self, lock: LockId) -> AsyncIterator[Hold | None]:
-        """This process's hold of a lock, until the block ends; None where another one has it."""
+        """This process's hold of a lock, until the block ends; None where another one has it.
+
+        A process that stands still, or whose host is gone, loses the lock after `LOST_AFTER_S`: the server closes the
+        connection when it hears nothing. What such a process still does afterwards is guarded by conditions.
+        """
         parameters = dict(zip(("lock_space", "lock_id"), lock, strict=True))
         async with self._database.connection() as session:
-            rows = await session.execute("SELECT pg_try_advisory_lock(%(lock_space)s, %(lock_id)s)", parameters)
-            taken = bool(rows[0][0])
+            rows = await session.execute(_TAKE, parameters)
+            if not rows[0].taken:
+                yield None
+                return
+            hold = Hold(session)
+            beating = asyncio.create_task(hold.beat())
             try:
-                yield Hold(session) if taken else None
+                yield hold
             finally:
-                if taken:
-                    # A lost connection has lost the lock as well; what it guards is guarded by conditions, too.
-                    with suppress(LogUnavailable):
-                        await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
+                beating.cancel()
+                await asyncio.gather(beating, return_exceptions=True)
+                # A lost connection has lost the lock as well; what it guards is guarded by conditions, too.
+                with suppress(LogUnavailable):
+                    await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
 
 
 class Hold:
@@ -54,7 +71,16 @@ class Hold:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._using = asyncio.Lock()
 
     async def check(self) -> None:
         """LogUnavailable where the connection, and so the lock, was lost."""
-        await self._session.execute("SELECT 1")
+        async with self._using:
+            await self._session.execute("SELECT 1")
+
+    async def beat(self) -> None:
+        """Let the server hear of this process until cancelled, or until the lock is lost."""
+        with suppress(LogUnavailable):
+            while True:
+                await asyncio.sleep(_BEAT_S)
+                await self.check()

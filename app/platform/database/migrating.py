@@ -33,6 +33,7 @@ _RETRY_S = 3.0
 _TURN_S = 0.2
 _PATIENCE_S = 600.0
 _SAY_EVERY_S = 10.0
+_STARTS_WITHIN_S = 30.0
 _LOCK_NOT_AVAILABLE = "55P03"
 _OLDEST = """
 SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') ||
@@ -60,6 +61,26 @@ class Standing:
     revision: str | None
     runs_from: str
     log_format: int
+
+
+def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> None:
+    """Upgrade as soon as the database can be reached; LogUnavailable where it cannot be for so long."""
+    deadline = monotonic() + starts_within_s
+    while True:
+        try:
+            return upgrade(url)
+        except LogUnavailable as error:
+            if monotonic() > deadline or not _may_come(error):
+                raise
+            said = str(error.__cause__).strip().partition("\n")[0]
+            logger.warning("the database cannot be reached yet: %s", said)
+        sleep(1)
+
+
+def _may_come(error: LogUnavailable) -> bool:
+    """Tell whether the database may only be starting. A refused password or an unknown database stays so."""
+    said = str(error.__cause__)
+    return error.__cause__ is not None and ("FATAL" not in said or "the database system is" in said)
 
 
 def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) -> None:

@@ -179,7 +179,7 @@ def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:
     if cloud is None and not for_scoped:
         raise ScopeInsufficient("the token is for one cloud, and this is not of one cloud")
     if cloud not in (None, own):
-        raise CloudNotFound(f"there is no cloud {cloud!r}")
+        raise CloudNotFound.named(cloud)
 
 
 def may(caller: Caller, role: Role, cloud: str | None = None) -> bool:

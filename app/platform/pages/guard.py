@@ -79,7 +79,7 @@ def check(caller: Caller, cloud: str | None) -> None:
     if Role.READER not in GRANTS[caller.role]:
         raise Forbidden(f"these pages need the role reader, and your token's is {caller.role.value}")
     if cloud is not None and caller.cloud not in (None, cloud):
-        raise CloudNotFound(f"there is no cloud {cloud!r}")
+        raise CloudNotFound.named(cloud)
 
 
 async def still_signed_in(request: Request) -> Caller:

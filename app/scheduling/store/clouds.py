@@ -32,7 +32,7 @@ class Clouds:
         """The cloud's id; CloudNotFound if there is none of that name."""
         cloud_id = await self.find(name)
         if cloud_id is None:
-            raise CloudNotFound(f"there is no cloud {name!r}")
+            raise CloudNotFound.named(name)
         return cloud_id
 
     async def list(self) -> dict[str, int]:
