@@ -88,6 +88,7 @@ def test_a_killed_import_goes_on(directory: Path, history: Path) -> None:
     process = Process("run", directory, {"TENURE_DATA_DIR": str(directory / "killed")})
     common = [str(history), "--nodes", "4x16", "--clock", "external", "--wait", "0s"]
     with embedded_url(directory / "killed") as url:
+        assert tenure("db", "upgrade", environment=process.environment).returncode == 0
         whole = tenure_json_of(process, "whole", common)
         for share in (0.2, 0.6):
             kill_at(process, url, common, round(share * whole["events"]["written"]))
