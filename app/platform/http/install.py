@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fastapi import FastAPI
 from fastapi.sse import EventSourceResponse
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.platform.http.addresses import Addresses
+from app.platform.http.application import Application
 from app.platform.http.auth import TokenAuthenticator
 from app.platform.http.handling import install_handlers
-from app.platform.http.middleware import Envelope
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
@@ -29,13 +28,13 @@ class Terms:
     address_requests_per_min: int
 
 
-def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
+def install(app: Application, rows: Iterable[Served], terms: Terms) -> None:
     """Put these rows, errors, tokens and versions on an application.
 
-    The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
+    The application is made with `Application(**DESCRIPTION)`; its lifespan must put the services at
     `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
     """
-    app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
+    app.envelop(terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
@@ -44,7 +43,7 @@ def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
         _add(app, row)
 
 
-def _add(app: FastAPI, row: Served) -> None:
+def _add(app: Application, row: Served) -> None:
     app.router.add_api_route(
         row.path,
         row.guarded(),
