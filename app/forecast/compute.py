@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
 
 from app.domain.events import Recorded
+from app.domain.progress import Progress
 from app.domain.values import Policy
 from app.engine.cluster import Ints
-from app.forecast.history import History, Operations
 from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
+from app.forecast.replayed import History, Operations
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
-
-Progress = Callable[[int, int], None]
-"""Told how many flavors of how many are done."""
-
 
 WORLD_BYTES = 512 << 20
 """What the worlds of all flavors may take together, about; with many or large worlds there are fewer samples."""
@@ -28,7 +25,7 @@ GAPS_PER_SAMPLE = 16
 """Up to this length a history is injected into in every gap: then further samples are for nothing."""
 
 
-class _Task(NamedTuple):
+class _FlavorTask(NamedTuple):
     """What one flavor still has to run, and the times of its injections (M).
 
     All that is needed to run it elsewhere: a task may be pickled, and run twice where a machine was lost.
@@ -94,7 +91,7 @@ class Forecaster:
                 progress(len(curves), len(tasks))
         return QuantileTable(epoch, until_us, seq, curves)
 
-    def _plan(self, until_us: int) -> list[_Task]:
+    def _plan(self, until_us: int) -> list[_FlavorTask]:
         history = self._history
         operations = history.operations(until_us)
         if history.begin_us is None or until_us <= history.begin_us:
@@ -110,7 +107,7 @@ class Forecaster:
             self._replays.clear()
         self._used = used
 
-    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _Task:
+    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _FlavorTask:
         history, window_us = self._history, self.policy.history_window_us
         start_us = begin_us if window_us is None else max(begin_us, until_us - window_us)
         if flavor not in self._replays:
@@ -123,7 +120,9 @@ class Forecaster:
         most = self._most_worlds()
         every_gap = len(at_us) <= min(most, GAPS_PER_SAMPLE * self.policy.sample_count)
         times_us = self._draw_times(flavor, start_us, until_us, None if every_gap else most)
-        return _Task(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap)
+        return _FlavorTask(
+            flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap
+        )
 
     def _most_worlds(self) -> int:
         """How many worlds a flavor may have at a time; as the cloud grows they never become more."""
@@ -140,7 +139,7 @@ class Forecaster:
         return nested_moments([seed, start_us, *name], start_us, until_us, count, rate)
 
 
-def _run(task: _Task) -> tuple[Replay, list[Bucket]]:
+def _run(task: _FlavorTask) -> tuple[Replay, list[Bucket]]:
     gaps = None if task.every_gap else np.searchsorted(task.at_us, task.times_us, side="right")
     task.replay.advance(task.operations, task.node_count, task.row_count, gaps)
     return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, task.times_us))

@@ -16,7 +16,7 @@ import numpy as np
 
 from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.history import (
+from app.forecast.replayed import (
     END,
     NODE_ADDED,
     NODE_OPENED,
@@ -38,7 +38,7 @@ from app.forecast.states import (
     STATE_COUNT,
     YOUNGEST,
     YOUTH_COUNT,
-    Run,
+    Worlds,
     cluster_of,
     copy_state,
     count_slots,
@@ -61,7 +61,7 @@ _CHECKS = 64
 
 
 @compiled
-def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Run:
+def advance(run: Worlds, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Worlds:
     """Lead all states through K operations; `is_wanted` (K) tells which of the gaps before them to fork in.
 
     Room for as many more forks is the caller's duty.
@@ -76,7 +76,7 @@ def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, hor
 
 
 @compiled
-def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
+def close_gap(run: Worlds, at_us: int, is_wanted: Bools, horizon_us: int) -> Worlds:
     """The gap ends now: fork a world for it, if it is wanted (1); those past the horizon are given up now and then."""
     counters = run.counters
     if at_us == counters[NOW]:
@@ -97,7 +97,7 @@ def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
 
 
 @bare
-def fork(run: Run, end_us: int) -> None:
+def fork(run: Worlds, end_us: int) -> None:
     """A world like the base, with a virtual instance that is younger than all."""
     counters = run.counters
     k, this = counters[STATE_COUNT], counters[FORK_COUNT]
@@ -113,7 +113,7 @@ def fork(run: Run, end_us: int) -> None:
 
 
 @bare
-def enter(run: Run, operations: Operations, index: int) -> None:
+def enter(run: Worlds, operations: Operations, index: int) -> None:
     """What an operation means to all states alike: a starting instance's row, a node's room and whether it is open."""
     kind, target = operations.kind[index], operations.target[index]
     size = operations.sizes[operations.size[index]]
@@ -138,7 +138,7 @@ def enter(run: Run, operations: Operations, index: int) -> None:
 
 
 @bare
-def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
+def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> None:
     """Lead every state through the operation, the last first: a world that is given up leaves its place to the last."""
     run.counters[YOUTH_COUNT] = NONE
     for k in range(run.counters[STATE_COUNT] - 1, -1, -1):
@@ -152,7 +152,7 @@ def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
 
 
 @inlined
-def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
+def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
     """Start the row's instance in the k-th state, if it can be."""
     node = first_fit_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
@@ -164,7 +164,7 @@ def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) ->
 
 
 @bare
-def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
+def plan_eviction_there(run: Worlds, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
     """As the engine's in the k-th state; the victims are the first of `gone`."""
     if run.counters[YOUTH_COUNT] == NONE:
         sort_by_youth(run, now_us)
@@ -174,7 +174,7 @@ def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int
 
 
 @bare
-def spot_rows_on(run: Run, k: int, node: int) -> int:
+def spot_rows_on(run: Worlds, k: int, node: int) -> int:
     """Fill `gone` with the spot instances on a node; returns how many."""
     count = 0
     for row in range(run.node_of.shape[1]):
@@ -185,7 +185,7 @@ def spot_rows_on(run: Run, k: int, node: int) -> int:
 
 
 @bare
-def evict(run: Run, k: int, count: int) -> bool:
+def evict(run: Worlds, k: int, count: int) -> bool:
     """The first rows of `gone` leave the k-th state; True where its virtual instance is one: it is given up then."""
     for i in range(count):
         if run.gone[i] == VIRTUAL:
@@ -197,7 +197,7 @@ def evict(run: Run, k: int, count: int) -> bool:
 
 
 @bare
-def evict_virtual(run: Run, k: int) -> None:
+def evict_virtual(run: Worlds, k: int) -> None:
     """The virtual instance is evicted: so is that of every member."""
     this = run.states[k].first_fork
     while this != NONE:
@@ -208,7 +208,7 @@ def evict_virtual(run: Run, k: int) -> None:
 
 
 @bare
-def give_up(run: Run, k: int) -> None:
+def give_up(run: Worlds, k: int) -> None:
     """Nothing more is asked of the k-th world; the last one takes its place."""
     run.counters[STATE_COUNT] -= 1
     if k != run.counters[STATE_COUNT]:
@@ -216,7 +216,7 @@ def give_up(run: Run, k: int) -> None:
 
 
 @compiled
-def merge(run: Run) -> None:
+def merge(run: Worlds) -> None:
     """Merge worlds that have become equal, and note how many more there may be before it is worth looking again."""
     count = run.counters[STATE_COUNT]
     older, into = np.empty(count, np.int64), np.full(count, NONE)
@@ -241,7 +241,7 @@ def merge(run: Run) -> None:
 
 
 @bare
-def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
+def are_equal(run: Worlds, k: int, j: int, older: Ints) -> bool:
     """Whether two worlds will share their fate.
 
     Ages matter only by comparison: two virtual instances are of equal age where the same one comes next (`older`).
@@ -255,7 +255,7 @@ def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
 
 
 @bare
-def join(run: Run, k: int, j: int) -> None:
+def join(run: Worlds, k: int, j: int) -> None:
     """The members of the k-th world are the j-th world's from now on."""
     world, into = run.states[k], run.states[j]
     run.fork_fate[into.last_fork] = -2 - world.first_fork
@@ -265,7 +265,7 @@ def join(run: Run, k: int, j: int) -> None:
 
 
 @compiled
-def forget(run: Run, is_wanted: Bools) -> None:
+def forget(run: Worlds, is_wanted: Bools) -> None:
     """Give up the worlds that no gap (G) which is still asked for is a member of."""
     for k in range(run.counters[STATE_COUNT] - 1, 0, -1):
         this = run.states[k].first_fork

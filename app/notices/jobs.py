@@ -23,11 +23,11 @@ from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
 
-Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
+WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
 
 
-class Notices:
+class NoticeWriter:
     """See the module's docstring. `now_us` is the server's clock, in microseconds."""
 
     def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
@@ -45,7 +45,7 @@ class Notices:
         """Tell whose risk has passed the threshold of its cloud, and whose is back; how many."""
         return await self._of_all("eviction_risk", self._assess)
 
-    async def _of_all(self, kind: str, notice: Notice) -> int:
+    async def _of_all(self, kind: str, notice: WriteNotices) -> int:
         """How many were written. The counter is there before them: of one that begins at 1, Prometheus sees no rise."""
         names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
 

@@ -37,14 +37,14 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenClouds:
     """The clouds that answered, by name, and the names of those that did not."""
 
     clouds: tuple[CloudFacts, ...] = ()
     silent: tuple[str, ...] = ()
 
 
-class Observing:
+class CloudWatch:
     """Reads the state of all clouds as of their logs' ends."""
 
     def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
@@ -52,10 +52,10 @@ class Observing:
         self._observations = observations
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._seen = Seen()
+        self._seen = SeenClouds()
         self._seen_until = 0.0
 
-    async def clouds(self) -> Seen:
+    async def clouds(self) -> SeenClouds:
         """Every cloud, by name; not older than a second."""
         async with self._looking:
             if monotonic() >= self._seen_until:
@@ -63,11 +63,11 @@ class Observing:
                 self._seen_until = monotonic() + KEPT_S
             return self._seen
 
-    async def _look_at_all(self) -> Seen:
+    async def _look_at_all(self) -> SeenClouds:
         found = await self._observations.all()
         looked = await asyncio.gather(*(self._look(one) for one in found))
         silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
-        return Seen(tuple(facts for facts in looked if facts is not None), tuple(silent))
+        return SeenClouds(tuple(facts for facts in looked if facts is not None), tuple(silent))
 
     async def _look(self, found: Observation) -> CloudFacts | None:
         """What is so of the cloud; None where it cannot be read in time."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.admission.reliability import End as Fated
-from app.admission.reliability import fate_of
+from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
@@ -21,7 +20,7 @@ from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance, InstanceStatus
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     """What was decided."""
 
     ACCEPTED = "accepted"
@@ -30,7 +29,7 @@ class Outcome(StrEnum):
     EVICTED = "evicted"
 
 
-class Promise(StrEnum):
+class PromiseStatus(StrEnum):
     """What became of the promise that a start was given; `none` where it was given none."""
 
     NONE = "none"
@@ -50,7 +49,7 @@ class Decided:
 
     seq: int
     at_us: int
-    outcome: Outcome
+    outcome: DecisionOutcome
     instance_id: str
     market: Market
     flavor: str
@@ -64,7 +63,7 @@ class Decided:
     ran_us: int | None
     cause_seq: int | None
     cause_id: str | None
-    promise: Promise
+    promise: PromiseStatus
     sentence: str = ""
 
 
@@ -95,7 +94,7 @@ class Victim:
     age_us: int
     lifetime_us: int | None
     deadline_us: int | None
-    promise: Promise
+    promise: PromiseStatus
 
     @property
     def is_overrunning(self) -> bool:
@@ -104,7 +103,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class EvictionExplained:
     """Why an instance was evicted: the event that its room was for, what that needed, and who else had to go.
 
     `rank` is the instance's place among all `victim_count` victims, 1 for the youngest; `victims` holds the first of
@@ -140,9 +139,9 @@ class Explanation:
     created_us: int
     as_of_us: int
     epoch_us: int | None
-    promise: Promise
+    promise: PromiseStatus
     acceptable: Acceptable | None
-    eviction: Eviction | None
+    eviction: EvictionExplained | None
     notices: tuple[Recorded, ...]
     grace: Grace | None
     sentences: tuple[str, ...] = ()
@@ -154,12 +153,16 @@ class Explanation:
         return self.instance.status is InstanceStatus.RUNNING and bool(told) and told[-1].level is RiskLevel.RAISED
 
 
-def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
+def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> PromiseStatus:
     """What became by `now_us` of the promise of an instance that ended so; None where it still runs."""
     fate = fate_of(start, end, now_us)
     if fate.promised is None:
-        return Promise.NONE
-    return {Fated.OPEN: Promise.OPEN, Fated.KEPT: Promise.KEPT, Fated.EVICTED: Promise.BROKEN}[fate.end]
+        return PromiseStatus.NONE
+    return {
+        PromiseEnd.OPEN: PromiseStatus.OPEN,
+        PromiseEnd.KEPT: PromiseStatus.KEPT,
+        PromiseEnd.EVICTED: PromiseStatus.BROKEN,
+    }[fate.end]
 
 
 def grace_in(notices: Sequence[Recorded]) -> Grace | None:

@@ -45,7 +45,7 @@ max_connections = 200
 """
 
 
-class _Server(PostgresServer):
+class _UnlockedServer(PostgresServer):
     """Without pgserver's own lock: it is one file for the whole machine, which only its first user can open."""
 
     _lock = nullcontext()
@@ -115,7 +115,7 @@ def _start(directory: Path) -> PostgresServer:
     version = pgdata_version(directory)
     _forget_the_dead(directory)
     # No clean-up mode: pgserver's own keeps a list of process ids, in which killed ones stay.
-    server = _Server(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
+    server = _UnlockedServer(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
     if version is None:
         server.ensure_pgdata_inited()
         with (directory / "postgresql.conf").open("a") as settings:

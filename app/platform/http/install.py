@@ -17,28 +17,28 @@ from app.platform.http.openapi import DESCRIPTION, extra, install_docs, response
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
-__all__ = ["DESCRIPTION", "Terms", "install", "install_docs"]
+__all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms requests are taken."""
+class RequestLimits:
+    """Bounds on what requests may be: the bytes of a body, and how many come by a token and from an address."""
 
     max_body_bytes: int
     token_requests_per_s: int
     address_requests_per_min: int
 
 
-def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
+def install(app: FastAPI, rows: Iterable[Served], limits: RequestLimits) -> None:
     """Put these rows, errors, tokens and versions on an application.
 
     The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
     `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
     """
-    app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
+    app.add_middleware(Envelope, max_body_bytes=limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
-    app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
+    app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:
         _add(app, row)
