@@ -1,4 +1,4 @@
-"""What was decided and why; and one instance's whole story."""
+"""The page of a cloud's decisions, and the page that tells one instance's story."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ON_PAGE = 30
 
 
 async def show(request: Request) -> Response:
-    """The newest decisions, or those before a place in the log; or the instance that was asked for by its id."""
+    """Show the newest decisions, or those before a seq; redirect to an instance if its id was asked for."""
     name = request.path_params["cloud"]
     wanted = request.query_params.get("instance", "").strip()
     unknown = None
@@ -52,14 +52,14 @@ async def show(request: Request) -> Response:
 
 
 async def _check(request: Request, wanted: str) -> None:
-    """InstanceNotFound where there is no such instance, or can be none."""
+    """Raise InstanceNotFound if no instance has this id, or none can have it."""
     if re.fullmatch(NAME_PATTERN, wanted) is None:
         raise InstanceNotFound(f"{wanted!r} is not an instance id")
     await reached(request, LogReads).instance(request.path_params["cloud"], wanted)
 
 
 async def explain(request: Request) -> Response:
-    """Why the instance was accepted, rejected or evicted."""
+    """Show why the instance was accepted, rejected or evicted."""
     name = request.path_params["cloud"]
     explanation = await reached(request, Explaining).explanation(name, request.path_params["instance"])
     return render(

@@ -1,6 +1,6 @@
-"""Finding out from the log why a decision is what it is: lookups by seq, instance and flavor, and bounded pages.
+"""Explains decisions from the log: looks up events by seq, instance and flavor, and reads bounded pages.
 
-Nothing here reads more of a longer log: see the indexes in `platform/database/schema.py`.
+A longer log costs no more. The indexes in `platform/database/schema.py` see to that.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
 
 class Explaining:
-    """Explains by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does.
+    """Explains decisions by cloud name. Raises CloudNotFound for an unknown cloud and LogUnavailable.
 
     `now` is the server's clock.
     """
@@ -66,7 +66,7 @@ class Explaining:
     # --- one instance ------------------------------------------------------------------------------------------------
 
     async def explanation(self, cloud: str, instance_id: str) -> Explanation:
-        """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""
+        """Return why an instance was accepted or rejected, and how it ended; the log's length adds no cost."""
         instance = await self._reads.instance(cloud, instance_id)
         cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
         policy = await self._log.policy_at(cloud_id, instance.seq)
@@ -129,7 +129,7 @@ class Explaining:
     async def _victims(
         self, cloud_id: int, ids: Sequence[str], at_us: int, deadline_us: int | None, start: InstanceStarted | None
     ) -> tuple[tuple[Victim, ...], dict[str, Resources]]:
-        """The instances of these ids, in their order, and the resources of every flavor among them and the start's."""
+        """Return the instances of these ids in their order, and the resources of their flavors and the start's."""
         starts = await self._log.starts(cloud_id, ids)
         decisions = [decision_in(starts[name]) for name in ids]
         ends = await self._log.ends(cloud_id, ids)
@@ -163,10 +163,10 @@ class Explaining:
         outcome: DecisionOutcome | None = None,
         market: Market | None = None,
     ) -> Page[Decided]:
-        """What was decided on instances before a seq (None: up to now), newest first, with reasons.
+        """Return a page of decisions before a seq (None: up to now), newest first, with reasons.
 
-        Where an outcome or a market is asked for, the page may end before it is full; its marker, the next
-        `before_seq`, then says how far it looked.
+        With a filter by outcome or market the page may be shorter than asked for. Its marker, the next `before_seq`,
+        says how far the search went.
         """
         found, more = await self._newest(await self._clouds.id_of(cloud), before_seq, limit, outcome, market)
         return Page(found, None if more is None else str(more))
@@ -174,7 +174,7 @@ class Explaining:
     async def _newest(
         self, cloud_id: int, before_seq: int | None, limit: int, outcome: DecisionOutcome | None, market: Market | None
     ) -> tuple[list[Decided], int | None]:
-        """The newest decisions before a seq, newest first; and the seq to go on before, None where there is no more."""
+        """Return the newest decisions before a seq, and the seq to go on before (None if there are no more)."""
         kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
         before = await self._log.last_seq(cloud_id) + 1 if before_seq is None else before_seq
         lowest = 0 if outcome in _INDEXED and market is None else max(0, before - _LOOKED_AT)
@@ -190,7 +190,7 @@ class Explaining:
             before = page[-1].seq
 
     async def _decided(self, cloud_id: int, page: Sequence[Recorded]) -> list[Decided]:
-        """The events as decisions, each with what its instance's start and its cause say."""
+        """Turn events into decisions; each tells what its instance's start and its cause say."""
         ended = [item.event for item in page if isinstance(item.event, InstanceStopped | InstanceEvicted)]
         starts = await self._log.starts(cloud_id, [event.instance_id for event in ended]) if ended else {}
         causes = await self._log.at(

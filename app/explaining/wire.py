@@ -1,4 +1,4 @@
-"""Decisions with their reasons: an instance explained, and the newest of a cloud."""
+"""Answers about decisions: one instance explained, and the newest decisions of a cloud."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DecisionsQuery(Query):
 
 
 def decision_answer(decided: Decided) -> DecisionAnswer:
-    """The wire form of one decision."""
+    """Return the wire form of one decision."""
     return DecisionAnswer(
         seq=decided.seq,
         at=to_datetime(decided.at_us),
@@ -69,7 +69,7 @@ def decision_answer(decided: Decided) -> DecisionAnswer:
 
 
 def explanation_answer(found: Explanation) -> ExplanationAnswer:
-    """The wire form of an explanation."""
+    """Return the wire form of an explanation."""
     return ExplanationAnswer(
         instance=instance_answer(found.instance),
         sentences=list(found.sentences),

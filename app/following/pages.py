@@ -1,6 +1,6 @@
-"""Telling open pages that there is something new: server-sent events without content, at most one a second.
+"""Tells open pages of changes: server-sent events without content, at most one a second.
 
-A page that hears of a change asks for itself again and takes over what differs, so there is one way to draw a page.
+A page that hears of a change requests itself again and takes over what differs, so there is one way to draw a page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WaitForNews = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def follow_cloud(request: Request) -> Response:
-    """Say whenever the cloud's log, tables, runs or history of utilisation have grown."""
+    """Signal whenever the cloud's log, tables, runs or history of utilisation have grown."""
     cloud = request.path_params["cloud"]
 
     async def look() -> dict[str, Any]:
@@ -49,7 +49,7 @@ async def follow_cloud(request: Request) -> Response:
 
 
 async def follow_all(request: Request) -> Response:
-    """Say whenever any cloud's log has grown, or a cloud was added."""
+    """Signal whenever any cloud's log has grown or a cloud was added."""
     caller = request.scope["state"]["caller"]
 
     async def look() -> dict[str, Any]:
@@ -67,14 +67,14 @@ def _stream(request: Request, look: Look, wait: WaitForNews, seen: dict[str, Any
 
 
 class _PageStream(StreamingResponse):
-    """Changes, until the longest time is over, or the token is, or the process."""
+    """A stream of changes. It ends after the longest time, with its token, or with the process."""
 
     def __init__(self, request: Request, changes: AsyncIterator[str]) -> None:
         super().__init__(changes, media_type="text/event-stream")
         self._request = request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
+        """Send the changes."""
 
         async def may_go_on() -> None:
             await still_signed_in(self._request)
@@ -84,7 +84,7 @@ class _PageStream(StreamingResponse):
 
 
 async def _changes(request: Request, look: Look, wait: WaitForNews, seen: dict[str, Any]) -> AsyncIterator[str]:
-    """The state at first, then each new one."""
+    """Yield the state at first, then each new one."""
     page_watch = reached(request, PageWatch)
     yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
     end, told = monotonic() + _LONGEST_S, monotonic()

@@ -1,8 +1,7 @@
-"""Keeping the history of utilisation (utilisation/store.py): a worker folds every log into it, batch by batch.
+"""The worker's job that keeps the history of utilisation: it folds every log into it, batch by batch.
 
-A batch's buckets, levels and place in the log are one transaction, taken by one worker at a time: what was folded is
-folded once, wherever a worker was killed. The log is read onwards from that place, so no batch costs more because
-the log is longer.
+A batch's buckets, levels and place in the log are one transaction, and one worker at a time writes it. So every event
+is counted once, wherever a worker was killed. Reading goes on from that place: a longer log makes no batch dearer.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PRUNED_EVERY = 100
 
 
 class Rollup:
-    """See the module's docstring; LogUnavailable as the store does."""
+    """Folds the logs of all clouds into the history. Raises LogUnavailable."""
 
     def __init__(self, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._rows = rows
@@ -42,7 +41,7 @@ class Rollup:
         self._is_busy = False
 
     async def catch_up(self) -> int:
-        """Fold what all logs hold beyond their histories; how many events that were. 0 while that is being done."""
+        """Fold the new events of all logs; return how many there were. Return 0 if another call is at it."""
         if self._is_busy:
             return 0
         self._is_busy = True
@@ -55,7 +54,7 @@ class Rollup:
         return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
-        """Fold what one log holds beyond its history, unless another worker is at it."""
+        """Fold the new events of one log, unless another worker is at it."""
         count = 0
         while folded := await self._fold_next(cloud_id):
             count += folded
@@ -79,7 +78,7 @@ class Rollup:
             return len(tail)
 
     async def _open_fold(self, cloud_id: int, turn: RollupTurn, tail: Sequence[Recorded]) -> BucketFold:
-        """A fold that knows whatever the next events are about: their instances' starts, flavors and nodes."""
+        """Return a fold that knows the starts, flavors and nodes that the next events concern."""
         events = [item.event for item in tail]
         ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
         earlier = await turn.log.starts(cloud_id, ended) if ended else {}
@@ -97,10 +96,10 @@ class Rollup:
 
 
 class BucketFold:
-    """What events come to: buckets to be added to those that are there, and the levels that they leave.
+    """Sums events up into buckets, to be added to the stored ones, and into the levels after them.
 
-    `cores` by flavor; `levels` by node, as they are before the first event. `running` must know every start whose
-    end is applied.
+    `cores` is by flavor. `levels` is by node, as before the first event. `running` must hold every start whose end is
+    applied.
     """
 
     def __init__(self, cores: dict[str, int], levels: dict[str, Level], begin_us: int) -> None:
@@ -111,7 +110,7 @@ class BucketFold:
         self._cores = cores
 
     def apply(self, event: Event) -> None:
-        """Fold the next event. Those that change nobody's cores and decide nothing leave no trace."""
+        """Fold the next event. Events that change no cores and decide nothing leave no trace."""
         match event:
             case CloudCreated():
                 self.begin_us = event.at_us
@@ -147,7 +146,7 @@ class BucketFold:
             self._touch(at_us, [name], counted, moved)
 
     def _touch(self, at_us: int, names: Iterable[str], counted: str | None, moved: Level | None = None) -> None:
-        """Note an event in its buckets: the area up to it, the count of its kind, the level that it leaves."""
+        """Record an event in its buckets: the area up to it, the count of its kind, and the level after it."""
         for name in names:
             old = self.levels[name]
             new = replace(moved or old, last_us=at_us)
@@ -160,7 +159,7 @@ class BucketFold:
             self.levels[name] = new
 
     def _row(self, key: BucketKey, old: Level, at_us: int) -> Row:
-        """The bucket's row, with the areas filled up to `at_us` by the level that stood until then."""
+        """Return the bucket's row, with its areas filled up to `at_us` at the level that stood until then."""
         row = self.rows.get(key)
         if row is None:
             row = self.rows[key] = Row(at_us)
@@ -175,7 +174,7 @@ class BucketFold:
 
 
 def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:
-    """A drill is no eviction that anyone needs to count."""
+    """True if the event is an eviction that made room. Drills are not counted."""
     return isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
 
 
@@ -186,7 +185,7 @@ def _raise_peaks(row: Row, level: Level) -> None:
 
 
 async def _prune(turn: RollupTurn, names: list[str], before_us: int, at_us: int) -> None:
-    """Forget fine buckets of long ago, whenever a good number of new ones has come."""
+    """Delete old fine buckets whenever a good number of new ones has come."""
     nodes = [name for name in names if name != WHOLE]
     for widths, kept, pruned in ((WIDTHS_S, KEPT, [WHOLE]), (NODE_WIDTHS_S, NODE_KEPT, nodes)):
         for width_s in widths:

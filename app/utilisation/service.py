@@ -1,4 +1,4 @@
-"""Reading the history of utilisation: a bounded number of points, however long the time and the log."""
+"""Reads the history of utilisation as a bounded number of points, however long the time and the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_POINTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class UtilisationPoint:
-    """A bucket of time from `at_us` on: means and peaks in cores, and what was decided in it."""
+    """A bucket of time that begins at `at_us`: means and peaks in cores, and counts of decisions."""
 
     at_us: int
     on_demand_mean: float
@@ -36,7 +36,7 @@ class UtilisationPoint:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Points of `width_us` each, as known at event `seq`; the last may be cut short by `as_of_us`, its end for now."""
+    """Points of `width_us` each, as known at event `seq`. The last one may be cut short at `as_of_us`."""
 
     begin_us: int
     as_of_us: int
@@ -47,7 +47,7 @@ class Utilisation:
 
 
 class UtilisationHistory:
-    """See the module's docstring. `now_us` is the server's clock."""
+    """Reads the history by cloud name. `now_us` is the server's clock."""
 
     def __init__(self, clouds: Clouds, log: EventLog, rows: UtilisationRows, now_us: Callable[[], int]) -> None:
         self._clouds = clouds
@@ -65,9 +65,10 @@ class UtilisationHistory:
         points: int = 300,
         node: str | None = None,
     ) -> Utilisation:
-        """The time from `begin_us` (by default a day before its end) to `end_us` (now), in at most `points` buckets.
+        """Return the time from `begin_us` (default: a day before its end) to `end_us` (default: now).
 
-        Two buckets more may come of rounding to whole ones. CloudNotFound, NodeNotFound, TimeRangeInvalid.
+        There are at most `points` buckets, and up to two more from rounding to whole ones. Raises CloudNotFound,
+        NodeNotFound and TimeRangeInvalid.
         """
         found = await self._read(cloud, system_clock, begin_us, end_us, points, [node or WHOLE])
         if node is not None and not found[1]:
@@ -78,7 +79,7 @@ class UtilisationHistory:
     async def read_nodes(
         self, cloud: str, nodes: Sequence[str], *, system_clock: bool, begin_us: int, end_us: int | None, points: int
     ) -> dict[str, Utilisation]:
-        """The same of several nodes at once."""
+        """Return several nodes' utilisation at once, as `read` does for one."""
         shape, rows = await self._read(cloud, system_clock, begin_us, end_us, points, nodes)
         return {node: shape.over(rows.get(node, [])) for node in nodes}
 
@@ -110,7 +111,7 @@ class UtilisationHistory:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Which buckets are asked for, and between which times they count."""
+    """The buckets that are asked for, and the times between which they count."""
 
     width_us: int
     first: int
@@ -120,7 +121,7 @@ class _Shape:
     log_seq: int
 
     def over(self, rows: Sequence[tuple[BucketKey, Row]]) -> Utilisation:
-        """The points of a series; `rows` may begin with the last one before the first bucket."""
+        """Return the points of a series. `rows` may begin with the last row before the first bucket."""
         if not self.progress.seq:
             return Utilisation(0, 0, self.width_us, 0, self.log_seq, ())
         points = tuple(self._points(rows))
@@ -142,7 +143,7 @@ class _Shape:
 def _shape(
     names: Sequence[str], begin_us: int, end_us: int, as_of_us: int, points: int, progress: RollupProgress, log_seq: int
 ) -> _Shape:
-    """The finest width that gives no more points than are wanted, and of which so old ones are still there."""
+    """Return the finest width that needs no more points than wanted and still has buckets that old."""
     whole = WHOLE in names
     widths, kept = (WIDTHS_S, KEPT) if whole else (NODE_WIDTHS_S, NODE_KEPT)
     for width_s in widths:
@@ -155,7 +156,7 @@ def _shape(
 
 
 def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> UtilisationPoint:
-    """A bucket's means and peaks. Past its last event its level stands still; without a row, the one before it."""
+    """Return a bucket's means and peaks. After its last event the level stands; without a row, the earlier level."""
     level = row or before
     begun_us = begin_us if row is None else row.last_us
     rest_us, length_us = max(0, end_us - begun_us), max(1, end_us - begin_us)

@@ -1,4 +1,4 @@
-"""The history of utilisation as charts, a table, and a strip for each node."""
+"""The history of utilisation as charts, as a table, and as a strip for each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_RANGE = "day"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A node in one bucket of time: where it stands in the strip, and the part of its cores in use."""
+    """A node in one bucket of time: its place in the strip, and the share of its cores in use."""
 
     left: float
     width: float
@@ -23,7 +23,7 @@ class Cell:
 
 
 def utilisation_chart(found: Utilisation) -> dict[str, object]:
-    """Cores by market, standing on each other up to what there were."""
+    """Draw cores in use by market, stacked, below the cores present."""
     points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
@@ -49,7 +49,7 @@ def utilisation_chart(found: Utilisation) -> dict[str, object]:
 
 
 def decisions_chart(found: Utilisation) -> dict[str, object]:
-    """Spot starts by what became of them, and evictions."""
+    """Draw spot starts by outcome, and evictions."""
     points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
@@ -68,7 +68,7 @@ def decisions_chart(found: Utilisation) -> dict[str, object]:
 
 
 def summary(found: Utilisation) -> str:
-    """The chart in a sentence, for who cannot see it."""
+    """Describe the chart in one sentence, for people who cannot see it."""
     if not found.points:
         return "Nothing yet"
     peak = max(point.used_peak for point in found.points)
@@ -81,7 +81,7 @@ def summary(found: Utilisation) -> str:
 
 
 def strips(found: Mapping[str, Utilisation]) -> dict[str, list[Cell]]:
-    """For each node a cell for each bucket, placed in a picture a thousand wide."""
+    """Return for each node a cell for each bucket, placed in a picture that is 1,000 wide."""
     return {name: _cells(one.points) for name, one in found.items()}
 
 
@@ -94,7 +94,7 @@ def _cells(points: Sequence[UtilisationPoint]) -> list[Cell]:
 
 
 def _closed(found: Utilisation) -> list[UtilisationPoint]:
-    """The points and the last once more at its end, so that it is as broad as the others."""
+    """Repeat the last point at its end, so that it is as broad as the others."""
     if not found.points:
         return []
     last = found.points[-1]

@@ -1,4 +1,4 @@
-"""What of a cloud's cores was in use over time."""
+"""The answer with a cloud's history of utilisation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UtilisationQuery(Query):
 
 
 def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
-    """The wire form."""
+    """Return the wire form of the history."""
     return UtilisationAnswer(
         begin_at=to_datetime(found.begin_us),
         as_of=to_datetime(found.as_of_us),

@@ -1,4 +1,4 @@
-"""Decisions in plain sentences, for people. Nothing is said that `explanations` does not hold in fields as well."""
+"""Sentences for people about decisions. They say nothing that `explanations` does not also hold in fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MARKETS = {Market.ON_DEMAND: "on-demand", Market.SPOT: "spot"}
 
 
 def explain_in_words(explanation: Explanation) -> Iterator[str]:
-    """The whole story of an instance, a sentence or two for each step."""
+    """Tell the whole story of an instance, in a sentence or two for each step."""
     decision, end = explanation.instance.decision, explanation.instance.end
     yield _request(explanation)
     if isinstance(decision, InstanceRejected):
@@ -101,7 +101,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
 
 
 def _quoted(explanation: Explanation, basis: Basis) -> str:
-    """The table's part of a decision, as half a sentence."""
+    """Say what the table contributed to a decision, as half a sentence."""
     own = explanation.instance.decision.probability is not None
     promised = f"{_percent(basis.probability)} ({'asked for by the start itself' if own else 'the SLA of the cloud'})"
     quoted = "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {length_text(basis.quoted_lifetime_us)}"
@@ -112,7 +112,7 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
 
 
 def _budgeted(basis: Basis, budget: Budget) -> str:
-    """The pooled guarantee's part of a decision."""
+    """Say what the pooled guarantee contributed to a decision."""
     return (
         f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
         f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
@@ -175,7 +175,7 @@ def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterato
 
 
 def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[str]:
-    """Why this instance and not another one."""
+    """Say why this instance was evicted and not another one."""
     assert eviction.start is not None
     others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
     if eviction.policy is EvictionPolicy.YJF_GLOBAL:
@@ -227,7 +227,7 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
 
 
 def tell(decided: Decided) -> str:
-    """One decision in one sentence."""
+    """Tell one decision in one sentence."""
     match decided.outcome:
         case DecisionOutcome.ACCEPTED:
             return _accepted(decided)
@@ -259,7 +259,7 @@ def _accepted(decided: Decided) -> str:
 
 
 def _wanted(decided: Decided) -> str:
-    """What was quoted to a spot start, and what it asked for."""
+    """Say what was quoted to a spot start and what it asked for."""
     if decided.market is Market.ON_DEMAND or decided.lifetime_us is None:
         return ""
     asked = f" for at most {length_text(decided.lifetime_us)}"
@@ -286,7 +286,7 @@ def _for_whom(decided: Decided) -> str:
 
 
 def resources_text(resources: Resources) -> str:
-    """A resource vector in words; what is 0 is left out."""
+    """Put a resource vector into words; resources that are 0 are left out."""
     found = [_count(resources.cores, "core")]
     found += [f"{resources.memory_mib} MiB of memory"] if resources.memory_mib else []
     found += [f"{resources.disk_gib} GiB of disk"] if resources.disk_gib else []

@@ -1,4 +1,4 @@
-"""The service itself: discovery, health, readiness."""
+"""Handlers for the service itself: discovery, health, readiness."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _VERSIONS = VersionsAnswer(
 
 
 async def discover(_: Request) -> Response:
-    """The versions of this interface."""
+    """List the versions of this interface."""
     return respond(_VERSIONS, headers=SAFE_HEADERS)
 
 
 async def check_health(request: Request) -> Response:
-    """`OK` where the service can answer, 503 and the reason where it cannot."""
+    """Return `OK` if the service can answer, else 503 with the reason."""
     try:
         await reached(request, HealthCheck).check_ready()
     except Unavailable as error:
@@ -44,9 +44,9 @@ async def check_health(request: Request) -> Response:
 
 
 async def check_readiness(request: Request) -> Response:
-    """Whether the database answers and this process can read its logs.
+    """Check that the database answers and that this process can read its logs.
 
-    To a reader, also how old each cloud's newest quantile table is.
+    A caller with the role of reader also gets the age of each cloud's newest quantile table.
     """
     try:
         caller = await recognise(request)

@@ -1,4 +1,4 @@
-"""Epochs and runs: how fresh the quotes are, and what the workers are doing."""
+"""The page of epochs and runs: the freshness of quotes, and the work of the workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ON_PAGE = 15
 
 @dataclass(frozen=True, slots=True)
 class ForecastHealth:
-    """How the forecasts are, in a word and a sentence."""
+    """The state of the forecasts, in a word and a sentence."""
 
     word: str
     tone: str
@@ -33,7 +33,7 @@ class ForecastHealth:
 
 
 async def show(request: Request) -> Response:
-    """Newest tables and runs first."""
+    """Show the newest tables and runs first."""
     name = request.path_params["cloud"]
     before_epoch, before_run = number(request, "epoch", 2**31 - 1), number(request, "run")
     tables = await reached(request, TableReads).tables(name, before_epoch, _ON_PAGE)
@@ -60,7 +60,7 @@ async def show(request: Request) -> Response:
 
 
 def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], now: datetime) -> ForecastHealth:
-    """Whether decisions rest on a fresh table; else since when not, and why."""
+    """Return whether decisions rest on a fresh table; if not, since when and why."""
     policy = cloud.policy
     if policy.guarantee is Guarantee.NONE:
         return ForecastHealth("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
