@@ -9,8 +9,7 @@ from typing import NamedTuple
 from app.domain.times import DAY_US, HOUR_US
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
-"""The pattern of names of clouds, nodes, flavors, instances and tokens. They are safe in paths, log lines and shells.
-"""
+"""The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
 
 
 class Market(StrEnum):

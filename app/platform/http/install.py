@@ -1,4 +1,4 @@
-"""Putting everything HTTP on a FastAPI application."""
+"""Sets up everything HTTP on a FastAPI application."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Bounds on what requests may be: the bytes of a body, and how many come by a token and from an address."""
+    """The limits under which requests are accepted."""
 
     max_body_bytes: int
     token_requests_per_s: int
@@ -30,10 +30,10 @@ class RequestLimits:
 
 
 def install(app: FastAPI, rows: Iterable[Served], limits: RequestLimits) -> None:
-    """Put these rows, errors, tokens and versions on an application.
+    """Install these rows, and the handling of errors, tokens and versions, on an application.
 
-    The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
-    `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
+    The application is made with `FastAPI(**DESCRIPTION)`. Its lifespan must put the services, by class, at
+    `app.state.services` and the store of tokens at `app.state.tokens`.
     """
     app.add_middleware(Envelope, max_body_bytes=limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
@@ -64,7 +64,7 @@ def _add(app: FastAPI, row: Served) -> None:
 
 
 def _form_of(row: Served) -> type[Response]:
-    """What the answer is written as."""
+    """Return the class of response that the answer takes."""
     if row.streams:
         return EventSourceResponse
     return PlainTextResponse if row.answer is None else JSONResponse
