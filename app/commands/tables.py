@@ -10,9 +10,9 @@ from rich.table import Table
 
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
-from app.workbench.tally import Outcome
+from app.workbench.tally import DrivenScenario
 
-Json = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
@@ -25,7 +25,7 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
     return table
 
 
-def matrix_table(outcomes: Sequence[Outcome]) -> Table:
+def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
     """Return a table with a row for each evaluation.
 
     The columns are: the settings that vary; admitted / requested of on-demand and of spot; evicted / admitted;
@@ -46,7 +46,7 @@ MATRIX_LEGEND = (
 )
 
 
-def _varied(outcome: Outcome) -> dict[str, str]:
+def _varied(outcome: DrivenScenario) -> dict[str, str]:
     policy = outcome.scenario.policy
     kept = policy.guarantee is not Guarantee.NONE
     return {
@@ -57,7 +57,7 @@ def _varied(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _ratios(outcome: Outcome) -> Iterator[str]:
+def _ratios(outcome: DrivenScenario) -> Iterator[str]:
     tally, policy = outcome.tally, outcome.scenario.policy
     yield ratio(tally.on_demand_admitted, tally.on_demand_requested)
     yield ratio(tally.spot_admitted, tally.spot_requested)
@@ -69,7 +69,7 @@ def _ratios(outcome: Outcome) -> Iterator[str]:
     yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
 
 
-def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[Table]:
+def reliability_tables(report: JsonObject, title: str, *, by_epoch: bool) -> Iterator[Table]:
     """Return tables by class, by estimate, and on request by epoch; `report` is the service's JSON answer."""
     classes = [(_share(line["promised"]), line) for line in report["classes"]]
     yield _calibrations(f"{title}: by promise", "class", classes)
@@ -80,7 +80,7 @@ def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[
         yield _calibrations(f"{title}: by epoch", "epoch", epochs)
 
 
-def _calibrations(title: str, first: str, lines: Iterable[tuple[str, Json]]) -> Table:
+def _calibrations(title: str, first: str, lines: Iterable[tuple[str, JsonObject]]) -> Table:
     numbers = ("admitted", "running", "evicted", "promised", "bound", "happened", "between")
     table = numbers_table((first,), numbers, title)
     for name, line in lines:

@@ -33,11 +33,11 @@ _JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": Non
 """A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
-Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
+BesideWorker = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 
 
 async def run_worker(
-    settings: Settings, beside: Beside | None = None, ready: Callable[[], None] = lambda: None
+    settings: Settings, beside: BesideWorker | None = None, ready: Callable[[], None] = lambda: None
 ) -> None:
     """Work until cancelled, with the context `beside` open meanwhile; call `ready` when work has begun."""
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
@@ -55,7 +55,7 @@ async def run_worker(
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         if settings.dask_scheduler is None:
-            # It runs beside everything else and is abandoned when the worker stops: after an installation it takes a minute.
+            # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
             Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()

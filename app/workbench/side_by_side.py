@@ -13,11 +13,10 @@ from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Protocol, TypeVar
 
-Progress = Callable[[int, int], None]
-"""Told how many steps of how many are done, over all tasks."""
+from app.domain.progress import Progress
 
 
-class Task(Protocol):
+class EvaluationTask(Protocol):
     """A unit of work that goes to another process; the task and its result must be picklable."""
 
     @property
@@ -25,7 +24,7 @@ class Task(Protocol):
         """Number of its steps."""
 
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=EvaluationTask)
 R = TypeVar("R")
 Work = Callable[[T, Executor, Progress], R]
 """Does a task with an executor of threads, telling its own steps; a function at the top of a module."""
