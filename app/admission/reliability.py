@@ -23,7 +23,7 @@ EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 """The lower edges of the bins of estimated probabilities. Each bin ends where the next begins, the last at 1."""
 
 
-class End(StrEnum):
+class PromiseEnd(StrEnum):
     """The outcome of the promise to an admitted spot instance."""
 
     KEPT = "kept"
@@ -41,7 +41,7 @@ class Fate(NamedTuple):
     epoch: int | None
     promised: float | None
     estimated: float | None
-    end: End
+    end: PromiseEnd
     bound: float | None = None
 
 
@@ -105,9 +105,9 @@ def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | Non
     """Return the outcome at `now_us` of an admitted spot instance. `end` is None if it still runs."""
     deadline_us = start.at_us + (start.lifetime_us or 0)
     if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL and end.at_us <= deadline_us:
-        outcome = End.EVICTED
+        outcome = PromiseEnd.EVICTED
     else:
-        outcome = End.OPEN if end is None and now_us < deadline_us else End.KEPT
+        outcome = PromiseEnd.OPEN if end is None and now_us < deadline_us else PromiseEnd.KEPT
     if start.basis is None:
         return Fate(None, None, None, outcome)
     basis = start.basis
@@ -153,8 +153,8 @@ def _calibrate(
     epoch: int | None = None,
     estimates: tuple[float, float] | None = None,
 ) -> Calibration:
-    counts: Mapping[End, int] = {end: sum(fate.end is end for fate in fates) for end in End}
-    admitted, running, evicted = len(fates), counts[End.OPEN], counts[End.EVICTED]
+    counts: Mapping[PromiseEnd, int] = {end: sum(fate.end is end for fate in fates) for end in PromiseEnd}
+    admitted, running, evicted = len(fates), counts[PromiseEnd.OPEN], counts[PromiseEnd.EVICTED]
     low, high = wilson_interval(evicted, admitted - running, confidence)
     bounds = [fate.bound for fate in fates if fate.bound is not None]
     bound = fsum(bounds) / len(bounds) if bounds else None

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import InstanceNotFound
 from app.domain.values import NAME_PATTERN, Market
-from app.explaining.rules.explanations import Outcome
+from app.explaining.rules.explanations import DecisionOutcome
 from app.explaining.service import Explaining
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, number
@@ -31,11 +31,11 @@ async def show(request: Request) -> Response:
             return RedirectResponse(f"/ui/clouds/{name}/instances/{quote(wanted)}", 303)
         except InstanceNotFound:
             unknown = wanted
-    outcome = choice(request, "outcome", tuple(Outcome))
+    outcome = choice(request, "outcome", tuple(DecisionOutcome))
     market = choice(request, "market", tuple(Market))
     before = number(request, "before")
     page = await reached(request, Explaining).decisions(
-        name, before, _ON_PAGE, Outcome(outcome) if outcome else None, Market(market) if market else None
+        name, before, _ON_PAGE, DecisionOutcome(outcome) if outcome else None, Market(market) if market else None
     )
     return render(
         request,

@@ -23,11 +23,11 @@ from app.domain.times import from_datetime
 from app.domain.values import Clock, Market, Resources
 from app.explaining.rules.explanations import (
     Decided,
-    Eviction,
+    DecisionOutcome,
+    EvictionExplained,
     Explanation,
     Grace,
-    Outcome,
-    Promise,
+    PromiseStatus,
     Victim,
     grace_in,
     promise_of,
@@ -40,8 +40,8 @@ from app.scheduling.rules.instances import decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
-_KINDS = {Outcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
-_INDEXED = {Outcome.REJECTED, Outcome.EVICTED}
+_KINDS = {DecisionOutcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
+_INDEXED = {DecisionOutcome.REJECTED, DecisionOutcome.EVICTED}
 _LOOKED_AT = 10_000
 """Events that a page looks back at most where the log has no index of what is asked for."""
 _READ_AT_ONCE = 500
@@ -84,7 +84,9 @@ class Explaining:
             as_of_us=as_of_us,
             epoch_us=await self._epoch_us(cloud_id, decision.basis.epoch if decision.basis else None),
             promise=(
-                promise_of(decision, instance.end, as_of_us) if isinstance(decision, InstanceStarted) else Promise.NONE
+                promise_of(decision, instance.end, as_of_us)
+                if isinstance(decision, InstanceStarted)
+                else PromiseStatus.NONE
             ),
             acceptable=acceptable_instead(decision),
             eviction=await self._eviction(cloud_id, instance.end, decision.instance_id, grace),
@@ -97,7 +99,9 @@ class Explaining:
         found = [] if epoch is None else await self._tables.page(cloud_id, 1, epoch + 1)
         return found[0].epoch_us if found and found[0].epoch == epoch else None
 
-    async def _eviction(self, cloud_id: int, end: object, instance_id: str, grace: Grace | None) -> Eviction | None:
+    async def _eviction(
+        self, cloud_id: int, end: object, instance_id: str, grace: Grace | None
+    ) -> EvictionExplained | None:
         if not isinstance(end, InstanceEvicted):
             return None
         cause = (await self._log.at(cloud_id, [end.cause_seq]))[end.cause_seq].event
@@ -108,7 +112,7 @@ class Explaining:
         deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all have the same
         victims, sizes = await self._victims(cloud_id, told, end.at_us, deadline_us, start)
         complete = start is not None and len(told) == len(ids)
-        return Eviction(
+        return EvictionExplained(
             at_us=end.at_us,
             reason=end.reason,
             cause_seq=end.cause_seq,
@@ -156,7 +160,7 @@ class Explaining:
         cloud: str,
         before_seq: int | None,
         limit: int,
-        outcome: Outcome | None = None,
+        outcome: DecisionOutcome | None = None,
         market: Market | None = None,
     ) -> Page[Decided]:
         """Return a page of decisions before a seq (None: up to now), newest first, with reasons.
@@ -168,7 +172,7 @@ class Explaining:
         return Page(found, None if more is None else str(more))
 
     async def _newest(
-        self, cloud_id: int, before_seq: int | None, limit: int, outcome: Outcome | None, market: Market | None
+        self, cloud_id: int, before_seq: int | None, limit: int, outcome: DecisionOutcome | None, market: Market | None
     ) -> tuple[list[Decided], int | None]:
         """Return the newest decisions before a seq, and the seq to go on before (None if there are no more)."""
         kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
@@ -203,7 +207,7 @@ def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, 
     start = decision_in(starts[event.instance_id] if is_end else recorded)
     cause_seq = event.cause_seq if isinstance(event, InstanceEvicted) else None
     cause = causes[cause_seq].event if cause_seq in causes else None
-    promise = Promise.NONE
+    promise = PromiseStatus.NONE
     if isinstance(start, InstanceStarted):
         promise = promise_of(start, end_in(recorded) if is_end else None, event.at_us)
     return Decided(

@@ -23,14 +23,14 @@ from random import Random
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
 from app.domain.events.registry import KINDS, URGENT, kind_of
-from app.following.store.webhooks import DeadLetter, Lane, Progress, Webhook, Webhooks
+from app.following.store.webhooks import DeadLetter, Lane, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialSender
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
 from app.platform.outbound.messages import event_message
 from app.platform.outbound.posting import Poster, Receipt
 from app.platform.telemetry.metrics import DELIVERIES
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _KEEP_PLACE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Courtesy:
+class DeliveryLimits:
     """Limits of trying: the number of attempts, the pause after the first failure, and the largest whole message."""
 
     attempts: int
@@ -60,24 +60,24 @@ class Courtesy:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class DeliveryParts:
     """Parts that the deliveries of a worker share. `render` gives an event's JSON as in the paged list."""
 
     log: EventLog
-    growth: Growth
+    heads: LogHeads
     webhooks: Webhooks
     locks: Locks
     poster: Poster
     trials: TrialSender
     render: Callable[[Recorded], bytes]
-    courtesy: Courtesy
+    limits: DeliveryLimits
     now: Callable[[], datetime]
 
 
 class Deliveries:
     """Runs one courier for each active webhook, while this worker is the one that delivers."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DeliveryParts) -> None:
         self._parts = parts
         self._couriers: dict[int, asyncio.Task[None]] = {}
 
@@ -128,7 +128,7 @@ class Deliveries:
 class Queue:
     """A lane's next events, read some at a time."""
 
-    def __init__(self, lane: Lane, progress: Progress, kinds: list[str], now: datetime) -> None:
+    def __init__(self, lane: Lane, progress: LaneProgress, kinds: list[str], now: datetime) -> None:
         self.lane = lane
         self.settled = self._scanned = progress.seq
         self.attempts = progress.attempts
@@ -168,7 +168,7 @@ class Queue:
 class Courier:
     """Delivers to one webhook, until it is paused or deleted, or another courier takes over."""
 
-    def __init__(self, webhook: Webhook, parts: Parts) -> None:
+    def __init__(self, webhook: Webhook, parts: DeliveryParts) -> None:
         self._webhook = webhook
         self._parts = parts
         self._looked_s = self._compared_s = 0.0
@@ -189,7 +189,7 @@ class Courier:
     async def _run(self) -> None:
         going = True
         while going:
-            reach = await self._parts.growth.reach(self._webhook.cloud_id)
+            reach = await self._parts.heads.reach(self._webhook.cloud_id)
             for queue in (self._urgent, self._ordinary):
                 await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
             due = self._due()
@@ -242,7 +242,7 @@ class Courier:
         return await self._postpone(queue, attempts, receipt.error or "")
 
     def _is_last(self, receipt: Receipt, attempts: int) -> bool:
-        most = self._parts.courtesy.attempts
+        most = self._parts.limits.attempts
         return attempts >= (min(most, _REFUSED_ATTEMPTS) if receipt.status in _REFUSALS else most)
 
     async def _bury(self, queue: Queue, item: Recorded, attempts: int, error: str) -> bool:
@@ -260,7 +260,7 @@ class Courier:
 
     async def _postpone(self, queue: Queue, attempts: int, error: str) -> bool:
         """Postpone with equal jitter: between half and the whole of a pause that doubles each time."""
-        longest_s = min(_LONGEST_PAUSE_S, self._parts.courtesy.retry_s * 2.0 ** (attempts - 1))
+        longest_s = min(_LONGEST_PAUSE_S, self._parts.limits.retry_s * 2.0 ** (attempts - 1))
         pause_s = longest_s * self._random.uniform(0.5, 1.0)
         queue.attempts = attempts
         queue.not_before = asyncio.get_running_loop().time() + pause_s
@@ -277,7 +277,7 @@ class Courier:
             self._looked_s = now_s
         retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
         pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
-        await self._parts.growth.wait_beyond(self._webhook.cloud_id, reach, pause_s)
+        await self._parts.heads.wait_beyond(self._webhook.cloud_id, reach, pause_s)
         return True
 
     async def _replay_one(self) -> bool:
@@ -314,7 +314,7 @@ class Courier:
 
     async def _post(self, item: Recorded) -> Receipt:
         webhook, parts = self._webhook, self._parts
-        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
+        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.limits.max_bytes)
         receipt = await parts.poster.post(webhook.cloud, webhook.url, webhook.secret, message)
         self._count("delivered" if receipt.taken else "failed")
         return receipt

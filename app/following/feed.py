@@ -17,7 +17,7 @@ from time import monotonic
 from app.domain.errors import TooManyStreams
 from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
 
 _PAGE = 200
@@ -47,10 +47,10 @@ class Feed:
     """Serves the followers of all logs. `render` gives an event the form that followers get."""
 
     def __init__(
-        self, log: EventLog, growth: Growth, render: Callable[[Recorded], bytes], limits: StreamLimits
+        self, log: EventLog, heads: LogHeads, render: Callable[[Recorded], bytes], limits: StreamLimits
     ) -> None:
         self._log = log
-        self._growth = growth
+        self._heads = heads
         self._render = render
         self._limits = limits
         self._recent: dict[int, _Recent] = {}
@@ -103,7 +103,7 @@ class Feed:
     async def _is_silent(self, cloud_id: int, after_seq: int, end: float) -> bool:
         """Wait for the next event; return True if none came within one heartbeat."""
         timeout_s = min(self._limits.heartbeat_s, max(0.0, end - monotonic()))
-        growing = asyncio.create_task(self._growth.wait_beyond(cloud_id, after_seq, timeout_s))
+        growing = asyncio.create_task(self._heads.wait_beyond(cloud_id, after_seq, timeout_s))
         closing = asyncio.create_task(self._closing.wait())
         try:
             done, _ = await asyncio.wait({growing, closing}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,8 +113,8 @@ class Feed:
             closing.cancel()
 
     async def _page(self, cloud_id: int, after_seq: int) -> Sequence[Rendered]:
-        reach = await self._growth.reach(cloud_id)
-        recent, times = self._recent.get(cloud_id), self._growth.times_forgotten(cloud_id)
+        reach = await self._heads.reach(cloud_id)
+        recent, times = self._recent.get(cloud_id), self._heads.times_forgotten(cloud_id)
         if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
             # Nobody has followed so far, or for a long time: what is kept begins where this follower is.
             recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.domain.errors import TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
-from app.following.store.webhooks import DeadLetter, Progress, Webhook, Webhooks
+from app.following.store.webhooks import DeadLetter, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialAsker
 from app.platform.outbound.addresses import read_url
 from app.platform.outbound.messages import make_secret
@@ -15,7 +15,7 @@ from app.platform.outbound.posting import Receipt
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
-__all__ = ["DeadLetter", "NewWebhook", "Progress", "Receipt", "Webhook", "WebhookKeeper"]
+__all__ = ["DeadLetter", "LaneProgress", "NewWebhook", "Receipt", "Webhook", "WebhookKeeper"]
 
 PAUSED_BY_HAND = "paused by its owner"
 

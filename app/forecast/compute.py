@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
 
 from app.domain.events import Recorded
+from app.domain.progress import Progress
 from app.domain.values import Policy
 from app.engine.cluster import Ints
-from app.forecast.history import History, Operations
 from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
+from app.forecast.replayed import History, Operations
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
-
-Progress = Callable[[int, int], None]
-"""Called with the number of flavors done and the number of all flavors."""
-
 
 WORLD_BYTES = 512 << 20
 """The approximate memory for the worlds of all flavors. If worlds are many or large, fewer samples are drawn."""
@@ -28,7 +25,7 @@ GAPS_PER_SAMPLE = 16
 """Histories up to this length get an injection in every gap, so more samples would add nothing."""
 
 
-class _Task(NamedTuple):
+class _FlavorTask(NamedTuple):
     """The work left for one flavor, and the times of its injections (M).
 
     A task is self-contained: it can be pickled, run elsewhere, and run again if that machine is lost.
@@ -95,7 +92,7 @@ class Forecaster:
                 progress(len(curves), len(tasks))
         return QuantileTable(epoch, until_us, seq, curves)
 
-    def _plan(self, until_us: int) -> list[_Task]:
+    def _plan(self, until_us: int) -> list[_FlavorTask]:
         history = self._history
         operations = history.operations(until_us)
         if history.begin_us is None or until_us <= history.begin_us:
@@ -111,7 +108,7 @@ class Forecaster:
             self._replays.clear()
         self._used = used
 
-    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _Task:
+    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _FlavorTask:
         history, window_us = self._history, self.policy.history_window_us
         start_us = begin_us if window_us is None else max(begin_us, until_us - window_us)
         if flavor not in self._replays:
@@ -124,7 +121,9 @@ class Forecaster:
         most = self._most_worlds()
         every_gap = len(at_us) <= min(most, GAPS_PER_SAMPLE * self.policy.sample_count)
         times_us = self._draw_times(flavor, start_us, until_us, None if every_gap else most)
-        return _Task(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap)
+        return _FlavorTask(
+            flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap
+        )
 
     def _most_worlds(self) -> int:
         """Return the number of worlds that a flavor may have at a time. It never rises as the cloud grows."""
@@ -141,7 +140,7 @@ class Forecaster:
         return nested_moments([seed, start_us, *name], start_us, until_us, count, rate)
 
 
-def _run(task: _Task) -> tuple[Replay, list[Bucket]]:
+def _run(task: _FlavorTask) -> tuple[Replay, list[Bucket]]:
     gaps = None if task.every_gap else np.searchsorted(task.at_us, task.times_us, side="right")
     task.replay.advance(task.operations, task.node_count, task.row_count, gaps)
     return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, task.times_us))

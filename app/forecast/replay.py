@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints
-from app.forecast.history import VIRTUAL, Operations
+from app.forecast.replayed import VIRTUAL, Operations
 from app.forecast.states import (
     BLOCK,
     FORK_COUNT,
     MOST_STATES,
     OPERATION_COUNT,
     SLOTS,
-    Run,
+    Worlds,
     first_run,
 )
 from app.forecast.worlds import advance, forget
@@ -54,7 +54,7 @@ class Replay:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled replay; its arrays may have become read-only."""
         self.__dict__.update(state)
-        self.run = Run._make(_writable(array) for array in self.run)
+        self.run = Worlds._make(_writable(array) for array in self.run)
 
     @property
     def done(self) -> int:
@@ -87,7 +87,7 @@ class Replay:
             forget(self.run, is_wanted)
         self._make_room(int(is_wanted[done:].sum()), node_count, row_count)
         code = POLICY_CODE[self._policy.eviction_policy]
-        self.run = Run(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
+        self.run = Worlds(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
 
     def samples(self, at_us: Ints, until_us: int, times_us: Ints) -> Samples:
         """Return the outcomes, as seen at `until_us`, of instances injected at `times_us`, all in [start, until_us).

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, first_fit_among, fits, slots_on
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.history import VIRTUAL, ShortInts
+from app.forecast.replayed import VIRTUAL, ShortInts
 
 Records = NDArray[np.void]
 NONE = -1
@@ -45,7 +45,7 @@ of the list of members; newest_us: when the newest member was forked.
 """
 
 
-class Run(NamedTuple):
+class Worlds(NamedTuple):
     """The replay of one flavor.
 
     is_open (N), demand (S, R), born, deadline_us, is_spot (S): as in `Cluster`, shared by all states; states (W) of
@@ -80,13 +80,13 @@ class Run(NamedTuple):
 
 
 @inlined
-def cluster_of(run: Run, k: int) -> Cluster:
+def cluster_of(run: Worlds, k: int) -> Cluster:
     """Return the k-th state as a cluster."""
     return Cluster(run.free[k], run.is_open, run.node_of[k], run.demand, run.born, run.deadline_us, run.is_spot)
 
 
 @compiled
-def enlarged(run: Run) -> Run:
+def enlarged(run: Worlds) -> Worlds:
     """Return the same run with room for half as many states more."""
     count = run.states.shape[0]
     more = count + count // 2
@@ -98,7 +98,7 @@ def enlarged(run: Run) -> Run:
     node_of[:count] = run.node_of
     free[:count] = run.free
     peaks[:count] = run.peaks
-    return Run(
+    return Worlds(
         run.is_open,
         run.demand,
         run.born,
@@ -120,7 +120,7 @@ def enlarged(run: Run) -> Run:
 
 
 @bare
-def copy_state(run: Run, k: int, into: int) -> None:
+def copy_state(run: Worlds, k: int, into: int) -> None:
     """Make one state equal another."""
     run.states[into] = run.states[k]
     for row in range(run.node_of.shape[1]):
@@ -134,7 +134,7 @@ def copy_state(run: Run, k: int, into: int) -> None:
 
 
 @inlined
-def put(run: Run, k: int, row: int, node: int) -> None:
+def put(run: Worlds, k: int, row: int, node: int) -> None:
     """Place a row's instance on a node of the k-th state."""
     run.node_of[k, row] = node
     run.states[k].digest += key(row, node)
@@ -145,7 +145,7 @@ def put(run: Run, k: int, row: int, node: int) -> None:
 
 
 @inlined
-def take(run: Run, k: int, row: int) -> None:
+def take(run: Worlds, k: int, row: int) -> None:
     """Take a row's instance off its node in the k-th state."""
     node = run.node_of[k, row]
     run.node_of[k, row] = NO_NODE
@@ -158,14 +158,14 @@ def take(run: Run, k: int, row: int) -> None:
 
 
 @inlined
-def raise_peak(run: Run, k: int, node: int) -> None:
+def raise_peak(run: Worlds, k: int, node: int) -> None:
     """Raise the peak of a node's block to at least the node's free room."""
     for r in range(run.free.shape[2]):
         run.peaks[k, node // BLOCK, r] = max(run.peaks[k, node // BLOCK, r], run.free[k, node, r])
 
 
 @inlined
-def count_slots(run: Run, node: int) -> None:
+def count_slots(run: Worlds, node: int) -> None:
     """Count the flavor's available slots on a node of the base that has changed."""
     slots = slots_on(cluster_of(run, 0), run.demand[VIRTUAL], node)
     run.counters[SLOTS] += slots - run.slots[node]
@@ -173,7 +173,7 @@ def count_slots(run: Run, node: int) -> None:
 
 
 @inlined
-def first_fit_there(run: Run, k: int, demand: Ints) -> int:
+def first_fit_there(run: Worlds, k: int, demand: Ints) -> int:
     """Return the first open node with room for the demand (R) in the k-th state, or NO_NODE."""
     for block in range(run.peaks.shape[1]):
         if fits(run.peaks[k, block], demand):
@@ -186,7 +186,7 @@ def first_fit_there(run: Run, k: int, demand: Ints) -> int:
 
 
 @bare
-def lower_peak(run: Run, k: int, block: int) -> None:
+def lower_peak(run: Worlds, k: int, block: int) -> None:
     """Set the block's peak to its exact value."""
     begin = block * BLOCK
     for r in range(run.free.shape[2]):
@@ -197,14 +197,14 @@ def lower_peak(run: Run, k: int, block: int) -> None:
 
 
 @bare
-def enter_spot(run: Run, row: int) -> None:
+def enter_spot(run: Worlds, row: int) -> None:
     """Add a new spot request, the youngest of all."""
     run.spot[run.counters[SPOT_COUNT]] = row
     run.counters[SPOT_COUNT] += 1
 
 
 @bare
-def leave_spot(run: Run, row: int) -> None:
+def leave_spot(run: Worlds, row: int) -> None:
     """Remove a spot request that has ended."""
     at, count = seat_by_age(run, run.born[row]), run.counters[SPOT_COUNT]
     if at < count and run.spot[at] == row:
@@ -214,7 +214,7 @@ def leave_spot(run: Run, row: int) -> None:
 
 
 @bare
-def seat_by_age(run: Run, born: int) -> int:
+def seat_by_age(run: Worlds, born: int) -> int:
     """Return the number of older spot requests."""
     low, high = 0, run.counters[SPOT_COUNT]
     while low < high:
@@ -227,7 +227,7 @@ def seat_by_age(run: Run, born: int) -> int:
 
 
 @bare
-def next_older(run: Run, k: int) -> int:
+def next_older(run: Worlds, k: int) -> int:
     """Return the row of the youngest spot instance in the k-th state older than its virtual one, or NONE."""
     for i in range(seat_by_age(run, run.states[k].born) - 1, -1, -1):
         if run.node_of[k, run.spot[i]] != NO_NODE:
@@ -236,7 +236,7 @@ def next_older(run: Run, k: int) -> int:
 
 
 @bare
-def sort_by_youth(run: Run, now_us: int) -> None:
+def sort_by_youth(run: Worlds, now_us: int) -> None:
     """Fill `youth`. Overrunning instances count as younger than all others; the virtual one does not overrun."""
     count = 0
     for i in range(run.counters[SPOT_COUNT] - 1, -1, -1):
@@ -254,7 +254,7 @@ def sort_by_youth(run: Run, now_us: int) -> None:
 
 
 @bare
-def seat_virtual(run: Run, born: int) -> None:
+def seat_virtual(run: Worlds, born: int) -> None:
     """Move the virtual instance to the place in `youth` that belongs to this start order."""
     at, youth = run.counters[SEAT], run.youth
     while at + 1 < run.counters[YOUTH_COUNT] and run.born[youth[at + 1]] > born:
@@ -283,7 +283,7 @@ def world_bytes(node_count: int, row_count: int, resource_count: int) -> int:
     return STATE.itemsize + 4 * row_count + 8 * resource_count * (node_count + -(-node_count // BLOCK))
 
 
-def first_run(opening: Cluster, start_us: int) -> Run:
+def first_run(opening: Cluster, start_us: int) -> Worlds:
     """Return the base alone, with room for the first worlds. The opening's row VIRTUAL is free."""
     node_count, resource_count = opening.free.shape
     first, row_count, block_count = 16, len(opening.node_of), -(-node_count // BLOCK)
@@ -292,7 +292,7 @@ def first_run(opening: Cluster, start_us: int) -> Run:
     counters[MERGE_AT] = first
     spot = np.flatnonzero(opening.is_spot & (opening.node_of != NO_NODE))
     counters[SPOT_COUNT] = len(spot)
-    run = Run(
+    run = Worlds(
         is_open=opening.is_open,
         demand=opening.demand.copy(order="C"),
         born=opening.born,

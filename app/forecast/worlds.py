@@ -15,7 +15,7 @@ import numpy as np
 
 from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.history import (
+from app.forecast.replayed import (
     END,
     NODE_ADDED,
     NODE_OPENED,
@@ -37,7 +37,7 @@ from app.forecast.states import (
     STATE_COUNT,
     YOUNGEST,
     YOUTH_COUNT,
-    Run,
+    Worlds,
     cluster_of,
     copy_state,
     count_slots,
@@ -60,7 +60,7 @@ _CHECKS = 64
 
 
 @compiled
-def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Run:
+def advance(run: Worlds, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Worlds:
     """Lead all states through K operations; `is_wanted` (K) says in which of the gaps before them to fork.
 
     The caller must have made room for that many forks.
@@ -75,7 +75,7 @@ def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, hor
 
 
 @compiled
-def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
+def close_gap(run: Worlds, at_us: int, is_wanted: Bools, horizon_us: int) -> Worlds:
     """End the gap: fork a world if it is wanted (1), and from time to time give up worlds past their horizon."""
     counters = run.counters
     if at_us == counters[NOW]:
@@ -96,7 +96,7 @@ def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
 
 
 @bare
-def fork(run: Run, end_us: int) -> None:
+def fork(run: Worlds, end_us: int) -> None:
     """Add a copy of the base with a virtual instance younger than all others."""
     counters = run.counters
     k, this = counters[STATE_COUNT], counters[FORK_COUNT]
@@ -112,7 +112,7 @@ def fork(run: Run, end_us: int) -> None:
 
 
 @bare
-def enter(run: Run, operations: Operations, index: int) -> None:
+def enter(run: Worlds, operations: Operations, index: int) -> None:
     """Apply an operation's effect on all states alike: a starting instance's row, a node's room and state."""
     kind, target = operations.kind[index], operations.target[index]
     size = operations.sizes[operations.size[index]]
@@ -137,7 +137,7 @@ def enter(run: Run, operations: Operations, index: int) -> None:
 
 
 @bare
-def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
+def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> None:
     """Lead every state through the operation, the last first, because a world given up leaves its place to the last."""
     run.counters[YOUTH_COUNT] = NONE
     for k in range(run.counters[STATE_COUNT] - 1, -1, -1):
@@ -151,7 +151,7 @@ def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
 
 
 @inlined
-def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
+def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
     """Start the row's instance in the k-th state, if possible."""
     node = first_fit_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
@@ -163,7 +163,7 @@ def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) ->
 
 
 @bare
-def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
+def plan_eviction_there(run: Worlds, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
     """Plan an eviction in the k-th state as the engine does; the victims are the first of `gone`."""
     if run.counters[YOUTH_COUNT] == NONE:
         sort_by_youth(run, now_us)
@@ -173,7 +173,7 @@ def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int
 
 
 @bare
-def spot_rows_on(run: Run, k: int, node: int) -> int:
+def spot_rows_on(run: Worlds, k: int, node: int) -> int:
     """Fill `gone` with the spot instances on a node, and return their number."""
     count = 0
     for row in range(run.node_of.shape[1]):
@@ -184,7 +184,7 @@ def spot_rows_on(run: Run, k: int, node: int) -> int:
 
 
 @bare
-def evict(run: Run, k: int, count: int) -> bool:
+def evict(run: Worlds, k: int, count: int) -> bool:
     """Remove the first rows of `gone` from the k-th state. If its virtual instance is one, drop it and return True."""
     for i in range(count):
         if run.gone[i] == VIRTUAL:
@@ -196,7 +196,7 @@ def evict(run: Run, k: int, count: int) -> bool:
 
 
 @bare
-def evict_virtual(run: Run, k: int) -> None:
+def evict_virtual(run: Worlds, k: int) -> None:
     """Evict the virtual instance, for every member of the world."""
     this = run.states[k].first_fork
     while this != NONE:
@@ -207,7 +207,7 @@ def evict_virtual(run: Run, k: int) -> None:
 
 
 @bare
-def give_up(run: Run, k: int) -> None:
+def give_up(run: Worlds, k: int) -> None:
     """Drop the k-th world and move the last one to its place."""
     run.counters[STATE_COUNT] -= 1
     if k != run.counters[STATE_COUNT]:
@@ -215,7 +215,7 @@ def give_up(run: Run, k: int) -> None:
 
 
 @compiled
-def merge(run: Run) -> None:
+def merge(run: Worlds) -> None:
     """Merge worlds that have become equal, and set the number of worlds at which to look again."""
     count = run.counters[STATE_COUNT]
     older, into = np.empty(count, np.int64), np.full(count, NONE)
@@ -240,7 +240,7 @@ def merge(run: Run) -> None:
 
 
 @bare
-def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
+def are_equal(run: Worlds, k: int, j: int, older: Ints) -> bool:
     """Return True if two worlds will have the same future.
 
     Only the order of ages matters: two virtual instances are of equal age if the same one is next older (`older`).
@@ -254,7 +254,7 @@ def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
 
 
 @bare
-def join(run: Run, k: int, j: int) -> None:
+def join(run: Worlds, k: int, j: int) -> None:
     """Make the members of the k-th world members of the j-th."""
     world, into = run.states[k], run.states[j]
     run.fork_fate[into.last_fork] = -2 - world.first_fork
@@ -264,7 +264,7 @@ def join(run: Run, k: int, j: int) -> None:
 
 
 @compiled
-def forget(run: Run, is_wanted: Bools) -> None:
+def forget(run: Worlds, is_wanted: Bools) -> None:
     """Give up the worlds that contain none of the gaps (G) still wanted."""
     for k in range(run.counters[STATE_COUNT] - 1, 0, -1):
         this = run.states[k].first_fork

@@ -43,7 +43,7 @@ _READ_EVENTS = 20_000
 
 
 @dataclass(slots=True)
-class _Replay:
+class _KeptReplay:
     """A cloud's replay, kept between epochs; a later epoch only adds events."""
 
     settings: tuple[object, ...]
@@ -71,7 +71,7 @@ class Forecasts:
         self._locks = locks
         self._executor = executor
         self._now_us = now_us
-        self._replays: dict[int, _Replay] = {}
+        self._replays: dict[int, _KeptReplay] = {}
 
     async def run_pending(self) -> int:
         """Execute pending runs, oldest first, and return the number that finished or failed."""
@@ -141,7 +141,7 @@ class Forecasts:
         return epoch
 
     async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
-        """Return the epoch after all tables, including those that only the log mentions because a backup left them out."""
+        """Compute and publish the run's table. Return its epoch, or the newest one's if that suffices."""
         epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
         return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
 
@@ -150,7 +150,7 @@ class Forecasts:
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings:
-            replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
+            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy))
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
             replay.forecaster.extend(tail)

@@ -23,11 +23,11 @@ from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
 
-Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
+WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
 
 
-class Notices:
+class NoticeWriter:
     """Appends notices to the logs of all clouds. `now_us` is the server's clock, in microseconds."""
 
     def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
@@ -45,7 +45,7 @@ class Notices:
         """Report instances whose risk crossed their cloud's threshold in either direction; return how many."""
         return await self._of_all("eviction_risk", self._assess)
 
-    async def _of_all(self, kind: str, notice: Notice) -> int:
+    async def _of_all(self, kind: str, notice: WriteNotices) -> int:
         """Run over all clouds and return how many notices were written.
 
         The counter exists before the first one: Prometheus sees no rise in a counter that begins at 1.

@@ -23,7 +23,7 @@ class Readiness:
     age_s: float | None
 
 
-class Health:
+class HealthCheck:
     """Checks that the service can work. `now` is the server's clock."""
 
     def __init__(

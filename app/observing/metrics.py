@@ -13,14 +13,14 @@ from prometheus_client.registry import Collector
 
 from app.observing.facts import ClassFacts, CloudFacts
 
-Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """One metric: its name after `tenure_cloud_`, its labels after `cloud`, and its values by those labels."""
 
-    kind: Kind
+    kind: MetricKind
     name: str
     what: str
     labels: tuple[str, ...]
@@ -36,15 +36,17 @@ class Family:
         return metric
 
 
-def _one(kind: Kind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
+def _one(kind: MetricKind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
     return Family(kind, name, what, (), lambda cloud: {(): value(cloud)})
 
 
-def _by(label: str, kind: Kind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]) -> Family:
+def _by(
+    label: str, kind: MetricKind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]
+) -> Family:
     return Family(kind, name, what, (label,), lambda cloud: {(key,): value for key, value in values(cloud).items()})
 
 
-def _of_class(kind: Kind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
+def _of_class(kind: MetricKind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
     return Family(
         kind, f"sla_{name}", what, ("class",), lambda cloud: {(one.name,): value(one) for one in cloud.classes}
     )

@@ -37,14 +37,14 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenClouds:
     """The clouds that answered, by name, and the names of those that did not."""
 
     clouds: tuple[CloudFacts, ...] = ()
     silent: tuple[str, ...] = ()
 
 
-class Observing:
+class CloudWatch:
     """Reads the state of all clouds as of the ends of their logs."""
 
     def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
@@ -52,10 +52,10 @@ class Observing:
         self._observations = observations
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._seen = Seen()
+        self._seen = SeenClouds()
         self._seen_until = 0.0
 
-    async def clouds(self) -> Seen:
+    async def clouds(self) -> SeenClouds:
         """Return the facts of every cloud by name, at most a second old."""
         async with self._looking:
             if monotonic() >= self._seen_until:
@@ -63,11 +63,11 @@ class Observing:
                 self._seen_until = monotonic() + KEPT_S
             return self._seen
 
-    async def _look_at_all(self) -> Seen:
+    async def _look_at_all(self) -> SeenClouds:
         found = await self._observations.all()
         looked = await asyncio.gather(*(self._look(one) for one in found))
         silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
-        return Seen(tuple(facts for facts in looked if facts is not None), tuple(silent))
+        return SeenClouds(tuple(facts for facts in looked if facts is not None), tuple(silent))
 
     async def _look(self, found: Observation) -> CloudFacts | None:
         """Return the facts of one cloud; None if they cannot be read in time."""

@@ -28,7 +28,7 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 
-class Tables(Protocol):
+class TableCachePort(Protocol):
     """The newest published tables, as this process knows them."""
 
     def newest(self, cloud_id: int) -> Quotes | None:
@@ -42,7 +42,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueueLimits:
     """Limits on one cloud's queue and on the size of a batch, in operations."""
 
     queue: int
@@ -50,13 +50,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SequencerParts:
     """The parts shared by all sequencers of a process. `now_us` is the server's clock, in microseconds."""
 
     logs: Logs
-    tables: Tables
+    tables: TableCachePort
     now_us: Callable[[], int]
-    limits: Limits
+    limits: QueueLimits
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +83,7 @@ class _Submission:
 class Sequencer:
     """Decides one cloud's requests, batch by batch."""
 
-    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: Parts) -> None:
+    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: SequencerParts) -> None:
         self._name = name
         self._parts = parts
         self._waiting: deque[_Submission] = deque()
@@ -195,7 +195,7 @@ class Sequencer:
         return due_table_us(cloud, step, self._quotes(cloud))
 
     async def _wait_for_table(self, submission: _Submission, due_us: int) -> None:
-        """Wait until the table is published, will not come, or nobody waits for it. A submission waits for one table."""
+        """Wait until the table is published, will not come, or nobody waits. A submission waits for one only."""
         if submission.waited_us:
             return submission.refuse_rest()
         submission.waited_us = due_us

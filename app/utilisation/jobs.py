@@ -25,7 +25,7 @@ from app.domain.values import EvictionReason, Market
 from app.platform.each import for_each_cloud
 from app.scheduling.rules.instances import decision_in
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
-from app.utilisation.store import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
+from app.utilisation.store import WHOLE, BucketKey, Level, RollupProgress, RollupTurn, Row, UtilisationRows
 
 _READ_EVENTS = 5_000
 _PRUNED_EVERY = 100
@@ -73,11 +73,11 @@ class Rollup:
             for item in tail:
                 fold.apply(item.event)
             at_us = tail[-1].event.at_us
-            await turn.add(fold.rows, fold.levels, Progress(tail[-1].seq, at_us, fold.begin_us))
+            await turn.add(fold.rows, fold.levels, RollupProgress(tail[-1].seq, at_us, fold.begin_us))
             await _prune(turn, [*fold.levels], turn.progress.at_us, at_us)
             return len(tail)
 
-    async def _open_fold(self, cloud_id: int, turn: Turn, tail: Sequence[Recorded]) -> Fold:
+    async def _open_fold(self, cloud_id: int, turn: RollupTurn, tail: Sequence[Recorded]) -> BucketFold:
         """Return a fold that knows the starts, flavors and nodes that the next events concern."""
         events = [item.event for item in tail]
         ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
@@ -86,7 +86,7 @@ class Rollup:
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
         flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
         nodes = {start.node for start in placed} | {e.node for e in events if isinstance(e, NodeAdded | NodeRemoved)}
-        fold = Fold(
+        fold = BucketFold(
             {name: resources.cores for name, resources in flavors.items()},
             await turn.levels([WHOLE, *sorted(nodes)]),
             turn.progress.begin_us,
@@ -95,7 +95,7 @@ class Rollup:
         return fold
 
 
-class Fold:
+class BucketFold:
     """Sums events up into buckets, to be added to the stored ones, and into the levels after them.
 
     `cores` is by flavor. `levels` is by node, as before the first event. `running` must hold every start whose end is
@@ -105,7 +105,7 @@ class Fold:
     def __init__(self, cores: dict[str, int], levels: dict[str, Level], begin_us: int) -> None:
         self.begin_us = begin_us
         self.levels = levels
-        self.rows: dict[Key, Row] = {}
+        self.rows: dict[BucketKey, Row] = {}
         self.running: dict[str, InstanceStarted] = {}
         self._cores = cores
 
@@ -151,14 +151,14 @@ class Fold:
             old = self.levels[name]
             new = replace(moved or old, last_us=at_us)
             for width_s in WIDTHS_S if name == WHOLE else NODE_WIDTHS_S:
-                row = self._row(Key(name, width_s, at_us // (width_s * SECOND_US)), old, at_us)
+                row = self._row(BucketKey(name, width_s, at_us // (width_s * SECOND_US)), old, at_us)
                 if counted is not None:
                     setattr(row, counted, getattr(row, counted) + 1)
                 row.on_demand_end, row.spot_end, row.total_end = new.on_demand, new.spot, new.total
                 _raise_peaks(row, new)
             self.levels[name] = new
 
-    def _row(self, key: Key, old: Level, at_us: int) -> Row:
+    def _row(self, key: BucketKey, old: Level, at_us: int) -> Row:
         """Return the bucket's row, with its areas filled up to `at_us` at the level that stood until then."""
         row = self.rows.get(key)
         if row is None:
@@ -184,7 +184,7 @@ def _raise_peaks(row: Row, level: Level) -> None:
     row.used_peak = max(row.used_peak, level.on_demand + level.spot)
 
 
-async def _prune(turn: Turn, names: list[str], before_us: int, at_us: int) -> None:
+async def _prune(turn: RollupTurn, names: list[str], before_us: int, at_us: int) -> None:
     """Delete old fine buckets whenever a good number of new ones has come."""
     nodes = [name for name in names if name != WHOLE]
     for widths, kept, pruned in ((WIDTHS_S, KEPT, [WHOLE]), (NODE_WIDTHS_S, NODE_KEPT, nodes)):

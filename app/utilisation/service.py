@@ -11,13 +11,13 @@ from app.domain.times import DAY_US, SECOND_US
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
-from app.utilisation.store import WHOLE, Key, Progress, Row, UtilisationRows
+from app.utilisation.store import WHOLE, BucketKey, RollupProgress, Row, UtilisationRows
 
 MOST_POINTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class UtilisationPoint:
     """A bucket of time that begins at `at_us`: means and peaks in cores, and counts of decisions."""
 
     at_us: int
@@ -43,7 +43,7 @@ class Utilisation:
     width_us: int
     seq: int
     log_seq: int
-    points: Sequence[Point]
+    points: Sequence[UtilisationPoint]
 
 
 class UtilisationHistory:
@@ -91,9 +91,9 @@ class UtilisationHistory:
         end_us: int | None,
         points: int,
         names: Sequence[str],
-    ) -> tuple[_Shape, dict[str, list[tuple[Key, Row]]]]:
+    ) -> tuple[_Shape, dict[str, list[tuple[BucketKey, Row]]]]:
         cloud_id = await self._clouds.id_of(cloud)
-        progress = await self._rows.progress(cloud_id) or Progress(0, 0, 0)
+        progress = await self._rows.progress(cloud_id) or RollupProgress(0, 0, 0)
         log_seq = await self._log.last_seq(cloud_id)
         # While events wait to be folded, nobody knows the level after the last that was.
         live = system_clock and progress.seq == log_seq
@@ -103,7 +103,7 @@ class UtilisationHistory:
         if begin_us is not None and end_us is not None and end_us <= begin_us:
             raise TimeRangeInvalid("the end of the time asked for is not after its begin")
         shape = _shape(names, begin, max(begin, end), as_of_us, points, progress, log_seq)
-        rows: defaultdict[str, list[tuple[Key, Row]]] = defaultdict(list)
+        rows: defaultdict[str, list[tuple[BucketKey, Row]]] = defaultdict(list)
         for key, row in await self._rows.rows(cloud_id, names, shape.width_us // SECOND_US, shape.first, shape.last):
             rows[key.node].append((key, row))
         return shape, rows
@@ -117,10 +117,10 @@ class _Shape:
     first: int
     last: int
     as_of_us: int
-    progress: Progress
+    progress: RollupProgress
     log_seq: int
 
-    def over(self, rows: Sequence[tuple[Key, Row]]) -> Utilisation:
+    def over(self, rows: Sequence[tuple[BucketKey, Row]]) -> Utilisation:
         """Return the points of a series. `rows` may begin with the last row before the first bucket."""
         if not self.progress.seq:
             return Utilisation(0, 0, self.width_us, 0, self.log_seq, ())
@@ -129,7 +129,7 @@ class _Shape:
             self.first * self.width_us, self.as_of_us, self.width_us, self.progress.seq, self.log_seq, points
         )
 
-    def _points(self, rows: Sequence[tuple[Key, Row]]) -> Iterator[Point]:
+    def _points(self, rows: Sequence[tuple[BucketKey, Row]]) -> Iterator[UtilisationPoint]:
         by_bucket = {key.bucket: row for key, row in rows}
         level = rows[0][1] if rows and rows[0][0].bucket < self.first else Row(0)
         for bucket in range(self.first, self.last + 1):
@@ -141,7 +141,7 @@ class _Shape:
 
 
 def _shape(
-    names: Sequence[str], begin_us: int, end_us: int, as_of_us: int, points: int, progress: Progress, log_seq: int
+    names: Sequence[str], begin_us: int, end_us: int, as_of_us: int, points: int, progress: RollupProgress, log_seq: int
 ) -> _Shape:
     """Return the finest width that needs no more points than wanted and still has buckets that old."""
     whole = WHOLE in names
@@ -155,7 +155,7 @@ def _shape(
     return _Shape(width_us, first, last, as_of_us, progress, log_seq)
 
 
-def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> Point:
+def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> UtilisationPoint:
     """Return a bucket's means and peaks. After its last event the level stands; without a row, the earlier level."""
     level = row or before
     begun_us = begin_us if row is None else row.last_us
@@ -165,8 +165,8 @@ def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row)
     means = [(area + rest_us * end) / length_us for area, end in zip(areas, ends, strict=True)]
     if row is None:
         peaks = (level.on_demand_end, level.spot_end, level.on_demand_end + level.spot_end)
-        return Point(at_us, means[0], means[1], means[2], *peaks, 0, 0, 0, 0, 0)
-    return Point(
+        return UtilisationPoint(at_us, means[0], means[1], means[2], *peaks, 0, 0, 0, 0, 0)
+    return UtilisationPoint(
         at_us,
         means[0],
         means[1],

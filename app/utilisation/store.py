@@ -20,7 +20,7 @@ WHOLE = ""
 """Stands in place of a node's name for the cloud as a whole."""
 
 
-class Key(NamedTuple):
+class BucketKey(NamedTuple):
     """A bucket: the node (or WHOLE), the width in seconds, and the number of such widths since second 0."""
 
     node: str
@@ -60,7 +60,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RollupProgress:
     """The part of a log that is in the history: up to event `seq` at time `at_us`. It begins at `begin_us`."""
 
     seq: int
@@ -69,7 +69,7 @@ class Progress:
 
 
 _COLUMNS = tuple(field.name for field in fields(Row))
-_KEYS = Key._fields
+_KEYS = BucketKey._fields
 _ADDED = [name for name in _COLUMNS if name.endswith(("_area", "_admitted", "_rejected")) or name == "evicted"]
 _HIGHEST = [name for name in _COLUMNS if name.endswith("_peak")]
 _TYPES = {"node": "text", "width_s": "int", "bucket": "bigint", "last_us": "bigint"} | {
@@ -134,13 +134,13 @@ class UtilisationRows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def progress(self, cloud_id: int) -> Progress | None:
+    async def progress(self, cloud_id: int) -> RollupProgress | None:
         """Return how much of the log is in the history; None if it was not begun."""
         rows = await self._database.execute(
             "SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s AND seq > 0",
             {"cloud_id": cloud_id},
         )
-        return Progress(*rows[0]) if rows else None
+        return RollupProgress(*rows[0]) if rows else None
 
     async def behind(self) -> list[int]:
         """Return the clouds whose logs hold more than their histories."""
@@ -148,7 +148,7 @@ class UtilisationRows:
 
     async def rows(
         self, cloud_id: int, nodes: Sequence[str], width_s: int, first: int, last: int
-    ) -> list[tuple[Key, Row]]:
+    ) -> list[tuple[BucketKey, Row]]:
         """Return these series' buckets in a range, and for each series the last one before it."""
         parameters = {
             "cloud_id": cloud_id, "nodes": list(nodes), "width_s": width_s, "first": first, "last": last,
@@ -157,18 +157,18 @@ class UtilisationRows:
         return [_read(row) for row in chain(before, await self._database.execute(_RANGE, parameters))]
 
     @asynccontextmanager
-    async def turn(self, cloud_id: int) -> AsyncIterator[Turn | None]:
+    async def turn(self, cloud_id: int) -> AsyncIterator[RollupTurn | None]:
         """Open a turn at writing a cloud's history in one transaction; None if another process has it."""
         await self._database.execute(_BEGIN, {"cloud_id": cloud_id})
         async with self._database.transaction() as session:
             rows = await session.execute(_LOCK, {"cloud_id": cloud_id})
-            yield Turn(session, cloud_id, Progress(*rows[0])) if rows else None
+            yield RollupTurn(session, cloud_id, RollupProgress(*rows[0])) if rows else None
 
 
-class Turn:
+class RollupTurn:
     """One transaction that writes a cloud's history. `log` reads the event log over the same connection."""
 
-    def __init__(self, session: Session, cloud_id: int, progress: Progress) -> None:
+    def __init__(self, session: Session, cloud_id: int, progress: RollupProgress) -> None:
         self._session = session
         self._cloud_id = cloud_id
         self.progress = progress
@@ -183,7 +183,7 @@ class Turn:
         )
         return {row.node: Level(row.on_demand, row.spot, row.total, row.last_us) for row in rows}
 
-    async def add(self, rows: dict[Key, Row], levels: dict[str, Level], progress: Progress) -> None:
+    async def add(self, rows: dict[BucketKey, Row], levels: dict[str, Level], progress: RollupProgress) -> None:
         """Add to the buckets and store the new `progress`."""
         named = [(*key, *astuple(row)) for key, row in rows.items()]
         await self._session.execute(_ADD, self._columns((*_KEYS, *_COLUMNS), named))
@@ -210,6 +210,6 @@ class Turn:
         return {"cloud_id": self._cloud_id} | {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
-def _read(row: Sequence[Any]) -> tuple[Key, Row]:
+def _read(row: Sequence[Any]) -> tuple[BucketKey, Row]:
     count = len(_KEYS)
-    return Key(*row[:count]), Row(*(int(value) for value in row[count:]))
+    return BucketKey(*row[:count]), Row(*(int(value) for value in row[count:]))

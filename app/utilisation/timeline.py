@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.utilisation.service import Point, Utilisation
+from app.utilisation.service import Utilisation, UtilisationPoint
 
 RANGES = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US, "month": 30 * DAY_US, "all": None}
 DEFAULT_RANGE = "day"
@@ -85,7 +85,7 @@ def strips(found: Mapping[str, Utilisation]) -> dict[str, list[Cell]]:
     return {name: _cells(one.points) for name, one in found.items()}
 
 
-def _cells(points: Sequence[Point]) -> list[Cell]:
+def _cells(points: Sequence[UtilisationPoint]) -> list[Cell]:
     width = 1000 / max(1, len(points))
     return [
         Cell(number * width, width, (p.on_demand_mean + p.spot_mean) / p.total_mean if p.total_mean else 0.0, p.at_us)
@@ -93,7 +93,7 @@ def _cells(points: Sequence[Point]) -> list[Cell]:
     ]
 
 
-def _closed(found: Utilisation) -> list[Point]:
+def _closed(found: Utilisation) -> list[UtilisationPoint]:
     """Repeat the last point at its end, so that it is as broad as the others."""
     if not found.points:
         return []
@@ -102,7 +102,7 @@ def _closed(found: Utilisation) -> list[Point]:
     return [*found.points, replace(last, at_us=end_us)]
 
 
-def _free(point: Point) -> float:
+def _free(point: UtilisationPoint) -> float:
     return max(0.0, point.total_mean - point.on_demand_mean - point.spot_mean)
 
 

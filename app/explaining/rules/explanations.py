@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.admission.reliability import End as Fated
-from app.admission.reliability import fate_of
+from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
@@ -21,7 +20,7 @@ from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance, InstanceStatus
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     """The outcome of a decision."""
 
     ACCEPTED = "accepted"
@@ -30,7 +29,7 @@ class Outcome(StrEnum):
     EVICTED = "evicted"
 
 
-class Promise(StrEnum):
+class PromiseStatus(StrEnum):
     """The outcome of the promise to an instance; `none` if its start was given no promise."""
 
     NONE = "none"
@@ -51,7 +50,7 @@ class Decided:
 
     seq: int
     at_us: int
-    outcome: Outcome
+    outcome: DecisionOutcome
     instance_id: str
     market: Market
     flavor: str
@@ -65,7 +64,7 @@ class Decided:
     ran_us: int | None
     cause_seq: int | None
     cause_id: str | None
-    promise: Promise
+    promise: PromiseStatus
     sentence: str = ""
 
 
@@ -96,7 +95,7 @@ class Victim:
     age_us: int
     lifetime_us: int | None
     deadline_us: int | None
-    promise: Promise
+    promise: PromiseStatus
 
     @property
     def is_overrunning(self) -> bool:
@@ -105,7 +104,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class EvictionExplained:
     """The reason for an eviction: the event that needed the room, how much it needed, and the other victims.
 
     `rank` is the instance's place among all `victim_count` victims; 1 is the youngest. `victims` holds the first of
@@ -141,9 +140,9 @@ class Explanation:
     created_us: int
     as_of_us: int
     epoch_us: int | None
-    promise: Promise
+    promise: PromiseStatus
     acceptable: Acceptable | None
-    eviction: Eviction | None
+    eviction: EvictionExplained | None
     notices: tuple[Recorded, ...]
     grace: Grace | None
     sentences: tuple[str, ...] = ()
@@ -155,12 +154,16 @@ class Explanation:
         return self.instance.status is InstanceStatus.RUNNING and bool(told) and told[-1].level is RiskLevel.RAISED
 
 
-def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
+def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> PromiseStatus:
     """Return what became of an instance's promise by `now_us`, given its end; None while the instance runs."""
     fate = fate_of(start, end, now_us)
     if fate.promised is None:
-        return Promise.NONE
-    return {Fated.OPEN: Promise.OPEN, Fated.KEPT: Promise.KEPT, Fated.EVICTED: Promise.BROKEN}[fate.end]
+        return PromiseStatus.NONE
+    return {
+        PromiseEnd.OPEN: PromiseStatus.OPEN,
+        PromiseEnd.KEPT: PromiseStatus.KEPT,
+        PromiseEnd.EVICTED: PromiseStatus.BROKEN,
+    }[fate.end]
 
 
 def grace_in(notices: Sequence[Recorded]) -> Grace | None:

@@ -70,7 +70,7 @@ class Lane(StrEnum):
     ORDINARY = "ordinary"
 
 
-class Progress(NamedTuple):
+class LaneProgress(NamedTuple):
     """A lane's progress: all of its events up to `seq` are settled; the rest tells of attempts at the next one."""
 
     seq: int
@@ -93,8 +93,8 @@ class Webhook:
     delivered_count: int
     delivered_at: datetime | None
     last_error: str | None
-    urgent: Progress
-    ordinary: Progress
+    urgent: LaneProgress
+    ordinary: LaneProgress
     dead_count: int
 
 
@@ -244,7 +244,7 @@ class Webhooks:
 def _webhook(row: AnyRow) -> Webhook:
     return Webhook(
         *row[:11],
-        urgent=Progress(*row[11:14]),
-        ordinary=Progress(*row[14:17]),
+        urgent=LaneProgress(*row[11:14]),
+        ordinary=LaneProgress(*row[14:17]),
         dead_count=row[17],  # type: ignore[misc]
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.domain.events.registry import KINDS
-from app.following.webhooks import DeadLetter, NewWebhook, Progress, Webhook
+from app.following.webhooks import DeadLetter, LaneProgress, NewWebhook, Webhook
 from app.platform.http.fields import WHOLE, Body, Query
 from app.platform.http.page_forms import Limit
 from tenure_client.forms.answer import Link
@@ -24,7 +24,7 @@ def _known(kind: str) -> str:
     return kind
 
 
-Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
+KindName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
 Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
 
 
@@ -41,7 +41,7 @@ class WebhookBody(Body):
     url: Annotated[str, Field(max_length=2000)] = Field(
         description="Where to send to: https or http, and not to a private address unless the service allows it."
     )
-    kinds: Annotated[list[Kind], Field(min_length=1, max_length=50)] | None = Field(
+    kinds: Annotated[list[KindName], Field(min_length=1, max_length=50)] | None = Field(
         None, description="The kinds of events to send; left out: all."
     )
     after_seq: Annotated[int, Field(ge=0, lt=1 << 63), WHOLE] | None = Field(
@@ -103,5 +103,5 @@ def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
     )
 
 
-def _lane(progress: Progress) -> LaneAnswer:
+def _lane(progress: LaneProgress) -> LaneAnswer:
     return LaneAnswer(seq=progress.seq, attempts=progress.attempts, retry_at=progress.retry_at)

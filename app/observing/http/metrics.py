@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.observing.metrics import CloudCollector
-from app.observing.service import Observing
+from app.observing.service import CloudWatch
 from app.platform.http.reached import reached
 from app.platform.telemetry.exposition import exposed
 from app.platform.telemetry.metrics import PROCESS
@@ -19,7 +19,7 @@ async def read_process_metrics(request: Request) -> Response:
 
 async def read_cloud_metrics(request: Request) -> Response:
     """Metrics of all clouds. Every process returns the same values, so scrape one process only."""
-    seen = await reached(request, Observing).clouds()
+    seen = await reached(request, CloudWatch).clouds()
     return _respond(exposed(CloudCollector(seen.clouds, seen.silent), _accepted(request)))
 
 

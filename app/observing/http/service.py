@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
-from app.observing.health import Health
+from app.observing.health import HealthCheck
 from app.platform.http.auth import may, recognise
 from app.platform.http.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
 from app.platform.http.reached import reached
@@ -37,7 +37,7 @@ async def discover(_: Request) -> Response:
 async def check_health(request: Request) -> Response:
     """Return `OK` if the service can answer, else 503 with the reason."""
     try:
-        await reached(request, Health).check_ready()
+        await reached(request, HealthCheck).check_ready()
     except Unavailable as error:
         return PlainTextResponse(f"{PROBLEMS[type(error)].code}: {error}", 503, {"Retry-After": str(RETRY_AFTER_S)})
     return PlainTextResponse("OK")
@@ -50,8 +50,8 @@ async def check_readiness(request: Request) -> Response:
     """
     try:
         caller = await recognise(request)
-        await reached(request, Health).check_ready()
-        found = [] if caller is None else await reached(request, Health).readiness()
+        await reached(request, HealthCheck).check_ready()
+        found = [] if caller is None else await reached(request, HealthCheck).readiness()
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [

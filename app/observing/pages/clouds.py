@@ -12,7 +12,7 @@ from app.domain.errors import LogNewer
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.forecasts.table_reads import TableReads
-from app.notices.leaving import Notices, notices_of
+from app.notices.leaving import NoticeOverview, notices_of
 from app.observing.service import in_time
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number, server_time
@@ -31,7 +31,7 @@ class Card:
     usage: Usage
     policy: Policy
     counts: Counts
-    notices: Notices
+    notices: NoticeOverview
     node_count: int
     seq: int
     epoch: int | None

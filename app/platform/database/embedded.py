@@ -45,7 +45,7 @@ max_connections = 200
 """
 
 
-class _Server(PostgresServer):
+class _UnlockedServer(PostgresServer):
     """pgserver's server without its own lock, one file for the whole machine that only its first user can open."""
 
     _lock = nullcontext()
@@ -115,7 +115,7 @@ def _start(directory: Path) -> PostgresServer:
     version = pgdata_version(directory)
     _forget_the_dead(directory)
     # No clean-up mode: pgserver's own keeps a list of process ids in which killed processes stay.
-    server = _Server(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
+    server = _UnlockedServer(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
     if version is None:
         server.ensure_pgdata_inited()
         with (directory / "postgresql.conf").open("a") as settings:

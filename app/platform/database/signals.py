@@ -52,7 +52,7 @@ class Resync(msgspec.Struct, frozen=True):
 
 
 Sent = TablePublished | RunRequested | LogGrew
-Notice = Sent | Resync
+Signal = Sent | Resync
 _DECODER: msgspec.json.Decoder[Sent] = msgspec.json.Decoder(Sent)
 _NOTIFY_ALL = "SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload"
 
@@ -74,7 +74,7 @@ async def announce_growth(database: Database, seqs: Mapping[int, int]) -> None:
     await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": payloads})
 
 
-async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Notice]:
+async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Signal]:
     """Yield all signals of a channel from now on, over a connection of its own that is replaced whenever it is lost."""
     pause_s = _FIRST_PAUSE_S
     while True:
@@ -111,9 +111,9 @@ def _libpq_url(url: URL) -> str:
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-def _decoded(payload: str) -> Notice | None:
+def _decoded(payload: str) -> Signal | None:
     try:
-        notice: Notice = _DECODER.decode(payload)
+        notice: Signal = _DECODER.decode(payload)
     except msgspec.DecodeError:
         logger.debug("a notice of an unknown kind was left unread", extra={"payload": payload})
         return None

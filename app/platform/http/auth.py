@@ -80,7 +80,7 @@ class KnownToken(Protocol):
         """The only cloud that the token is for; None: all clouds."""
 
 
-class Tokens(Protocol):
+class TokenPort(Protocol):
     """The store of tokens."""
 
     async def find(self, token_hash: bytes) -> KnownToken | None:
@@ -90,7 +90,7 @@ class Tokens(Protocol):
 class TokenAuthenticator:
     """The `Authenticator` of this service's own tokens. It caches callers for a few seconds, by the token's hash."""
 
-    def __init__(self, tokens: Callable[[], Tokens]) -> None:
+    def __init__(self, tokens: Callable[[], TokenPort]) -> None:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
 

@@ -43,7 +43,7 @@ _LEAVE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """`timeout_s`: requests that do not arrive, and answers that are not taken, are given up after one to two times
     this.
 
@@ -106,21 +106,21 @@ class _Joined:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection, made by uvicorn. The bounds come by `functools.partial`.
+    """One connection, made by uvicorn. The limits come by `functools.partial`.
 
     Input is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many arrived at once.
     """
 
     def __init__(
         self,
-        bounds: Bounds,
+        limits: ConnectionLimits,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._bounds = bounds
+        self._limits = limits
         self._watch: TimerHandle | None = None
         self._is_whole = False  # the incoming request has arrived in full
         self._has_head = False
@@ -137,16 +137,16 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport, self._parse_soon)
         self._joined = _Joined(transport, self.loop)
-        self._look_in(self._bounds.timeout_s)
-        bounds, host = self._bounds, (self.client or (None,))[0]
-        bounds.addresses.open(host)
-        why = bounds.addresses.refusal(host, len(self.connections), bounds.connections, bounds.of_one_address)
+        self._look_in(self._limits.timeout_s)
+        limits, host = self._limits, (self.client or (None,))[0]
+        limits.addresses.open(host)
+        why = limits.addresses.refusal(host, len(self.connections), limits.connections, limits.of_one_address)
         if why is not None:
             self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._bounds.addresses.close((self.client or (None,))[0])
+        self._limits.addresses.close((self.client or (None,))[0])
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
@@ -247,7 +247,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().shutdown()
         if self.transport.is_closing():
             self._was_stalled = True
-            self._look_in(min(_LEAVE_S, self._bounds.timeout_s))
+            self._look_in(min(_LEAVE_S, self._limits.timeout_s))
 
     def _look_in(self, seconds: float) -> None:
         if self._watch is not None:
@@ -261,10 +261,10 @@ class BoundedConnection(HttpToolsProtocol):
             return
         is_partial = not self._is_whole and not self._unparsed  # otherwise the request waits for answers of ours
         if self._was_partial and is_partial:
-            self._refuse(RequestTooSlow(f"the request was not there after {self._bounds.timeout_s:g} s"))
+            self._refuse(RequestTooSlow(f"the request was not there after {self._limits.timeout_s:g} s"))
         self._was_partial = is_partial
         self._was_stalled = self.flow.write_paused or self.transport.is_closing()
-        self._look_in(self._bounds.timeout_s)
+        self._look_in(self._limits.timeout_s)
 
     def _break_off(self, fault: RequestError) -> None:
         """Stop parsing."""

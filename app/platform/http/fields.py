@@ -94,7 +94,7 @@ WHOLE = BeforeValidator(_whole)
 """Accepts 3.0 for 3. It must stand after the bounds of a whole number in a body."""
 Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
-Seconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
+WholeSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[

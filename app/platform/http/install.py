@@ -17,11 +17,11 @@ from app.platform.http.openapi import DESCRIPTION, extra, install_docs, response
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
-__all__ = ["DESCRIPTION", "Terms", "install", "install_docs"]
+__all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RequestLimits:
     """The limits under which requests are accepted."""
 
     max_body_bytes: int
@@ -29,16 +29,16 @@ class Terms:
     address_requests_per_min: int
 
 
-def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
+def install(app: FastAPI, rows: Iterable[Served], limits: RequestLimits) -> None:
     """Install these rows, and the handling of errors, tokens and versions, on an application.
 
     The application is made with `FastAPI(**DESCRIPTION)`. Its lifespan must put the services, by class, at
     `app.state.services` and the store of tokens at `app.state.tokens`.
     """
-    app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
+    app.add_middleware(Envelope, max_body_bytes=limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
-    app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
+    app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:
         _add(app, row)

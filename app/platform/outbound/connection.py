@@ -25,7 +25,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """The destination of a connection: an address, and with `tls` the name that its certificate must prove."""
 
     address: str
@@ -34,7 +34,7 @@ class Place:
     tls: ssl.SSLContext | None
 
 
-async def status_of(place: Place, path: str, headers: Mapping[str, str], body: bytes) -> int:
+async def status_of(place: Destination, path: str, headers: Mapping[str, str], body: bytes) -> int:
     """Send a POST and return the status of the answer. Raise NoAnswer if there is none that can be read."""
     try:
         name = None if place.tls is None else place.name

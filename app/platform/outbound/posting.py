@@ -22,7 +22,7 @@ import httpx2
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
-from app.platform.outbound.connection import NoAnswer, Place, status_of
+from app.platform.outbound.connection import Destination, NoAnswer, status_of
 from app.platform.outbound.messages import Message, signed_headers
 
 _ERROR_MAX = 300
@@ -91,7 +91,7 @@ class Poster:
 
     async def _send(self, target: Target, address: str, secret: str, message: Message) -> Receipt:
         signed = signed_headers(message, secret, self._now())
-        place = Place(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+        place = Destination(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
         status = await status_of(
             place, target.path, {"host": target.authority, "user-agent": _AGENT, **signed}, message.body
         )

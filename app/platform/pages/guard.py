@@ -30,7 +30,7 @@ from app.platform.telemetry.metrics import PAGE
 
 logger = logging.getLogger(__name__)
 
-Page = Callable[[Request], Awaitable[Response]]
+PageHandler = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "tenure_token"
 _MOST_COOKIES = 50
@@ -53,7 +53,7 @@ class NotSignedIn(Exception):
     """There is no cookie with a valid token."""
 
 
-def public(page: Page) -> Page:
+def public(page: PageHandler) -> PageHandler:
     """Wrap a page that needs no token."""
 
     async def handle(request: Request) -> Response:
@@ -63,7 +63,7 @@ def public(page: Page) -> Page:
     return handle
 
 
-def guarded(page: Page) -> Page:
+def guarded(page: PageHandler) -> PageHandler:
     """Wrap a page for tokens that may read; tokens of one cloud see only that cloud's pages."""
 
     async def authorised(request: Request) -> Response:
@@ -96,7 +96,7 @@ async def still_signed_in(request: Request) -> Caller:
         raise NotSignedIn from None
 
 
-async def _answered(page: Page, request: Request) -> Response:
+async def _answered(page: PageHandler, request: Request) -> Response:
     try:
         return await page(request)
     except NotSignedIn:

@@ -295,7 +295,7 @@ class EventLog(LogAccess):
             )
 
     @asynccontextmanager
-    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
+    async def locked(self, cloud_id: int) -> AsyncIterator[LogTurn]:
         """Yield a turn, which only one writer has at a time. Events appended in it are committed at its end.
 
         Raises TurnLost if the turn did not come in time or lasted too long; nothing was kept.
@@ -303,14 +303,14 @@ class EventLog(LogAccess):
         try:
             async with self._database.transaction() as session:
                 await session.execute(_TAKE_TURN, dict(zip("ab", log_lock(cloud_id), strict=True)))
-                yield Turn(session, cloud_id)
+                yield LogTurn(session, cloud_id)
         except LogUnavailable as error:
             if is_taken_back(error):
                 raise TurnLost from error
             raise
 
 
-class Turn(LogAccess):
+class LogTurn(LogAccess):
     """A writer's turn at one cloud's log; see `EventLog.locked`.
 
     During a turn, read only through it: it holds a connection of the pool and must not wait for a second one.

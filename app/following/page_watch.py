@@ -11,7 +11,7 @@ from time import monotonic
 
 from app.domain.errors import TooManyStreams
 from app.following.store.pulses import Pulse, Pulses
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.clouds import Clouds
 
 _KEPT_S = 0.5
@@ -21,19 +21,19 @@ _STREAMS_OF_ONE = 100
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenPulse:
     until: float
     pulse: Pulse
 
 
-class Watching:
+class PageWatch:
     """Watches clouds for open pages. Raises LogUnavailable."""
 
-    def __init__(self, clouds: Clouds, pulses: Pulses, growth: Growth) -> None:
+    def __init__(self, clouds: Clouds, pulses: Pulses, heads: LogHeads) -> None:
         self._clouds = clouds
         self._pulses = pulses
-        self._growth = growth
-        self._seen: dict[int, _Seen] = {}
+        self._heads = heads
+        self._seen: dict[int, _SeenPulse] = {}
         self._owners: Counter[int] = Counter()
         self.closing = asyncio.Event()
 
@@ -66,7 +66,7 @@ class Watching:
 
     async def wait(self, cloud: str, seq: int, timeout_s: float) -> None:
         """Wait until the cloud's log grows beyond `seq`, the time is over, or the process stops."""
-        growing = asyncio.create_task(self._growth.wait_beyond(await self._id(cloud), seq, timeout_s))
+        growing = asyncio.create_task(self._heads.wait_beyond(await self._id(cloud), seq, timeout_s))
         await self._until(growing)
 
     async def rest(self, seconds: float) -> None:
@@ -95,5 +95,5 @@ class Watching:
             pulse = await asyncio.shield(self._pulses.read(cloud_id))
             if len(self._seen) >= _MOST:
                 self._seen.clear()
-            seen = self._seen[cloud_id] = _Seen(monotonic() + _KEPT_S, pulse)
+            seen = self._seen[cloud_id] = _SeenPulse(monotonic() + _KEPT_S, pulse)
         return seen.pulse
