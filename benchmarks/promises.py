@@ -315,7 +315,7 @@ def _followed(
     policy: Policy,
     until_us: int,
 ) -> list[tuple[int, bool, float]]:
-    """Yield epoch, eviction of a virtual instance within the lifetime, and bound, without those that outlast the log."""
+    """Yield epoch, eviction of a virtual instance in its lifetime, and bound; skip those that outlast the log."""
     operations = history.operations(until_us).counting_only(used)
     opening = history.opening(history.begin_us or 0)
     opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
