@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -40,6 +38,7 @@ from app.notices.jobs import Notices
 from app.observing.health import Health
 from app.observing.service import Observing
 from app.observing.store import Observations
+from app.platform.clock import ServerClock
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.locks import Locks
@@ -98,15 +97,6 @@ class WorkerParts:
     rollup: Rollup
 
 
-def now_us() -> int:
-    """The server's clock, in microseconds."""
-    return time.time_ns() // 1000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @contextmanager
 def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
     """The configured database, or the service's own, started if need be and stopped by the last process to leave.
@@ -153,25 +143,25 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """The services of an API process."""
-    async with open_database(settings) as database:
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
         feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits))
+        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, clock.now_us, limits))
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = Health(database, clouds, log, tables, _now)
+        health = Health(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
-        explaining = Explaining(clouds, log, tables, _now)
+        explaining = Explaining(clouds, log, tables, clock.now)
         try:
-            observing = Observing(scheduler, Observations(database))
+            observing = Observing(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with growth.kept_up():
                 webhooks = webhook_keeper(settings, database)
                 watching = Watching(clouds, Pulses(database), growth)
-                history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
+                history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 others = observing, tokens, feed, webhooks, watching, history
-                yield Services(scheduler, health, explaining, *reads, *others)
+                yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -185,13 +175,13 @@ def stream_limits(settings: Settings) -> StreamLimits:
     )
 
 
-def poster(settings: Settings) -> Poster:
+def poster(settings: Settings, clock: ServerClock) -> Poster:
     """What sends to webhooks."""
     return Poster(
         timeout_s=settings.webhook_timeout_s,
         allow_private=settings.webhook_allow_private,
         at_once=_POSTS_AT_ONCE,
-        now=_now,
+        now=clock.now,
     )
 
 
@@ -207,12 +197,12 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     )
 
 
-def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster) -> Deliveries:
+def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster, clock: ServerClock) -> Deliveries:
     """What delivers to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
     courtesy = Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
-    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, _now)
-    return Deliveries(DeliveryParts(log, growth, webhooks, locks, post, trials, event_json, courtesy, _now))
+    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, clock.now)
+    return Deliveries(DeliveryParts(log, growth, webhooks, locks, post, trials, event_json, courtesy, clock.now))
 
 
 @contextmanager
@@ -234,21 +224,21 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     """The services of a worker process."""
     await asyncio.to_thread(warm_up)  # compiled later, it would hold up every job and statement for as long
-    async with open_database(settings) as database:
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
         growth = Growth(database, log)
         states = States(Logs(log, snapshots, growth))
         with forecast_executor(settings) as executor:
-            async with growth.kept_up(), poster(settings) as post:
+            async with growth.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
-                    Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
+                    Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
-                    Schedule(clouds, states, tables, runs, now_us),
+                    Schedule(clouds, states, tables, runs, clock.now_us),
                     listen(database),
-                    deliveries(settings, database, growth, post),
-                    Notices(clouds, states, tables, now_us),
-                    Health(database, clouds, log, tables, _now),
+                    deliveries(settings, database, growth, post, clock),
+                    Notices(clouds, states, tables, clock.now_us),
+                    Health(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )
@@ -257,9 +247,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """What `tenure import` calls: it works on the database, whether or not a service runs."""
-    async with open_database(settings, create=False) as database:
+    async with open_database(settings, create=False) as database, ServerClock(database.time_us).kept() as clock:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
+        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), clock.now_us)
 
 
 @asynccontextmanager

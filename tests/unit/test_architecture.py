@@ -39,13 +39,14 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
+    "clock": set(),
     "turns": set(),
     "each": set(),
     "database": set(),
     "telemetry": set(),
     "outbound": set(),
     "http": {"telemetry", "turns"},
-    "pages": {"telemetry", "http"},
+    "pages": {"telemetry", "http", "clock"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
 
@@ -75,7 +76,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
@@ -252,6 +253,20 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
         for path in pure_files()
         for call in calls(path)
         if called(call) in {"open", "input", "print"} or re.search(r"date(time)?\.(now|utcnow|today)$", called(call))
+    ]
+    assert wrong == []
+
+
+def test_nothing_that_serves_reads_the_machines_clock() -> None:
+    """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
+    library_clocks = {"app/platform/http/rates.py", "app/processes/worker.py"}
+    elsewhere = {"commands", "workbench", "cli"}
+    serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
+    wrong = [
+        f"{place(path)}:{call.lineno} {called(call)}()"
+        for path in serves
+        for call in calls(path)
+        if re.search(r"(^|\.)(date(time)?\.(now|utcnow|today)|time_ns|time\.time)$", called(call))
     ]
     assert wrong == []
 

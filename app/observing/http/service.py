@@ -46,7 +46,7 @@ async def check_health(request: Request) -> Response:
 async def check_readiness(request: Request) -> Response:
     """Whether the database answers and this process can read its logs.
 
-    To a reader, also how old each cloud's newest quantile table is.
+    To a reader, also how old each cloud's newest quantile table is, and whether its log's time is ahead.
     """
     try:
         caller = await recognise(request)
@@ -55,7 +55,13 @@ async def check_readiness(request: Request) -> Response:
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
-        CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
+        CloudReadinessAnswer(
+            name=one.cloud,
+            epoch=one.epoch,
+            computed_at=one.computed_at,
+            table_age_s=one.age_s,
+            log_ahead_s=one.log_ahead_s,
+        )
         for one in found
         if caller is not None and may(caller, Role.READER, one.cloud)
     ]
