@@ -14,7 +14,7 @@ from app.commands import (
     evaluation,
     events,
     handovers,
-    history,
+    imports,
     instances,
     logs,
     processes,
@@ -30,7 +30,7 @@ from app.commands import (
 from app.commands.configuring import warn_of_unknown_variables
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
-from app.importing.refusals import ImportRefused
+from app.importing.errors import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {
@@ -63,7 +63,7 @@ for commands in (
     logs,
     tokens,
     processes,
-    history,
+    imports,
     evaluation,
     workloads,
     whatif,

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
-from app.workbench.tally import Outcome
+from app.workbench.tally import DrivenScenario
 
 _PIPED_WIDTH = 1000
 _WORTH_TELLING_S = 3.0
@@ -100,7 +100,7 @@ class _Lines:
             STDERR.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
+def print_outcome(outcome: DrivenScenario, *, as_json: bool) -> None:
     """The outcome of a driven workload: one JSON object, or the table of the seeds' metrics and the times it took."""
     if as_json:
         print_json(outcome.report())
@@ -112,7 +112,7 @@ def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
     STDOUT.print(f"{len(outcome.tally.epochs)} epochs; {times}")
 
 
-def _metrics(outcome: Outcome) -> Table:
+def _metrics(outcome: DrivenScenario) -> Table:
     tally, hour_us = outcome.tally, 3_600_000_000
     table = numbers_table(("metric",), ("count", "of", "ratio"))
     rows = (

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
-from app.workbench.tally import Outcome
+from app.workbench.tally import DrivenScenario
 
-Json = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
@@ -25,7 +25,7 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
     return table
 
 
-def matrix_table(outcomes: Sequence[Outcome]) -> Table:
+def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
     """A row for each evaluation: what was varied; admitted / requested of on-demand and of spot, evicted / admitted,
     completed / requested core-hours, evicted of what the SLA allows, and how long it took.
     """
@@ -44,7 +44,7 @@ MATRIX_LEGEND = (
 )
 
 
-def _varied(outcome: Outcome) -> dict[str, str]:
+def _varied(outcome: DrivenScenario) -> dict[str, str]:
     policy = outcome.scenario.policy
     kept = policy.guarantee is not Guarantee.NONE
     return {
@@ -55,7 +55,7 @@ def _varied(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _ratios(outcome: Outcome) -> Iterator[str]:
+def _ratios(outcome: DrivenScenario) -> Iterator[str]:
     tally, policy = outcome.tally, outcome.scenario.policy
     yield ratio(tally.on_demand_admitted, tally.on_demand_requested)
     yield ratio(tally.spot_admitted, tally.spot_requested)
@@ -67,7 +67,7 @@ def _ratios(outcome: Outcome) -> Iterator[str]:
     yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
 
 
-def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[Table]:
+def reliability_tables(report: JsonObject, title: str, *, by_epoch: bool) -> Iterator[Table]:
     """By class, by estimate, and on demand by epoch and class; `report` is the JSON that the service answers with."""
     classes = [(_share(line["promised"]), line) for line in report["classes"]]
     yield _calibrations(f"{title}: by promise", "class", classes)
@@ -78,7 +78,7 @@ def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[
         yield _calibrations(f"{title}: by epoch", "epoch", epochs)
 
 
-def _calibrations(title: str, first: str, lines: Iterable[tuple[str, Json]]) -> Table:
+def _calibrations(title: str, first: str, lines: Iterable[tuple[str, JsonObject]]) -> Table:
     numbers = ("admitted", "running", "evicted", "promised", "bound", "happened", "between")
     table = numbers_table((first,), numbers, title)
     for name, line in lines:

@@ -43,7 +43,7 @@ _READ_EVENTS = 20_000
 
 
 @dataclass(slots=True)
-class _Replay:
+class _KeptReplay:
     """A cloud's replay as far as this process has taken it; a later epoch only adds events."""
 
     settings: tuple[object, ...]
@@ -71,7 +71,7 @@ class Forecasts:
         self._locks = locks
         self._executor = executor
         self._now_us = now_us
-        self._replays: dict[int, _Replay] = {}
+        self._replays: dict[int, _KeptReplay] = {}
 
     async def run_pending(self) -> int:
         """Do what was asked for and not done yet, oldest first; how many runs were finished or failed."""
@@ -150,7 +150,7 @@ class Forecasts:
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings:
-            replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
+            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy))
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
             replay.forecaster.extend(tail)

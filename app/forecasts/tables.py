@@ -14,7 +14,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import StoredTable, Tables
-from app.platform.database.signals import Notice, Resync, TablePublished
+from app.platform.database.signals import Resync, Signal, TablePublished
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class TableCache:
             await self._wait_for_announcement(cloud_id)
             await self.load(cloud_id)
 
-    async def follow(self, notices: AsyncIterator[Notice]) -> None:
+    async def follow(self, notices: AsyncIterator[Signal]) -> None:
         """Load what is announced, until cancelled; everything held, after a gap in the announcements."""
         async for notice in notices:
             if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:

@@ -10,8 +10,8 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
 from app.domain.values import NAME_PATTERN, EvictionPolicy, Resources
-from app.importing.rules.pastrules import LINES_NAMED, Findings, PastRule
-from app.importing.rules.records import PastInstance, Place
+from app.importing.rules.pastrules import LINES_NAMED, PastRule, RuleCounts
+from app.importing.rules.records import FileLine, PastInstance
 from app.importing.store.scratch import Scratch
 
 _LONGEST_NAME = 255
@@ -98,7 +98,7 @@ class Past:
     def __init__(self, scratch: Scratch, files: Sequence[str], wishes: Wishes) -> None:
         self.scratch = scratch
         self.files = list(files)
-        self.findings = Findings(files)
+        self.findings = RuleCounts(files)
         self.wishes = wishes
         self.nodes: list[tuple[str, Resources]] | None = None
         self.flavors: dict[str, Resources] = {}
@@ -114,7 +114,7 @@ class Past:
         """The cores of the widest node; None while the platform is unknown."""
         return max((capacity.cores for _, capacity in self.nodes or ()), default=None)
 
-    def flavor_of(self, cores: int, place: Place, sizes: Sizes) -> str | None:
+    def flavor_of(self, cores: int, place: FileLine, sizes: Sizes) -> str | None:
         """The flavor for a recorded size; None where it is too wide, which is noted."""
         chosen = sizes.choose(cores, sizes.widest(self.node_cores()))
         if chosen is None:
@@ -125,7 +125,7 @@ class Past:
         self.add_flavor(chosen[0], Resources(chosen[1]))
         return chosen[0]
 
-    def pieces(self, cores: int, place: Place, sizes: Sizes) -> list[tuple[str, str]]:
+    def pieces(self, cores: int, place: FileLine, sizes: Sizes) -> list[tuple[str, str]]:
         """Name suffixes and flavors of the instances that a parallel job comes to."""
         widest = sizes.widest(self.node_cores())
         if widest is None or cores <= widest or cores > widest * _MOST_PIECES:
@@ -144,7 +144,7 @@ class Past:
 
     def take(self, instance: PastInstance) -> None:
         """Keep an instance, under another name where its own is taken."""
-        place = Place(instance.file, instance.line)
+        place = FileLine(instance.file, instance.line)
         if instance.stop_us is not None and instance.stop_us < instance.start_us:
             self.findings.add(PastRule.NEGATIVE_DURATION, place)
             return
@@ -158,7 +158,7 @@ class Past:
             number = self._name_counts[instance.name] = self._name_counts.get(instance.name, 1) + 1
             added = self.scratch.add(instance._replace(name=_renamed(instance.name, number)))
 
-    def told(self, place: Place) -> str:
+    def told(self, place: FileLine) -> str:
         """Where that is."""
         return f"{self.files[place.file]}, line {place.line}"
 

@@ -7,7 +7,7 @@ from typing import Any
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Guarantee, NodeStatus
 from app.forecasts.rules import Run
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.rules.pastrules import Effect
 from app.importing.service import Import, Imported
 

@@ -17,20 +17,18 @@ from time import monotonic, perf_counter
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
 from app.domain.inputs import InputError
+from app.domain.progress import Progress
 from app.domain.times import MAX_TIME_US, to_datetime
 from app.domain.values import Clock, Policy
 from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
+from app.importing.errors import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Span
-from app.importing.refusals import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.store.imports import ImportedClouds
 from app.platform.database.locks import Locks
 from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
 from app.scheduling.store.snapshots import Snapshots
-
-Progress = Callable[[int, int], None]
-"""Told how many steps of how many are decided and in the log."""
 
 BATCH = 2_000
 _LOOK_EVERY_S = 0.2

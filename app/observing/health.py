@@ -1,4 +1,4 @@
-"""Health of the service: the database it needs, and how fresh each cloud's table is."""
+"""Health of the service: its database, and the freshness of each cloud's table."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Readiness:
     log_ahead_s: float | None
 
 
-class Health:
-    """Tells whether the service can work."""
+class HealthCheck:
+    """Checks that the service can work."""
 
     def __init__(self, database: Database, clouds: Clouds, log: EventLog, tables: Tables, clock: ServerClock) -> None:
         self._database = database
@@ -40,12 +40,12 @@ class Health:
         self._clock = clock
 
     async def check_ready(self) -> None:
-        """LogUnavailable where the database does not answer, LogNewer where this process is too old for it or a log."""
+        """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log."""
         await check_agreement(self._database)
         await self._log.check_all_readable()
 
     async def readiness(self) -> list[Readiness]:
-        """The newest table of every cloud."""
+        """Return the newest table of every cloud."""
         return [await self._readiness(name, cloud_id) for name, cloud_id in (await self._clouds.list()).items()]
 
     async def _readiness(self, name: str, cloud_id: int) -> Readiness:

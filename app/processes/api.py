@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from app.engine.cloud import warm_up
 from app.following.feed import Feed
-from app.following.watching import Watching
+from app.following.page_watch import PageWatch
 from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
-from app.platform.http.connection import BoundedConnection, Bounds
-from app.platform.http.install import DESCRIPTION, Terms, install, install_docs
+from app.platform.http.connection import BoundedConnection, ConnectionLimits
+from app.platform.http.install import DESCRIPTION, RequestLimits, install, install_docs
 from app.platform.http.serving import Served
 from app.platform.settings import Settings
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
@@ -27,7 +27,7 @@ from app.processes.wiring import Services, WorkerParts, open_services
 def end_streams(app: FastAPI) -> None:
     """End the answers that would never end by themselves, so that the process can stop."""
     app.state.services[Feed].close()
-    app.state.services[Watching].close()
+    app.state.services[PageWatch].close()
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -43,7 +43,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, _rows(settings, ENDPOINTS), _terms(settings))
+    install(app, _rows(settings, ENDPOINTS), _limits(settings))
     install_docs(app, ENDPOINTS)
     install_pages(app)
     return app
@@ -53,17 +53,17 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """What a worker tells of itself: its health and its metrics."""
     app = FastAPI(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
-    install(app, _rows(settings, WORKERS), _terms(settings))
+    install(app, _rows(settings, WORKERS), _limits(settings))
     return app
 
 
 def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnection]:
     """What uvicorn makes of each connection."""
     addresses = getattr(app.state, "addresses", None) or Addresses()
-    bounds = Bounds(
+    limits = ConnectionLimits(
         settings.request_timeout_s, settings.max_connections, settings.max_connections_per_address, addresses
     )
-    return partial(BoundedConnection, bounds)
+    return partial(BoundedConnection, limits)
 
 
 def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
@@ -72,8 +72,8 @@ def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
     return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
 
 
-def _terms(settings: Settings) -> Terms:
-    return Terms(
+def _limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
         max_body_bytes=settings.max_body_bytes,
         token_requests_per_s=settings.token_requests_per_s,
         address_requests_per_min=settings.address_requests_per_min,

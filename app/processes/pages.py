@@ -20,7 +20,7 @@ from app.platform.pages.rendering import STATIC
 _CLOUD = "/ui/clouds/{cloud}"
 
 
-class _Files(StaticFiles):
+class _PageFiles(StaticFiles):
     """The pages' own files; a browser asks each time whether its copy is still good."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -37,7 +37,7 @@ def install_pages(app: FastAPI) -> None:
 
 def _routes() -> list[BaseRoute]:
     return [
-        Mount("/ui/static", _Files(directory=STATIC)),
+        Mount("/ui/static", _PageFiles(directory=STATIC)),
         Route("/ui/sign-in", public(signing.show_form)),
         Route("/ui/sign-in", public(signing.sign_in), methods=["POST"]),
         Route("/ui/sign-out", public(signing.sign_out), methods=["POST"]),

@@ -75,7 +75,9 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
             steps.show(greeting(settings, port, app.state.admin_token))
 
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
-        server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)
+        server = ReadyServer(
+            server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps
+        )
         if with_worker:
             environment, secrets = worker_environment(settings, url)
             on_ready = partial(ready.arrived, "worker")
@@ -144,7 +146,7 @@ class _Interrupts:
                 raise KeyboardInterrupt
 
 
-class Server(uvicorn.Server):
+class ReadyServer(uvicorn.Server):
     """Says where it is when it is ready, not before; and stops in good order, however often it is told."""
 
     def __init__(
@@ -237,7 +239,7 @@ def _traced(process: str) -> Iterator[None]:
 @asynccontextmanager
 async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
     """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
-    server = _Beside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
+    server = _ServerBeside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
@@ -246,7 +248,7 @@ async def _answering(settings: Settings, listener: socket.socket, parts: WorkerP
         await serving
 
 
-class _Beside(uvicorn.Server):
+class _ServerBeside(uvicorn.Server):
     """A server that leaves signals to whoever runs beside it."""
 
     @contextmanager

@@ -14,14 +14,13 @@ from typing import Any
 from app.domain.events.registry import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
-from app.following.deliveries import Courtesy, Deliveries
-from app.following.deliveries import Parts as DeliveryParts
+from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts
 from app.following.feed import Feed, StreamLimits
+from app.following.page_watch import PageWatch
 from app.following.store.pulses import Pulses
 from app.following.store.trials import Trials
 from app.following.store.webhooks import Webhooks
 from app.following.trials import TrialAsker, TrialSender
-from app.following.watching import Watching
 from app.following.webhooks import WebhookKeeper
 from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
@@ -34,9 +33,9 @@ from app.identity.service import TokenKeeper
 from app.identity.store import Tokens
 from app.importing.service import Imports
 from app.importing.store.imports import ImportedClouds
-from app.notices.jobs import Notices
-from app.observing.health import Health
-from app.observing.service import Observing
+from app.notices.jobs import NoticeWriter
+from app.observing.health import HealthCheck
+from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.platform.clock import ServerClock
 from app.platform.database.database import Database
@@ -51,15 +50,15 @@ from app.platform.database.migrating import (
     upgrade,
     upgrade_at_last,
 )
-from app.platform.database.signals import Notice, listen
+from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.scheduling.appending import Logs, States
-from app.scheduling.growth import Growth
 from app.scheduling.jobs import Snapshotting
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.sequencer import Limits, Parts
+from app.scheduling.sequencer import QueueLimits, SequencerParts
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
@@ -89,10 +88,10 @@ class WorkerParts:
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
-    notices: AsyncIterator[Notice]
+    notices: AsyncIterator[Signal]
     deliveries: Deliveries
-    warnings: Notices
-    health: Health
+    warnings: NoticeWriter
+    health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
 
@@ -146,21 +145,23 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
-        feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, clock.now_us, limits))
+        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log)
+        feed = Feed(log, heads, event_frame, stream_limits(settings))
+        scheduler = Scheduler(
+            clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
+        )
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = Health(database, clouds, log, tables, clock)
+        health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, tables, clock.now)
         try:
-            observing = Observing(scheduler, Observations(database), clock)
+            observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
-            async with growth.kept_up():
+            async with heads.kept_up():
                 webhooks = webhook_keeper(settings, database)
-                watching = Watching(clouds, Pulses(database), growth)
+                page_watch = PageWatch(clouds, Pulses(database), heads)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, watching, history
+                others = observing, tokens, feed, webhooks, page_watch, history
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             following.cancel()
@@ -197,12 +198,12 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     )
 
 
-def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster, clock: ServerClock) -> Deliveries:
+def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster, clock: ServerClock) -> Deliveries:
     """What delivers to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
-    courtesy = Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
+    limits = DeliveryLimits(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
     trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, clock.now)
-    return Deliveries(DeliveryParts(log, growth, webhooks, locks, post, trials, event_json, courtesy, clock.now))
+    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now))
 
 
 @contextmanager
@@ -227,18 +228,18 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        growth = Growth(database, log)
-        states = States(Logs(log, snapshots, growth))
+        heads = LogHeads(database, log)
+        states = States(Logs(log, snapshots, heads))
         with forecast_executor(settings) as executor:
-            async with growth.kept_up(), poster(settings, clock) as post:
+            async with heads.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
                     Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
                     listen(database),
-                    deliveries(settings, database, growth, post, clock),
-                    Notices(clouds, states, tables, clock.now_us),
-                    Health(database, clouds, log, tables, clock),
+                    deliveries(settings, database, heads, post, clock),
+                    NoticeWriter(clouds, states, tables, clock.now_us),
+                    HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )

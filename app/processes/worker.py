@@ -33,11 +33,11 @@ _JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": Non
 """A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
-Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
+BesideWorker = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 
 
 async def run_worker(
-    settings: Settings, beside: Beside | None = None, ready: Callable[[], None] = lambda: None
+    settings: Settings, beside: BesideWorker | None = None, ready: Callable[[], None] = lambda: None
 ) -> None:
     """Work until cancelled, with something `beside` that is open for as long; call `ready` when it has begun."""
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):

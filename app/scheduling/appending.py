@@ -23,7 +23,7 @@ from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import LogRewound, catch_up, load_state
 from app.scheduling.store.log import (
     EventLog,
@@ -53,7 +53,7 @@ class Logs:
 
     log: EventLog
     snapshots: Snapshots
-    growth: Growth
+    heads: LogHeads
 
 
 class Appender:
@@ -135,7 +135,7 @@ class Appender:
         self.cloud.commit()
         self.looks_up_starts = False
         if recorded:
-            self._logs.growth.tell(self.cloud_id, self.cloud.seq)
+            self._logs.heads.tell(self.cloud_id, self.cloud.seq)
         return recorded
 
     async def _append(self, log: LogAccess, recorded: Sequence[Recorded], before_us: int) -> None:
@@ -187,7 +187,7 @@ class Appender:
 
     def _forget(self) -> None:
         self.cloud = Cloud()
-        self._logs.growth.forget(self.cloud_id)
+        self._logs.heads.forget(self.cloud_id)
 
 
 class States:

@@ -33,7 +33,7 @@ from app.domain.events import (
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
-from app.scheduling.sequencer import Parts, Sequencer
+from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.store.clouds import Clouds
 
 T = TypeVar("T", bound=Outcome)
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Outcome)
 class Scheduler:
     """Hands steps to the cloud's sequencer and gives back their outcomes; raises those that are errors."""
 
-    def __init__(self, clouds: Clouds, parts: Parts) -> None:
+    def __init__(self, clouds: Clouds, parts: SequencerParts) -> None:
         self._clouds = clouds
         self._parts = parts
         self._sequencers: dict[str, Sequencer] = {}

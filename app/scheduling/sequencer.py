@@ -28,7 +28,7 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 
-class Tables(Protocol):
+class TableCachePort(Protocol):
     """The newest published tables, as this process knows them."""
 
     def newest(self, cloud_id: int) -> Quotes | None:
@@ -42,7 +42,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueueLimits:
     """Bounds on what one cloud's queue holds and takes at once, in operations."""
 
     queue: int
@@ -50,13 +50,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SequencerParts:
     """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
 
     logs: Logs
-    tables: Tables
+    tables: TableCachePort
     now_us: Callable[[], int]
-    limits: Limits
+    limits: QueueLimits
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +83,7 @@ class _Submission:
 class Sequencer:
     """Decides one cloud's requests; see the module's docstring."""
 
-    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: Parts) -> None:
+    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: SequencerParts) -> None:
         self._name = name
         self._parts = parts
         self._waiting: deque[_Submission] = deque()

@@ -87,14 +87,14 @@ class _Broken(Exception):
 
 
 @dataclass(slots=True)
-class _Node:
+class _AuditedNode:
     free: list[int]
     capacity: Resources
     is_open: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Instance:
+class _AuditedInstance:
     """A running instance; `born` is its start's seq."""
 
     row: LogRow
@@ -117,8 +117,8 @@ class _Instance:
 class _World:
     """The state that the lines so far come to. `sla` is None until the log shows whether one is in force."""
 
-    nodes: dict[str, _Node] = field(default_factory=dict)
-    running: dict[str, _Instance] = field(default_factory=dict)
+    nodes: dict[str, _AuditedNode] = field(default_factory=dict)
+    running: dict[str, _AuditedInstance] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
     policy: EvictionPolicy = EvictionPolicy.YJF
     policy_is_fixed: bool = False
@@ -132,12 +132,12 @@ class _World:
     seq: int = 0
     at_us: int = 0
 
-    def spot_on(self, node: str, now_us: int) -> list[_Instance]:
+    def spot_on(self, node: str, now_us: int) -> list[_AuditedInstance]:
         """The spot instances of a node, youngest first."""
         found = [i for i in self.running.values() if i.is_spot and i.row.node == node]
         return sorted(found, key=lambda i: i.youth(now_us), reverse=True)
 
-    def open_nodes(self) -> list[tuple[str, _Node]]:
+    def open_nodes(self) -> list[tuple[str, _AuditedNode]]:
         """The nodes that take placements, in node order."""
         return [(name, node) for name, node in self.nodes.items() if node.is_open]
 
@@ -523,7 +523,7 @@ def _plan(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:
     return name, _names(victims)
 
 
-def _clear(free: list[int], spot: list[_Instance], demand: Resources) -> list[_Instance]:
+def _clear(free: list[int], spot: list[_AuditedInstance], demand: Resources) -> list[_AuditedInstance]:
     """The shortest youngest-first run that makes room, less those, oldest first, who are not needed."""
     room, run = free, []
     for instance in spot:
@@ -555,7 +555,7 @@ def _plan_global(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:
     return None, set()
 
 
-def _names(instances: Iterable[_Instance]) -> set[str]:
+def _names(instances: Iterable[_AuditedInstance]) -> set[str]:
     return {instance.row.instance_id or "" for instance in instances}
 
 
@@ -569,7 +569,7 @@ def _check_node_added(world: _World, row: LogRow) -> None:
 
 
 def _add_node(world: _World, name: str, capacity: Resources) -> None:
-    world.nodes[name] = _Node([size or UNCOUNTED for size in capacity], capacity)
+    world.nodes[name] = _AuditedNode([size or UNCOUNTED for size in capacity], capacity)
 
 
 def _check_node_drained(world: _World, row: LogRow) -> None:
@@ -589,7 +589,7 @@ def _check_node_removed(world: _World, row: LogRow) -> None:
     del world.nodes[row.node or ""]
 
 
-def _node_of(world: _World, row: LogRow) -> _Node:
+def _node_of(world: _World, row: LogRow) -> _AuditedNode:
     node = world.nodes.get(row.node or "")
     if node is None:
         _break(row, Rule.FOLD, f"there is no node {row.node!r}")
@@ -661,7 +661,7 @@ def _totals(world: _World, lines: Sequence[LogRow]) -> Totals:
 def _enter(world: _World, row: LogRow) -> None:
     node = world.nodes[row.node or ""]
     node.free = _minus(node.free, row.demand)
-    world.running[row.instance_id or ""] = _Instance(row)
+    world.running[row.instance_id or ""] = _AuditedInstance(row)
 
 
 def _leave(world: _World, row: LogRow) -> None:

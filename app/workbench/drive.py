@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import cast
 
 from app.domain.events.wire import seconds, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import to_datetime
 from app.domain.values import Policy
-from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
 from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
 from tenure_client.endpoints import EPOCHS_CROSSED
 from tenure_client.forms.instances import BatchResult, StartAnswer
 
-Progress = Callable[[int, int], None]
-
 
 def drive(
     client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, progress: Progress | None = None
-) -> Outcome:
+) -> DrivenScenario:
     """Prepare the cloud, send every operation in order, count the answers.
 
     `batch` operations go in one request; 1 sends each by itself. Starts and stops may be sent again, so a drive that
@@ -31,13 +30,13 @@ def drive(
     """
     began = perf_counter()
     _prepare(client, cloud, scenario)
-    tally = Tally.of(scenario.workload)
+    tally = WorkloadTally.of(scenario.workload)
     steps = operations(scenario.workload)
     for done, (operation, decision) in enumerate(_answers(client, cloud, steps, batch)):
         _count(tally, operation, decision)
         if progress is not None:
             progress(done + 1, len(steps))
-    return Outcome(scenario, tally, None, perf_counter() - began)
+    return DrivenScenario(scenario, tally, None, perf_counter() - began)
 
 
 def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
@@ -110,7 +109,7 @@ def form_of(step: Operation) -> Start | Stop:
     return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
 
 
-def _count(tally: Tally, operation: Operation, decision: StartAnswer | None) -> None:
+def _count(tally: WorkloadTally, operation: Operation, decision: StartAnswer | None) -> None:
     if isinstance(operation, StartRequest):
         assert decision is not None
         tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)

@@ -10,16 +10,14 @@ from typing import Protocol
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.names import node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
-from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
-
-Progress = Callable[[int, int], None]
-"""Told how many operations of how many are done."""
 
 
 class EventSink(Protocol):
@@ -40,20 +38,20 @@ def evaluate(
     log: EventSink | None = None,
     tables: TableSink | None = None,
     progress: Progress | None = None,
-) -> Outcome:
+) -> DrivenScenario:
     """Run every operation of the workload through a cloud of its own; second 0 is the cloud's beginning."""
     began = perf_counter()
-    run, tally = Run(scenario.policy, executor, log=log, tables=tables), Tally.of(scenario.workload)
+    run, tally = DrivenCloud(scenario.policy, executor, log=log, tables=tables), WorkloadTally.of(scenario.workload)
     run.record(_opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
         _count(tally, operation, run.step(operation))
         if progress is not None:
             progress(done + 1, len(steps))
-    return Outcome(scenario, tally, run.tables.spent_s, perf_counter() - began)
+    return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
 
 
-class _Tables:
+class _EvaluationTables:
     """Quantile tables, computed when a spot start needs one.
 
     A table is a function of the events before its due time, so those that no start reads need not be computed.
@@ -100,13 +98,13 @@ class _Tables:
         return table
 
 
-class Run:
+class DrivenCloud:
     """A cloud that is led through operations, with the tables that it needs."""
 
     def __init__(
         self, policy: Policy, executor: Executor, *, log: EventSink | None = None, tables: TableSink | None = None
     ) -> None:
-        self.tables = _Tables(policy, executor, tables)
+        self.tables = _EvaluationTables(policy, executor, tables)
         self.cloud = Cloud()
         self._log = log
 
@@ -132,7 +130,7 @@ class Run:
                 self._log.write(item)
 
 
-def _count(tally: Tally, operation: Operation, decision: Event | None) -> None:
+def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
     if not isinstance(operation, StartRequest):
         tally.stopped(operation.instance_id)
         return

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TextIO
 
 from app.domain.events.wire import of_wire
+from app.domain.progress import Progress
 from app.workbench.logcsv import LogWriter
 from tenure_client import TenureClient
-
-Progress = Callable[[int, int], None]
 
 
 def export_log(client: TenureClient, cloud: str, file: TextIO, *, progress: Progress | None = None) -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.admission.reliability import Calibration, Fate, Reliability, fate_of, measure_reliability
 from app.domain.events import (
@@ -22,9 +21,8 @@ from app.domain.events import (
 )
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
+from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
-
-Floats = NDArray[np.float64]
 
 PROBABILITIES = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that are shown of a table (spot-sla-conference, Figure 3)."""
@@ -32,7 +30,7 @@ _LOAD_BINS = 480
 _BUDGET_BINS = 240
 
 
-class Step(NamedTuple):
+class LoadStep(NamedTuple):
     """Cores in use from `at_us` on, by market."""
 
     at_us: int
@@ -89,7 +87,7 @@ class TableView:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class LogFindings:
     """See the module's docstring. `table` is None where no forecast was made."""
 
     reliability: Reliability
@@ -102,7 +100,7 @@ class Watch:
     """Follows a log, event by event, and remembers what the findings are made of."""
 
     def __init__(self) -> None:
-        self._now = Step(0, 0, 0, 0)
+        self._now = LoadStep(0, 0, 0, 0)
         self._left = BudgetPoint(0, 0.0, 0)
         self._steps = [self._now]
         self._budget: list[BudgetPoint] = []
@@ -127,9 +125,9 @@ class Watch:
             case InstanceStopped() | InstanceEvicted() as end:
                 self._end(end)
 
-    def findings(self, until_us: int, table: QuantileTable | None) -> Findings:
+    def findings(self, until_us: int, table: QuantileTable | None) -> LogFindings:
         """What was seen; pictures over time end at `until_us`."""
-        return Findings(
+        return LogFindings(
             self.reliability(),
             average_load(self._steps, self._evictions_us, until_us),
             thin_budget(self._budget, until_us),
@@ -166,7 +164,7 @@ class Watch:
 
     def _move(self, at_us: int, *, on_demand: int = 0, spot: int = 0, capacity: int = 0) -> None:
         now = self._now
-        self._now = Step(at_us, now.on_demand + on_demand, now.spot + spot, now.capacity + capacity)
+        self._now = LoadStep(at_us, now.on_demand + on_demand, now.spot + spot, now.capacity + capacity)
         self._steps.append(self._now)
 
     def _settle(self, point: BudgetPoint) -> None:
@@ -174,7 +172,7 @@ class Watch:
         self._budget.append(point)
 
 
-def average_load(steps: Iterable[Step], evictions_us: Iterable[int], until_us: int, bins: int = _LOAD_BINS) -> Load:
+def average_load(steps: Iterable[LoadStep], evictions_us: Iterable[int], until_us: int, bins: int = _LOAD_BINS) -> Load:
     """The load of `bins` periods up to `until_us`, from its steps in time order, the first of them at 0."""
     columns = np.array([*steps], np.float64)
     edges_us = np.linspace(0.0, max(1, until_us), bins + 1)

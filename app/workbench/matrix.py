@@ -12,13 +12,14 @@ from pathlib import Path
 
 from app.domain.events import Recorded
 from app.domain.inputs import platform_text
+from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
-from app.workbench.evaluate import EventSink, Progress, evaluate
-from app.workbench.findings import Findings, Watch
+from app.workbench.evaluate import EventSink, evaluate
+from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.tally import Outcome, Scenario
+from app.workbench.tally import DrivenScenario, Scenario
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, float | None]
@@ -58,8 +59,8 @@ class Evaluation:
 class Evaluated:
     """What came of an evaluation; `findings` are None where they were not wanted."""
 
-    outcome: Outcome
-    findings: Findings | None
+    outcome: DrivenScenario
+    findings: LogFindings | None
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:

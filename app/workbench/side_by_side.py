@@ -13,11 +13,10 @@ from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Protocol, TypeVar
 
-Progress = Callable[[int, int], None]
-"""Told how many steps of how many are done, over all tasks."""
+from app.domain.progress import Progress
 
 
-class Task(Protocol):
+class EvaluationTask(Protocol):
     """Goes to another process and comes back as its result, so both can be pickled."""
 
     @property
@@ -25,7 +24,7 @@ class Task(Protocol):
         """How many steps it has."""
 
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=EvaluationTask)
 R = TypeVar("R")
 Work = Callable[[T, Executor, Progress], R]
 """Does a task with an executor of threads, telling its own steps; a function at the top of a module."""

@@ -25,7 +25,7 @@ class Scenario:
 
 
 @dataclass(slots=True)
-class Tally:
+class WorkloadTally:
     """Counts starts by market. A spot instance completes when it is admitted and never evicted: it reaches its stop."""
 
     demands: Mapping[str, Resources]
@@ -40,7 +40,7 @@ class Tally:
     _running: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, workload: Workload) -> Tally:
+    def of(cls, workload: Workload) -> WorkloadTally:
         """An empty tally for a workload."""
         return cls(flavors(workload))
 
@@ -92,11 +92,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DrivenScenario:
     """A driven scenario. `forecast_s` is the time spent in forecasting, None where another process did it."""
 
     scenario: Scenario
-    tally: Tally
+    tally: WorkloadTally
     forecast_s: float | None
     wall_s: float
 

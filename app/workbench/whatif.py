@@ -32,16 +32,17 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.workbench.evaluate import Run
+from app.workbench.evaluate import DrivenCloud
 from app.workbench.findings import Watch
-from app.workbench.side_by_side import Progress, run_side_by_side
-from app.workbench.tally import Tally
+from app.workbench.side_by_side import run_side_by_side
+from app.workbench.tally import WorkloadTally
 
 NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
-Key = tuple[int, int, int, int]
+ComparisonKey = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Changes:
 class Account:
     """What became of the starts of a log. `evicted_in_time` are those evicted within their declared lifetime."""
 
-    tally: Tally
+    tally: WorkloadTally
     running: int
     evicted_in_time: int
 
@@ -136,7 +137,7 @@ def check_question(question: Question) -> None:
 def steps_of(question: Question) -> list[Operation | Event]:
     """Everything to be done, in order: the log's own order, and drawn-up ends before the log's events of their time."""
     changes, end_us = question.changes, question.recorded[-1].event.at_us
-    keyed: list[tuple[Key, Operation | Event]] = []
+    keyed: list[tuple[ComparisonKey, Operation | Event]] = []
     asked: dict[str, StartRequest] = {}
     flavors = _renamed(question)
     for item in question.recorded:
@@ -186,7 +187,7 @@ def _request(event: InstanceStarted | InstanceRejected, flavor: str) -> StartReq
     return StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
 
 
-def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[Key, StopRequest]]:
+def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[ComparisonKey, StopRequest]]:
     """The end of a request that the log cut short; none where the log ends before."""
     assert request.at_us is not None
     at_us = request.at_us + (request.lifetime_us or 0)
@@ -204,7 +205,7 @@ class _Trial:
 
     def __init__(self, executor: Executor) -> None:
         self.recorded: list[Recorded] = []
-        self._run = Run(Policy(), executor, log=self)
+        self._run = DrivenCloud(Policy(), executor, log=self)
 
     def write(self, recorded: Recorded) -> None:
         """Take the next event."""
@@ -243,7 +244,7 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
 def count_log(recorded: Iterable[Recorded]) -> Account:
     """What became of the starts of a log, from its events alone."""
     demands: dict[str, Resources] = {}
-    tally, watch = Tally(demands), Watch()
+    tally, watch = WorkloadTally(demands), Watch()
     for item in recorded:
         watch.write(item)
         match item.event:
@@ -262,6 +263,6 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
     return Account(tally, running, evicted)
 
 
-def _count(tally: Tally, decision: InstanceStarted | InstanceRejected) -> None:
+def _count(tally: WorkloadTally, decision: InstanceStarted | InstanceRejected) -> None:
     accepted, epoch = isinstance(decision, InstanceStarted), decision.basis.epoch if decision.basis else None
     tally.started(_request(decision, decision.flavor), accepted=accepted, victims=(), epoch=epoch)

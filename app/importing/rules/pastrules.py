@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from app.importing.rules.records import Place
+from app.importing.rules.records import FileLine
 
 LINES_NAMED = 5
 
@@ -91,19 +91,19 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
 }
 
 
-class Findings:
+class RuleCounts:
     """How often each rule applied, and where first."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._files = list(files)
         self._counts: dict[PastRule, int] = {}
-        self._places: dict[PastRule, list[Place]] = {}
+        self._places: dict[PastRule, list[FileLine]] = {}
 
-    def add(self, rule: PastRule, place: Place) -> None:
+    def add(self, rule: PastRule, place: FileLine) -> None:
         """The rule applied to this line."""
         self.add_many(rule, 1, (place,))
 
-    def add_many(self, rule: PastRule, count: int, places: Iterable[Place]) -> None:
+    def add_many(self, rule: PastRule, count: int, places: Iterable[FileLine]) -> None:
         """The rule applied so many times, first to these lines."""
         if not count:
             return

@@ -46,7 +46,7 @@ class What(IntEnum):
     CHANGE = 2
 
 
-class Step(NamedTuple):
+class PastStep(NamedTuple):
     """One step of the past, in the order in which it is decided; fields of the other kinds of steps are None."""
 
     at_us: int
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     disk_gib: int
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file, by the file's number."""
 
     file: int

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from app.importing.rules.records import PastChange, PastInstance, Place, Step
+from app.importing.rules.records import FileLine, PastChange, PastInstance, PastStep
 
 _CACHE_KIB = 64 << 10
 _FETCH = 2_000
@@ -113,27 +113,27 @@ class Scratch:
 
     def places(
         self, condition: str, values: tuple[int, ...], limit: int, line: str = "line"
-    ) -> tuple[int, list[Place]]:
+    ) -> tuple[int, list[FileLine]]:
         """How many instances fulfil a condition on the columns, and where the first ones stand (or end: `end_line`)."""
         (count,) = self._database.execute(f"SELECT count(*) FROM instance WHERE {condition}", values).fetchone()
         found = self._database.execute(
             f"SELECT file, {line} FROM instance WHERE {condition} ORDER BY 1, 2 LIMIT {limit}", values
         )
-        return count, [Place(*row) for row in found]
+        return count, [FileLine(*row) for row in found]
 
     def sort(self) -> int:
         """Put everything in the order of its decisions; how many steps there are."""
         self._database.execute("DELETE FROM step")
         return self._database.execute(_SORT).rowcount
 
-    def gaps(self, longer_than_us: int) -> Iterator[tuple[Place, int]]:
+    def gaps(self, longer_than_us: int) -> Iterator[tuple[FileLine, int]]:
         """The stretches without anything that are longer, by the line that ends them."""
         for file, line, gap_us in self._database.execute(_GAPS, (longer_than_us,)):
-            yield Place(file, line), gap_us
+            yield FileLine(file, line), gap_us
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PastStep]:
         """All steps, after `sort`."""
         cursor = self._database.execute(_STEPS)
         while rows := cursor.fetchmany(_FETCH):
             for row in rows:
-                yield Step._make(row)
+                yield PastStep._make(row)

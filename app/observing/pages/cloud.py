@@ -1,4 +1,4 @@
-"""One cloud: what is in use, now and over time, and what was decided last."""
+"""The page of one cloud: its use now and over time, and its last decisions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DECISIONS_SHOWN = 8
 
 
 async def show(request: Request) -> Response:
-    """The cloud's first page."""
+    """Show the cloud's first page."""
     name = request.path_params["cloud"]
     over = choice(request, "over", tuple(RANGES)) or DEFAULT_RANGE
     decisions = (await reached(request, Explaining).decisions(name, None, _DECISIONS_SHOWN)).items
@@ -58,7 +58,7 @@ async def show(request: Request) -> Response:
 
 
 def _now(state: Cloud, now: datetime) -> dict[str, Any]:
-    """What the state says, read in one go: it may change later."""
+    """Return what the state says, read at one moment, since it may change later."""
     nodes = usage_by_node(state)
     return {
         "usage": usage_of(state),

@@ -1,4 +1,4 @@
-"""What processes of different versions agree on, looked at while they run: it may change under them."""
+"""Agreement between processes of different versions. It is checked while they run, since it may change meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _READ = "SELECT (SELECT version_num FROM alembic_version), runs_from, log_format
 
 
 async def check_agreement(database: Database) -> None:
-    """LogNewer where the database has become too new for this process, which then leaves all clouds alone."""
+    """Raise LogNewer if the database has become too new for this process, which then leaves all clouds alone."""
     try:
         check_not_newer(Standing(*(await database.execute(_READ))[0]))
     except LogNewer as error:

@@ -293,7 +293,7 @@ class EventLog(LogAccess):
             )
 
     @asynccontextmanager
-    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
+    async def locked(self, cloud_id: int) -> AsyncIterator[LogTurn]:
         """A turn as the only writer who takes turns; what is appended is committed when the turn ends.
 
         TurnLost where the turn did not come in time, or lasted too long: nothing was kept.
@@ -301,14 +301,14 @@ class EventLog(LogAccess):
         try:
             async with self._database.transaction() as session:
                 await session.execute(_TAKE_TURN, dict(zip("ab", log_lock(cloud_id), strict=True)))
-                yield Turn(session, cloud_id)
+                yield LogTurn(session, cloud_id)
         except LogUnavailable as error:
             if is_taken_back(error):
                 raise TurnLost from error
             raise
 
 
-class Turn(LogAccess):
+class LogTurn(LogAccess):
     """A writer's turn at one cloud's log; see `EventLog.locked`.
 
     Whoever has a turn reads through it: it holds a connection of the pool, and must not wait for a second one.

@@ -11,7 +11,7 @@ from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
-from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Seconds, Time
+from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
@@ -28,7 +28,7 @@ class PolicyBody(Body):
     clock: Clock = Field(
         _DEFAULT.clock, description="`external`: each request carries its time. A cloud's clock cannot be changed."
     )
-    warm_up_us: Seconds = Field(
+    warm_up_us: WholeSeconds = Field(
         _DEFAULT.warm_up_us, alias="warm_up_s", description="How long a new cloud rejects spot starts, to learn first."
     )
     recompute_every_us: PositiveSeconds = Field(
@@ -52,7 +52,7 @@ class PolicyBody(Body):
     confidence: Probability = Field(
         _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
     )
-    grace_us: Seconds = Field(
+    grace_us: WholeSeconds = Field(
         _DEFAULT.grace_us, alias="grace_s", description="How long an evicted instance may go on running; 0: not at all."
     )
     risk_threshold: Probability | None = Field(

@@ -13,7 +13,7 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
-from app.platform.http.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
+from app.platform.http.fields import AT, Body, Name, Probability, Query, Time, WholeSeconds, optional_seconds
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import Instance, InstanceStatus
@@ -29,7 +29,7 @@ class StartBody(Body):
     instance_id: Name = Field(alias="id", description="The caller's own id. The same body again has the same answer.")
     market: Market
     flavor: Name
-    lifetime_us: Seconds | None = Field(
+    lifetime_us: WholeSeconds | None = Field(
         None, alias="lifetime_s", description="How long it will run at most; a spot start must declare it."
     )
     eviction_probability: Probability | None = Field(

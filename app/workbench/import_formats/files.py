@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.domain.inputs import InputError
+from app.domain.progress import Progress
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
 from app.domain.values import Market, Resources
 from app.importing.past import Past, Sizes, is_name
 from app.importing.rules.pastrules import PastRule
-from app.importing.rules.records import PastInstance, Place
+from app.importing.rules.records import FileLine, PastInstance
 from app.workbench.import_formats.log import LOG_COLUMNS, read_past_log
 from app.workbench.workload import CSV_HEADER
-
-Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are read."""
 
 _LONGEST_LINE = 4096
 _TELL_EVERY = 5_000
@@ -40,7 +38,7 @@ _SWF_PARTIAL = ("2", "3", "4")
 _SWF_CANCELLED = "5"
 _UNKNOWN = -1
 
-Lines = Iterator[tuple[int, str]]
+NumberedLines = Iterator[tuple[int, str]]
 
 
 class _Source(NamedTuple):
@@ -50,8 +48,8 @@ class _Source(NamedTuple):
     file: int
     is_spot: bool
 
-    def place(self, line: int) -> Place:
-        return Place(self.file, line)
+    def place(self, line: int) -> FileLine:
+        return FileLine(self.file, line)
 
     def broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self.past.files[self.file]}, line {line}: {why}")
@@ -77,7 +75,7 @@ def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progr
         done += path.stat().st_size
 
 
-def _read_file(source: _Source, lines: Lines, *, alone: bool) -> None:
+def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     number, first = next(((number, line) for number, line in lines if line.strip()), (1, ""))
     whole = _after((number, first), lines)
     words, cells = first.split(), first.strip().split(",")
@@ -104,7 +102,7 @@ def _read_file(source: _Source, lines: Lines, *, alone: bool) -> None:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path, told: Callable[[int], None]) -> Lines:
+def _lines(path: Path, told: Callable[[int], None]) -> NumberedLines:
     """The numbered lines of a text file, compressed by gzip or not."""
     number = 0
     try:
@@ -131,19 +129,19 @@ def _opened(raw: BinaryIO) -> BinaryIO:
     return gzip.open(raw) if beginning == _GZIP else raw  # type: ignore[return-value]
 
 
-def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> Lines:
+def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> NumberedLines:
     yield first
     yield from rest
 
 
-def _text_of(lines: Lines) -> Iterator[str]:
+def _text_of(lines: NumberedLines) -> Iterator[str]:
     return (line for _, line in lines)
 
 
 # --- Eucalyptus ------------------------------------------------------------------------------------------------------
 
 
-class _Open(NamedTuple):
+class _OpenInstance(NamedTuple):
     """A START line whose STOP has not come."""
 
     line: int
@@ -158,7 +156,7 @@ class _Eucalyptus:
     def __init__(self, source: _Source, sizes: Sizes) -> None:
         self._source = source
         self._sizes = sizes
-        self._running: dict[str, _Open] = {}
+        self._running: dict[str, _OpenInstance] = {}
         self._held: dict[str, int] = {}
         self.peaks: dict[str, int] = {}
         self._last_us = 0
@@ -169,7 +167,7 @@ class _Eucalyptus:
         match text.split():
             case ["START", time, name, node, cores]:
                 at_us = self._time(time, number)
-                started = _Open(number, at_us, _whole(source, number, cores, "cores", _MOST_CORES), node)
+                started = _OpenInstance(number, at_us, _whole(source, number, cores, "cores", _MOST_CORES), node)
                 self._start(_name(source, number, name), started)
             case ["STOP", time, name]:
                 self._stop(number, self._time(time, number), name)
@@ -190,7 +188,7 @@ class _Eucalyptus:
         self._last_us = max(at_us, self._last_us)
         return at_us
 
-    def _start(self, name: str, started: _Open) -> None:
+    def _start(self, name: str, started: _OpenInstance) -> None:
         if name in self._running:
             self._source.past.findings.add(PastRule.START_WHILE_RUNNING, self._source.place(started.line))
             return
@@ -213,15 +211,15 @@ class _Eucalyptus:
         self._held[started.node] -= started.cores
         self._take(name, started, number, at_us)
 
-    def _take(self, name: str, started: _Open, end_line: int, stop_us: int | None) -> None:
+    def _take(self, name: str, started: _OpenInstance, end_line: int, stop_us: int | None) -> None:
         past, file, is_spot = self._source
-        flavor = past.flavor_of(started.cores, Place(file, started.line), self._sizes)
+        flavor = past.flavor_of(started.cores, FileLine(file, started.line), self._sizes)
         if flavor is not None:
             row = (file, started.line, end_line, is_spot, name, started.at_us, stop_us, None, flavor)
             past.take(PastInstance(*row))
 
 
-def _read_eucalyptus(source: _Source, lines: Lines, *, alone: bool) -> None:
+def _read_eucalyptus(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     past = source.past
     if past.nodes is None and not alone:
         raise InputError("several files do not tell one platform: give it with --nodes, such as 31x32")
@@ -244,7 +242,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 # --- start_s,lifetime_s,cores ----------------------------------------------------------------------------------------
 
 
-def _read_jobs(source: _Source, lines: Lines) -> None:
+def _read_jobs(source: _Source, lines: NumberedLines) -> None:
     past, file, is_spot = source
     if past.nodes is None:
         raise InputError("the file does not tell the platform: give it with --nodes, such as 31x32")
@@ -351,7 +349,7 @@ def _left_out(status: str, submit_us: int, run_us: int, cores: int) -> PastRule 
     return None if cores else PastRule.UNKNOWN_CORES
 
 
-def _read_swf(source: _Source, lines: Lines) -> None:
+def _read_swf(source: _Source, lines: NumberedLines) -> None:
     reader = _Swf(source, source.past.wishes.sizes or Sizes(doubling=True))
     for number, line in lines:
         source.past.line_count += 1

@@ -10,9 +10,16 @@ from itertools import islice
 from app import __version__
 from app.domain.inputs import platform_text
 from app.domain.times import HOUR_US
-from app.workbench.findings import Findings
+from app.workbench.findings import LogFindings
 from app.workbench.matrix import Evaluated
-from app.workbench.report.comparisons import Point, draw_by_platform, draw_by_sla, point_of, reading, sla_of
+from app.workbench.report.comparisons import (
+    ComparedEvaluation,
+    draw_by_platform,
+    draw_by_sla,
+    point_of,
+    reading,
+    sla_of,
+)
 from app.workbench.report.drawing import Numbers, Picture, in_style, percent
 from app.workbench.report.evidence import draw_buckets, draw_reliability
 from app.workbench.report.look import CSS
@@ -67,7 +74,7 @@ def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     yield "</header>"
 
 
-def _results(points: Sequence[Point]) -> str:
+def _results(points: Sequence[ComparedEvaluation]) -> str:
     columns = (
         "platform", "victims", "guarantee", "SLA", "on-demand admitted", "spot admitted", "evicted",
         "core-hours completed",
@@ -91,7 +98,7 @@ def _results(points: Sequence[Point]) -> str:
     return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
 
 
-def _compared(points: Sequence[Point]) -> Iterator[str]:
+def _compared(points: Sequence[ComparedEvaluation]) -> Iterator[str]:
     for heading, pictures in (("By SLA", draw_by_sla(points)), ("By platform", draw_by_platform(points))):
         if pictures:
             yield f"<section><h2>{heading}</h2>"
@@ -112,7 +119,7 @@ def _single(key: str, one: Evaluated) -> Iterator[str]:
     yield "</section>"
 
 
-def _flavors(key: str, name: str, findings: Findings) -> Iterator[str]:
+def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
     """The last table: the flavor that was sampled most in full view, the others folded."""
     table = findings.table
     seen = [] if table is None else [flavor for flavor, buckets in table.flavors.items() if buckets]

@@ -101,13 +101,13 @@ def import_past(
     gap_us = parse_duration(longest_gap) if longest_gap else None
     platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
     wishes = Wishes(platform, sizes, gap_us, stop_at_end)
-    asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
+    asked = _ImportAsked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
     settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
     report = _run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart)
     (print_json if as_json else _print)(report)
 
 
-class _Asked(NamedTuple):
+class _ImportAsked(NamedTuple):
     """What is to be imported."""
 
     cloud: str
@@ -144,7 +144,7 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
     return policy.clock is Clock.EXTERNAL if times is None else times == "recorded"
 
 
-def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
+def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
     """Read everything, then write: a broken file changes nothing. Without settings nothing is written at all."""
     from app.importing.past import Past  # noqa: PLC0415 - as above
     from app.importing.report import report  # noqa: PLC0415 - as above

@@ -27,7 +27,7 @@ from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Pol
 from app.engine.cloud import Cloud
 from app.importing.past import Past, Span
 from app.importing.rules.pastrules import PastRule
-from app.importing.rules.records import Place, Step, What
+from app.importing.rules.records import FileLine, PastStep, What
 
 
 class PastDecider:
@@ -95,7 +95,7 @@ class PastDecider:
         self._last_us = at_us
         return at_us + self._shift_us - self._cut_us
 
-    def _decide(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _decide(self, step: PastStep, at_us: int) -> Sequence[Event]:
         if step.what == What.START:
             return self._start(step, at_us)
         if step.what == What.STOP:
@@ -105,7 +105,7 @@ class PastDecider:
             return [] if policy == self.cloud.policy else [PolicyChanged(at_us=at_us, policy=policy)]
         return self._change_node(step, at_us)
 
-    def _start(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _start(self, step: PastStep, at_us: int) -> Sequence[Event]:
         market = Market.SPOT if step.is_spot else Market.ON_DEMAND
         request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us)
         events = decide_start(self.cloud, request, at_us, None)
@@ -113,13 +113,13 @@ class PastDecider:
             self._note(PastRule.NO_ROOM, step)
         return events
 
-    def _stop(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _stop(self, step: PastStep, at_us: int) -> Sequence[Event]:
         events = decide_stop(self.cloud, step.instance_id, at_us)
         if events and step.drawn_up:
             self._note(PastRule.DRAWN_UP_END, step)
         return events
 
-    def _change_node(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _change_node(self, step: PastStep, at_us: int) -> Sequence[Event]:
         node = self.cloud.nodes.get(step.name)
         if step.kind == "node_added" and (node is None or node.status is NodeStatus.REMOVED):
             return [
@@ -136,5 +136,5 @@ class PastDecider:
             self._note(PastRule.NODE_KEPT, step)
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
 
-    def _note(self, rule: PastRule, step: Step) -> None:
-        self._past.findings.add(rule, Place(step.file, step.line))
+    def _note(self, rule: PastRule, step: PastStep) -> None:
+        self._past.findings.add(rule, FileLine(step.file, step.line))

@@ -28,20 +28,20 @@ _LOOK_S = 5.0
 
 
 @dataclass(slots=True)
-class _Head:
+class _LogHead:
     """The farthest known event of a log that someone here follows."""
 
     seq: int
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Growth:
+class LogHeads:
     """See the module's docstring."""
 
     def __init__(self, database: Database, log: EventLog) -> None:
         self._database = database
         self._log = log
-        self._heads: dict[int, _Head] = {}
+        self._heads: dict[int, _LogHead] = {}
         self._untold: dict[int, int] = {}
         self._to_tell = asyncio.Event()
         self._looked: dict[int, int] = {}
@@ -57,7 +57,7 @@ class Growth:
         """The farthest event known; the log's end, of a log that is asked about for the first time."""
         if cloud_id not in self._heads:
             seq = await self._log.last_seq(cloud_id)
-            self._heads.setdefault(cloud_id, _Head(seq))
+            self._heads.setdefault(cloud_id, _LogHead(seq))
         return self._heads[cloud_id].seq
 
     async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
