@@ -1,8 +1,8 @@
-"""An independent check of an exported log against the rules that never break (docs/architecture.md).
+"""Checks an exported log independently against the rules that never break (docs/architecture.md).
 
-Written in plain Python over the log's lines alone, and without the engine: that the engine agrees with it is the point.
-What a log does not show (that all answers are in it, rule 6; that repeated requests had equal answers, rule 7) shows
-here as far as this: every event follows from those before it, and no instance id is decided twice.
+It is plain Python over the log's lines alone and does not use the engine, because the point is that both agree. A log
+does not show everything: that all answers are in it (rule 6), and that repeated requests had equal answers (rule 7). Of
+these the audit checks that every event follows from those before it, and that no instance id is decided twice.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a log comes to. By market: starts asked for and accepted, rejections by reason, what runs at the end.
+    """Sums over a log. By market: starts asked for and accepted, rejections by reason, instances running at the end.
 
-    `classes`: by promised probability, how many were admitted, and how many of them evicted before they overran.
+    `classes`: by promised probability, the number admitted, and the number of those evicted before they overran.
     """
 
     requested: Mapping[str, int]
@@ -73,7 +73,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found: how many events were read, and the finding, or without one what the log comes to."""
+    """The result: the number of events read, and either a finding or the totals of the log."""
 
     event_count: int
     finding: Finding | None
@@ -108,14 +108,14 @@ class _AuditedInstance:
         return self.row.market == Market.SPOT
 
     def youth(self, now_us: int) -> tuple[bool, int]:
-        """Greater is younger; overrunning ones are younger than all others."""
+        """Sort key: a greater one is younger; overrunning instances are younger than all others."""
         overruns = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
         return overruns, self.born
 
 
 @dataclass(slots=True)
 class _World:
-    """The state that the lines so far come to. `sla` is None until the log shows whether one is in force."""
+    """The state after the lines so far. `sla` is None until the log shows whether one is in force."""
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, _AuditedInstance] = field(default_factory=dict)
@@ -133,12 +133,12 @@ class _World:
     at_us: int = 0
 
     def spot_on(self, node: str, now_us: int) -> list[_AuditedInstance]:
-        """The spot instances of a node, youngest first."""
+        """Return the spot instances of a node, youngest first."""
         found = [i for i in self.running.values() if i.is_spot and i.row.node == node]
         return sorted(found, key=lambda i: i.youth(now_us), reverse=True)
 
     def open_nodes(self) -> list[tuple[str, _AuditedNode]]:
-        """The nodes that take placements, in node order."""
+        """Return the nodes that take placements, in node order."""
         return [(name, node) for name, node in self.nodes.items() if node.is_open]
 
 
@@ -147,8 +147,8 @@ def audit(
 ) -> Audit:
     """Check a log, up to the first event that breaks a rule.
 
-    `nodes` are there from the beginning, in node order; nodes that the log adds come after them. `policy` is how
-    victims are to be chosen; None goes by the log's own column, and by `yjf` where it has none.
+    `nodes` are present from the beginning, in node order; nodes that the log adds come after them. `policy` is the rule
+    by which victims are chosen; None takes it from the log's own column, or `yjf` if it has none.
     """
     lines = list(rows)
     world = _World()
@@ -166,7 +166,7 @@ def audit(
 
 
 def _check_step(world: _World, lines: list[LogRow], at: int) -> int:
-    """Check the next event, or an event together with the evictions directly before it; how many lines that were."""
+    """Check the next event with the evictions directly before it; return the number of lines."""
     row = lines[at]
     if row.kind == "instance_evicted":
         return _check_evictions(world, lines, at)
@@ -199,7 +199,7 @@ def _check_order(world: _World, row: LogRow) -> None:
 
 
 def _check_started(world: _World, row: LogRow) -> None:
-    """A start without evictions."""
+    """Check a start without evictions."""
     _check_decided_once(world, row)
     fitting = _first_fit(world, row.demand)
     _require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
@@ -275,7 +275,7 @@ def _check_decided_once(world: _World, row: LogRow) -> None:
 
 
 def _check_quote(world: _World, row: LogRow) -> None:
-    """A spot decision records what it rests on: its slots, and where an SLA is in force, the promise and the quote."""
+    """Check that a spot decision records its slots and, under an SLA, the promise and the quote."""
     slots = sum(_slots(node.free, row.demand) for _, node in world.open_nodes())
     _require(row, Rule.SLA, row.slots == slots, f"it records {row.slots} slots, but there were {slots}")
     _require(row, Rule.SLA, row.lifetime_us is not None and row.lifetime_us >= 0, "it declares no lifetime")
@@ -296,7 +296,7 @@ def _check_quote(world: _World, row: LogRow) -> None:
 
 
 def _check_budget(world: _World, row: LogRow, probability: float, budget: Budget) -> None:
-    """The budget is what the lines so far come to."""
+    """Check that the recorded budget follows from the lines so far."""
     admitted, evicted = _class(world, probability)
     _require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
     earned = probability * (admitted + 1)
@@ -310,7 +310,7 @@ def _check_budget(world: _World, row: LogRow, probability: float, budget: Budget
 
 
 def _class(world: _World, probability: float) -> list[int]:
-    """How many instances with this promise were admitted, and how many evicted before they overran."""
+    """Return how many instances with this promise were admitted, and how many evicted before they overran."""
     return world.classes.setdefault(probability, [0, 0])
 
 
@@ -319,8 +319,8 @@ def _shortfall(row: LogRow) -> str:
 
 
 def _is_owed_rejection(row: LogRow) -> bool:
-    """Pooled: what the budget cannot afford. Otherwise the rule of spot-sla-conference, II: a quote that is not greater
-    than the declared lifetime.
+    """Return True if a rejection is owed: the pooled budget cannot afford the start, or the quote is not greater than
+    the declared lifetime (spot-sla-conference, II).
     """
     if row.budget is not None and row.probability is not None:
         return not _affords(row.budget, row.probability)
@@ -330,7 +330,7 @@ def _is_owed_rejection(row: LogRow) -> bool:
 
 
 def _affords(budget: Budget, probability: float) -> bool:
-    """The rule of docs/forecast.md, *The pooled guarantee*."""
+    """Apply the rule of docs/forecast.md, *The pooled guarantee*."""
     needed = 2 * budget.risk if budget.evicted > budget.earned else budget.risk
     if needed <= probability:
         return True
@@ -346,7 +346,7 @@ def _check_stopped(world: _World, row: LogRow) -> None:
 
 
 def _check_evictions(world: _World, lines: list[LogRow], at: int) -> int:
-    """Evictions and the event that caused them, which follows at once and at the same time."""
+    """Check evictions and the event that caused them, which follows at once and at the same time."""
     first = lines[at]
     if first.reason == EvictionReason.DRILL:
         return _check_drill(world, first)
@@ -373,7 +373,7 @@ def _check_evictions(world: _World, lines: list[LogRow], at: int) -> int:
 
 
 def _check_scheduled(world: _World, lines: list[LogRow], at: int) -> int:
-    """The deadlines of victims, which their evictions follow at once, in the same order and for the same cause."""
+    """Check deadlines of victims: their evictions follow at once, in the same order, for the same cause."""
     first = lines[at]
     rows = []
     for row in lines[at:]:
@@ -403,7 +403,7 @@ def _check_deadline(world: _World, row: LogRow) -> None:
 
 
 def _check_handed_over(world: _World, row: LogRow) -> None:
-    """An eviction under a grace period was announced; from then on somebody has to confirm it."""
+    """Check that an eviction under a grace period was announced; it then awaits a confirmation."""
     notice = world.scheduled.pop(row.instance_id or "", None)
     if world.grace_us is not None:
         _require(row, Rule.EVICTION, (notice is not None) == (world.grace_us > 0), "its announcement is not as agreed")
@@ -444,7 +444,7 @@ def _check_risk(world: _World, row: LogRow) -> None:
 
 
 def _check_drill(world: _World, row: LogRow) -> int:
-    """A drill evicts one spot instance, for nothing that follows: it is its own cause."""
+    """Check a drill: it evicts one spot instance for nothing that follows, and is its own cause."""
     _check_victim(world, row)
     _require(row, Rule.EVICTION, row.cause_seq == row.seq, f"it is a drill, but names event {row.cause_seq} as cause")
     _leave(world, row)
@@ -466,7 +466,7 @@ def _check_victim(world: _World, row: LogRow) -> None:
 
 
 def _check_made_room(world: _World, cause: LogRow, victims: list[LogRow]) -> None:
-    """An on-demand start that did not fit, on the node that its victims leave."""
+    """Check an on-demand start that did not fit: it takes the node that its victims leave."""
     for row in victims:
         _check_victim(world, row)
         _require(row, Rule.EVICTION, row.reason == EvictionReason.ON_DEMAND_START, f"the reason is {row.reason!r}")
@@ -508,7 +508,7 @@ def _check_node_cleared(world: _World, cause: LogRow, victims: list[LogRow]) -> 
 
 
 def _plan(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:
-    """The node to clear for a start that does not fit, and whom to evict."""
+    """Return the node to clear for a start that does not fit, and its victims."""
     if world.policy is EvictionPolicy.YJF_GLOBAL:
         return _plan_global(world, cause)
     plans = []
@@ -524,7 +524,7 @@ def _plan(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:
 
 
 def _clear(free: list[int], spot: list[_AuditedInstance], demand: Resources) -> list[_AuditedInstance]:
-    """The shortest youngest-first run that makes room, less those, oldest first, who are not needed."""
+    """Return the shortest youngest-first run that makes room, without those (oldest tried first) that may stay."""
     room, run = free, []
     for instance in spot:
         room = _plus(room, instance.row.demand)
@@ -542,7 +542,7 @@ def _clear(free: list[int], spot: list[_AuditedInstance], demand: Resources) -> 
 
 
 def _plan_global(world: _World, cause: LogRow) -> tuple[str | None, set[str]]:
-    """The seeds' rule: evict the cloud's youngest instances, one by one, until some node has room."""
+    """Evict the cloud's youngest instances one by one until some node has room (the rule of the papers)."""
     rooms = {name: node.free for name, node in world.open_nodes()}
     spot = [instance for name in rooms for instance in world.spot_on(name, cause.at_us)]
     victims = []
@@ -604,7 +604,7 @@ def _check_policy(world: _World, row: LogRow) -> None:
 
 
 def _check_flavor(world: _World, row: LogRow) -> None:
-    """Starts carry their own resource vectors, so a flavor's line tells nothing new."""
+    """Accept a flavor's line: starts carry their own resource vectors, so it tells nothing new."""
 
 
 def _follow_policy(world: _World, row: LogRow) -> None:
@@ -635,7 +635,10 @@ _CHECKS: dict[str, Callable[[_World, LogRow], None]] = {
 
 
 def _totals(world: _World, lines: Sequence[LogRow]) -> Totals:
-    """The sums of a log that breaks no rule: of what happened from its lines, of what is there from where they led."""
+    """Return the sums of a log that breaks no rule.
+
+    What happened is counted from its lines; what is present at the end is read from the state that they lead to.
+    """
     started = Counter(row.market or "" for row in lines if row.kind == "instance_started")
     refused = Counter((row.market or "", row.reason or "") for row in lines if row.kind == "instance_rejected")
     evicted = Counter(row.reason == EvictionReason.DRILL for row in lines if row.kind == "instance_evicted")
