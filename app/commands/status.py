@@ -1,4 +1,4 @@
-"""`status`: whether the service is well, and what its clouds hold."""
+"""The command `status`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def status(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tell whether the service is well, what was asked of each cloud and what runs; of one cloud its nodes, too.
+    """Show the health of the service, and the requests and running instances of each cloud; for one cloud its nodes
+    too.
 
-    The exit code is 1 where the service is not ready.
+    The exit code is 1 if the service is not ready.
     """
     with connect(url, token) as client:
         readiness = client.readiness()

@@ -87,7 +87,7 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
         return None  # the store has said so, and readiness does
     except TimeoutError:
         logger.warning("a cloud did not answer in time", extra={"cloud": cloud, "waited_s": ANSWER_S})
-    except Exception:  # one cloud's trouble must not keep anybody from the others
+    except Exception:  # one cloud's fault must not hide the others
         logger.exception("a cloud could not be read", extra={"cloud": cloud})
     return None
 

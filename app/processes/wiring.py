@@ -1,4 +1,4 @@
-"""Builds everything a process needs, once; the only composition point."""
+"""Builds everything that a process needs, once; the only point of composition."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _POSTS_AT_ONCE = 8
 
 
 class Services(dict[type, Any]):
-    """The services of a process, each under its class: handlers and pages reach them so."""
+    """The services of a process by their class; handlers and pages find them here."""
 
     def __init__(self, *services: object) -> None:
         super().__init__({type(service): service for service in services})
@@ -84,7 +84,7 @@ class Services(dict[type, Any]):
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the worker calls, and what tells others how it is."""
+    """The jobs of a worker, and its answers about its health."""
 
     forecasts: Forecasts
     snapshotting: Snapshotting
@@ -98,7 +98,7 @@ class WorkerParts:
 
 
 def now_us() -> int:
-    """The server's clock, in microseconds."""
+    """Return the server's clock, in microseconds."""
     return time.time_ns() // 1000
 
 
@@ -108,9 +108,9 @@ def _now() -> datetime:
 
 @contextmanager
 def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
-    """The configured database, or the service's own, started if need be and stopped by the last process to leave.
+    """Yield the URL of the configured database or of the service's own, which is started if it does not run.
 
-    Without `create`, NoDatabase where the service has no database of its own yet.
+    The last process to leave stops the service's own. Without `create`, raises NoDatabase if it does not exist yet.
     """
     if settings.database_url is not None:
         yield settings.database_url
@@ -120,26 +120,26 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
 
 
 def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
-    """Bring the database to the newest schema; `finish` also puts the newest log format in force."""
+    """Upgrade the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
         upgrade(url, finish=finish)
 
 
 def downgrade_schema(settings: Settings) -> Standing:
-    """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
+    """Take the database's schema one revision back; return its standing. Raises DowngradeRefused."""
     with database_url(settings, create=False) as url:
         return downgrade(url)
 
 
 def database_standing(settings: Settings) -> Standing:
-    """How the database stands: its schema, which programs it takes, its log format."""
+    """Return the database's standing: its schema, the programs it accepts, its log format."""
     with database_url(settings, create=False) as url:
         return stand(url)
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
-    """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
+    """Open the database at its newest schema. Without `create`, raises NoDatabase if it has another."""
     with database_url(settings, create=create) as url:
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
@@ -151,7 +151,7 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """The services of an API process."""
+    """Open the services of an API process."""
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
@@ -178,14 +178,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def stream_limits(settings: Settings) -> StreamLimits:
-    """The bounds on event streams that the settings ask for."""
+    """Return the settings' limits of event streams."""
     return StreamLimits(
         settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
     )
 
 
 def poster(settings: Settings) -> Poster:
-    """What sends to webhooks."""
+    """Return the sender of webhook requests."""
     return Poster(
         timeout_s=settings.webhook_timeout_s,
         allow_private=settings.webhook_allow_private,
@@ -195,7 +195,7 @@ def poster(settings: Settings) -> Poster:
 
 
 def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
-    """What manages webhooks."""
+    """Return the use cases of webhooks."""
     return WebhookKeeper(
         Clouds(database),
         EventLog(database),
@@ -207,7 +207,7 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
 
 
 def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster) -> Deliveries:
-    """What delivers to webhooks."""
+    """Return the deliverer of events to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
     limits = DeliveryLimits(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
     trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, _now)
@@ -216,7 +216,7 @@ def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Po
 
 @contextmanager
 def forecast_executor(settings: Settings) -> Iterator[Executor]:
-    """What replays flavors side by side: a Dask cluster where one is named, or threads of this process.
+    """Return the executor that replays flavors side by side: a Dask cluster if one is set, else threads.
 
     The library of the cluster comes with the extra `dask`.
     """
@@ -231,8 +231,8 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 
 @asynccontextmanager
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
-    """The services of a worker process."""
-    await asyncio.to_thread(warm_up)  # compiled later, it would hold up every job and statement for as long
+    """Open the services of a worker process."""
+    await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
     async with open_database(settings) as database:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
@@ -255,7 +255,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
-    """What `tenure import` calls: it works on the database, whether or not a service runs."""
+    """Open the use cases of `tenure import`. They work on the database, whether or not a service runs."""
     async with open_database(settings, create=False) as database:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
         yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
@@ -263,6 +263,6 @@ async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
 
 @asynccontextmanager
 async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
-    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    """Open the tokens alone, for commands that work on the database before anyone has a token."""
     async with open_database(settings, create=False) as database:
         yield TokenKeeper(Tokens(database), Clouds(database), Locks(database))

@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Bodies and answers of clouds and their policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT = Policy()
 
 
 class PolicyBody(Body):
-    """An SLA policy; whatever is left out has its default."""
+    """An SLA policy. Fields left out take their defaults."""
 
     guarantee: Guarantee = Field(_DEFAULT.guarantee, description="How the SLA is read; `none` admits whatever fits.")
     eviction_probability: Probability = Field(
@@ -70,7 +70,7 @@ class PolicyBody(Body):
     )
 
     def over(self, policy: Policy) -> Policy:
-        """The policy with the fields that the body names in place of its own."""
+        """Return the policy with the fields of this body in place of its own."""
         return replace(policy, **{name: getattr(self, name) for name in self.model_fields_set})
 
 
@@ -80,7 +80,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class PolicyChange(PolicyBody):
-    """The fields of an SLA policy to change; whatever is left out stays as it is."""
+    """The fields of an SLA policy to change. Fields left out stay as they are."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -104,12 +104,12 @@ class CloudChange(Body):
 
 
 def policy_answer(policy: Policy) -> PolicyAnswer:
-    """The wire form of a policy."""
+    """Return the wire form of a policy."""
     return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:
-    """The wire form of a cloud's state."""
+    """Return the wire form of a cloud's state."""
     counts = cloud.counts
     return CloudAnswer(
         name=name,

@@ -1,8 +1,8 @@
-"""An independent check of an exported log against the rules that never break (docs/architecture.md).
+"""Checks an exported log independently against the rules that never break (docs/architecture.md).
 
-Written in plain Python over the log's lines alone, and without the engine: that the engine agrees with it is the point.
-What a log does not show (that all answers are in it, rule 6; that repeated requests had equal answers, rule 7) shows
-here as far as this: every event follows from those before it, and no instance id is decided twice.
+It is plain Python over the log's lines alone and does not use the engine, because the point is that both agree. A log
+does not show everything: that all answers are in it (rule 6), and that repeated requests had equal answers (rule 7). Of
+these the audit checks that every event follows from those before it, and that no instance id is decided twice.
 """
 
 from __future__ import annotations

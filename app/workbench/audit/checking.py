@@ -27,8 +27,8 @@ def audit(
 ) -> Audit:
     """Check a log, up to the first event that breaks a rule.
 
-    `nodes` are there from the beginning, in node order; nodes that the log adds come after them. `policy` is how
-    victims are to be chosen; None goes by the log's own column, and by `yjf` where it has none.
+    `nodes` are present from the beginning, in node order; nodes that the log adds come after them. `policy` is the rule
+    by which victims are chosen; None takes it from the log's own column, or `yjf` if it has none.
     """
     lines = list(rows)
     world = World()
@@ -63,7 +63,7 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
 
 
 def _check_step(world: World, lines: list[LogRow], at: int) -> int:
-    """Check the next event, or an event together with the evictions directly before it; how many lines that were."""
+    """Check the next event with the evictions directly before it; return the number of lines."""
     row = lines[at]
     if row.kind == "instance_evicted":
         return check_evictions(world, lines, at)

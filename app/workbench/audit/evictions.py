@@ -17,7 +17,7 @@ def check_stopped(world: World, row: LogRow) -> None:
 
 
 def check_evictions(world: World, lines: list[LogRow], at: int) -> int:
-    """Evictions and the event that caused them, which follows at once and at the same time."""
+    """Check evictions and the event that caused them, which follows at once and at the same time."""
     first = lines[at]
     if first.reason == EvictionReason.DRILL:
         return _check_drill(world, first)
@@ -41,7 +41,7 @@ def check_evictions(world: World, lines: list[LogRow], at: int) -> int:
 
 
 def _check_drill(world: World, row: LogRow) -> int:
-    """A drill evicts one spot instance, for nothing that follows: it is its own cause."""
+    """Check a drill: it evicts one spot instance for nothing that follows, and is its own cause."""
     _check_victim(world, row)
     require(row, Rule.EVICTION, row.cause_seq == row.seq, f"it is a drill, but names event {row.cause_seq} as cause")
     leave(world, row)
@@ -63,7 +63,7 @@ def _check_victim(world: World, row: LogRow) -> None:
 
 
 def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None:
-    """An on-demand start that did not fit, on the node that its victims leave."""
+    """Check an on-demand start that did not fit: it takes the node that its victims leave."""
     for row in victims:
         _check_victim(world, row)
         require(row, Rule.EVICTION, row.reason == EvictionReason.ON_DEMAND_START, f"the reason is {row.reason!r}")

@@ -34,9 +34,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a log comes to. By market: starts asked for and accepted, rejections by reason, what runs at the end.
+    """Sums over a log. By market: starts asked for and accepted, rejections by reason, instances running at the end.
 
-    `classes`: by promised probability, how many were admitted, and how many of them evicted before they overran.
+    `classes`: by promised probability, the number admitted, and the number of those evicted before they overran.
     """
 
     requested: Mapping[str, int]
@@ -53,7 +53,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found: how many events were read, and the finding, or without one what the log comes to."""
+    """The result: the number of events read, and either a finding or the totals of the log."""
 
     event_count: int
     finding: Finding | None

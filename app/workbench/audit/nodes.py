@@ -41,4 +41,4 @@ def check_policy(world: World, row: LogRow) -> None:
 
 
 def check_flavor(world: World, row: LogRow) -> None:
-    """Starts carry their own resource vectors, so a flavor's line tells nothing new."""
+    """Accept a flavor's line: starts carry their own resource vectors, so it tells nothing new."""

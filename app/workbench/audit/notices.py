@@ -10,7 +10,7 @@ from app.workbench.logcsv import LogRow
 
 
 def check_scheduled(world: World, lines: list[LogRow], at: int) -> int:
-    """The deadlines of victims, which their evictions follow at once, in the same order and for the same cause."""
+    """Check deadlines of victims: their evictions follow at once, in the same order, for the same cause."""
     first = lines[at]
     rows = []
     for row in lines[at:]:
@@ -40,7 +40,7 @@ def _check_deadline(world: World, row: LogRow) -> None:
 
 
 def check_handed_over(world: World, row: LogRow) -> None:
-    """An eviction under a grace period was announced; from then on somebody has to confirm it."""
+    """Check that an eviction under a grace period was announced; it then awaits a confirmation."""
     notice = world.scheduled.pop(row.instance_id or "", None)
     if world.grace_us is not None:
         require(row, Rule.EVICTION, (notice is not None) == (world.grace_us > 0), "its announcement is not as agreed")

@@ -9,7 +9,7 @@ from app.workbench.logcsv import LogRow
 
 
 def check_quote(world: World, row: LogRow) -> None:
-    """A spot decision records what it rests on: its slots, and where an SLA is in force, the promise and the quote."""
+    """Check that a spot decision records its slots and, under an SLA, the promise and the quote."""
     slots = sum(count_slots(node.free, row.demand) for _, node in world.open_nodes())
     require(row, Rule.SLA, row.slots == slots, f"it records {row.slots} slots, but there were {slots}")
     require(row, Rule.SLA, row.lifetime_us is not None and row.lifetime_us >= 0, "it declares no lifetime")
@@ -30,7 +30,7 @@ def check_quote(world: World, row: LogRow) -> None:
 
 
 def _check_budget(world: World, row: LogRow, probability: float, budget: Budget) -> None:
-    """The budget is what the lines so far come to."""
+    """Check that the recorded budget follows from the lines so far."""
     admitted, evicted = class_counts(world, probability)
     require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
     earned = probability * (admitted + 1)
@@ -48,8 +48,8 @@ def shortfall(row: LogRow) -> str:
 
 
 def is_owed_rejection(row: LogRow) -> bool:
-    """Pooled: what the budget cannot afford. Otherwise the rule of spot-sla-conference, II: a quote that is not greater
-    than the declared lifetime.
+    """Return True if a rejection is owed: the pooled budget cannot afford the start, or the quote is not greater than
+    the declared lifetime (spot-sla-conference, II).
     """
     if row.budget is not None and row.probability is not None:
         return not _affords(row.budget, row.probability)
@@ -59,7 +59,7 @@ def is_owed_rejection(row: LogRow) -> bool:
 
 
 def _affords(budget: Budget, probability: float) -> bool:
-    """The rule of docs/forecast.md, *The pooled guarantee*."""
+    """Apply the rule of docs/forecast.md, *The pooled guarantee*."""
     needed = 2 * budget.risk if budget.evicted > budget.earned else budget.risk
     if needed <= probability:
         return True

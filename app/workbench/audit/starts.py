@@ -10,7 +10,7 @@ from app.workbench.logcsv import LogRow
 
 
 def check_started(world: World, row: LogRow) -> None:
-    """A start without evictions."""
+    """Check a start without evictions."""
     check_decided_once(world, row)
     fitting = first_fit(world, row.demand)
     require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")

@@ -12,7 +12,10 @@ from app.workbench.logcsv import LogRow
 
 
 def totals_of(world: World, lines: Sequence[LogRow]) -> Totals:
-    """The sums of a log that breaks no rule: of what happened from its lines, of what is there from where they led."""
+    """Return the sums of a log that breaks no rule.
+
+    What happened is counted from its lines; what is present at the end is read from the state that they lead to.
+    """
     started = Counter(row.market or "" for row in lines if row.kind == "instance_started")
     refused = Counter((row.market or "", row.reason or "") for row in lines if row.kind == "instance_rejected")
     evicted = Counter(row.reason == EvictionReason.DRILL for row in lines if row.kind == "instance_evicted")

@@ -8,7 +8,7 @@ from app.workbench.logcsv import LogRow
 
 
 def plan_victims(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
-    """The node to clear for a start that does not fit, and whom to evict."""
+    """Return the node to clear for a start that does not fit, and its victims."""
     if world.policy is EvictionPolicy.YJF_GLOBAL:
         return _plan_global(world, cause)
     plans = []
@@ -24,7 +24,7 @@ def plan_victims(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
 
 
 def _clear(free: list[int], spot: list[AuditedInstance], demand: Resources) -> list[AuditedInstance]:
-    """The shortest youngest-first run that makes room, less those, oldest first, who are not needed."""
+    """Return the shortest youngest-first run that makes room, without those (oldest tried first) that may stay."""
     room, run = free, []
     for instance in spot:
         room = plus(room, instance.row.demand)
@@ -42,7 +42,7 @@ def _clear(free: list[int], spot: list[AuditedInstance], demand: Resources) -> l
 
 
 def _plan_global(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
-    """Evict the cloud's youngest instances, one by one, until some node has room."""
+    """Evict the cloud's youngest instances one by one until some node has room (the rule of the papers)."""
     rooms = {name: node.free for name, node in world.open_nodes()}
     spot = [instance for name in rooms for instance in world.spot_on(name, cause.at_us)]
     victims = []

@@ -35,14 +35,14 @@ class AuditedInstance:
         return self.row.market == Market.SPOT
 
     def youth(self, now_us: int) -> tuple[bool, int]:
-        """Greater is younger; overrunning ones are younger than all others."""
+        """Sort key: a greater one is younger; overrunning instances are younger than all others."""
         overruns = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
         return overruns, self.born
 
 
 @dataclass(slots=True)
 class World:
-    """The state that the lines so far come to. `sla` is None until the log shows whether one is in force."""
+    """The state after the lines so far. `sla` is None until the log shows whether one is in force."""
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
@@ -60,12 +60,12 @@ class World:
     at_us: int = 0
 
     def spot_on(self, node: str, now_us: int) -> list[AuditedInstance]:
-        """The spot instances of a node, youngest first."""
+        """Return the spot instances of a node, youngest first."""
         found = [i for i in self.running.values() if i.is_spot and i.row.node == node]
         return sorted(found, key=lambda i: i.youth(now_us), reverse=True)
 
     def open_nodes(self) -> list[tuple[str, _AuditedNode]]:
-        """The nodes that take placements, in node order."""
+        """Return the nodes that take placements, in node order."""
         return [(name, node) for name, node in self.nodes.items() if node.is_open]
 
 
@@ -111,7 +111,7 @@ def _told(row: LogRow) -> tuple[object, ...]:
 
 
 def class_counts(world: World, probability: float) -> list[int]:
-    """How many instances with this promise were admitted, and how many evicted before they overran."""
+    """Return how many instances with this promise were admitted, and how many evicted before they overran."""
     return world.classes.setdefault(probability, [0, 0])
 
 
