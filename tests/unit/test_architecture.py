@@ -25,6 +25,7 @@ APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
 CLIENT = [path for path in SOURCES if path.is_relative_to(ROOT / "clients")]
 
 LONGEST_FUNCTION = 40
+LONGEST_MODULE = 400
 MEDIAN_FUNCTION = 8
 P90_FUNCTION = 20
 SELF_EVIDENT_LINES = 6
@@ -301,6 +302,13 @@ def test_functions_are_short() -> None:
         if length(function) > LONGEST_FUNCTION
     ]
     assert too_long == []
+
+
+def test_modules_are_short() -> None:
+    too_long = {
+        place(path): lines for path in [*APP, *CLIENT] if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
+    }
+    assert too_long == {}
 
 
 def test_most_functions_are_small(record_property: pytest.RecordProperty) -> None:
