@@ -1,5 +1,7 @@
-"""The `tenure` command. Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service, or its database,
-cannot be reached."""
+"""The `tenure` command.
+
+Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached.
+"""
 
 from __future__ import annotations
 

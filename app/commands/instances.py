@@ -1,4 +1,4 @@
-"""`instances`, `explain` and `decisions`: what became of instances, and why."""
+"""The commands `instances`, `explain` and `decisions`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def instances(
     limit: options.Limit = 100,
     as_json: options.Json = False,
 ) -> None:
-    """List instances in the order of their starts, rejected ones among them."""
+    """List instances in the order of their starts, rejected ones included."""
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)
         listed = client.instances(name, status=status, market=market, marker=after, limit=min(limit + 1, _PAGE))

@@ -1,4 +1,4 @@
-"""Tables of several evaluations, and of promises against what happened."""
+"""Tables of several evaluations, and of promises against outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JsonObject = Mapping[str, Any]
 
 
 def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
-    """A table whose last columns hold numbers, to the right."""
+    """Return a table whose last columns hold numbers, aligned to the right."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in names:
         table.add_column(name, no_wrap=True)
@@ -26,8 +26,10 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
 
 
 def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
-    """A row for each evaluation: what was varied; admitted / requested of on-demand and of spot, evicted / admitted,
-    completed / requested core-hours, evicted of what the SLA allows, and how long it took.
+    """Return a table with a row for each evaluation.
+
+    The columns are: the settings that vary; admitted / requested of on-demand and of spot; evicted / admitted;
+    completed / requested core-hours; the share used of what the SLA allows; the time it took.
     """
     victims = {str(outcome.scenario.policy.eviction_policy).replace("_", "-") for outcome in outcomes}
     names = ("nodes", *(["victims"] if len(victims) > 1 else []), "guarantee", "SLA")
@@ -68,7 +70,7 @@ def _ratios(outcome: DrivenScenario) -> Iterator[str]:
 
 
 def reliability_tables(report: JsonObject, title: str, *, by_epoch: bool) -> Iterator[Table]:
-    """By class, by estimate, and on demand by epoch and class; `report` is the JSON that the service answers with."""
+    """Return tables by class, by estimate, and on request by epoch; `report` is the service's JSON answer."""
     classes = [(_share(line["promised"]), line) for line in report["classes"]]
     yield _calibrations(f"{title}: by promise", "class", classes)
     estimates = [(f"{line['estimate_from']:g} to {line['estimate_to']:g}", line) for line in report["estimates"]]
@@ -100,5 +102,5 @@ def _share(value: float | None) -> str:
 
 
 def ratio(count: float, of: float) -> str:
-    """A ratio with four digits, a dash of nothing."""
+    """Return a ratio with four digits; None is a dash."""
     return f"{count / of:.4f}" if of else "-"

@@ -109,7 +109,7 @@ class Explaining:
         start = cause if isinstance(cause, InstanceStarted) else None
         ids = list(start.victims) if start else [instance_id]
         told = ids[:_VICTIMS_TOLD] if instance_id in ids[:_VICTIMS_TOLD] else [*ids[: _VICTIMS_TOLD - 1], instance_id]
-        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all have the same
+        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all share one deadline
         victims, sizes = await self._victims(cloud_id, told, end.at_us, deadline_us, start)
         complete = start is not None and len(told) == len(ids)
         return EvictionExplained(

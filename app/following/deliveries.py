@@ -183,7 +183,7 @@ class Courier:
         while True:
             try:
                 return await self._run()
-            except LogNewer:  # nothing of it is lost: another version's worker delivers it, or this one later
+            except LogNewer:  # nothing is lost: a worker of another version delivers it, or this one later
                 await asyncio.sleep(_IDLE_S)
 
     async def _run(self) -> None:

@@ -116,7 +116,7 @@ class Feed:
         reach = await self._heads.reach(cloud_id)
         recent, times = self._recent.get(cloud_id), self._heads.times_forgotten(cloud_id)
         if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
-            # Nobody has followed so far, or for a long time: what is kept begins where this follower is.
+            # Nobody has followed so far, or for a long time: the kept events begin at this follower's place.
             recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
         if after_seq < recent.before_seq:
             return self._rendered(await self._log.tail(cloud_id, after_seq, _PAGE))

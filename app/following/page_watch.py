@@ -91,7 +91,7 @@ class PageWatch:
     async def _pulse(self, cloud_id: int) -> Pulse:
         seen = self._seen.get(cloud_id)
         if seen is None or monotonic() > seen.until:
-            # Who leaves cancels the watch, but not a statement that is under way: that would cost its connection.
+            # A page that leaves cancels the watch, but not a statement under way, since that would cost its connection.
             pulse = await asyncio.shield(self._pulses.read(cloud_id))
             if len(self._seen) >= _MOST:
                 self._seen.clear()

@@ -25,7 +25,7 @@ token.id, token.name, role, cloud_id, cloud.name AS cloud, token.created_at, exp
 revoked_at IS NULL AND expires_at <= now() AS expired
 """
 _FROM = "FROM token LEFT JOIN cloud ON cloud.id = token.cloud_id"
-# A use is written once a minute at most, and in the round trip that finds the token.
+# A use is written once a minute at most, in the round trip that finds the token.
 _FIND = f"""
 WITH used AS (
     UPDATE token SET last_used_at = now()

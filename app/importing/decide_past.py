@@ -1,7 +1,7 @@
-"""Deciding a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
+"""Decides a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
 
-No SLA is in force in the past: spot instances take what fits. At its end comes the policy that was asked for, so the
-log itself says where the past ends. Without further input the same past always comes to the same events.
+No SLA is in force in the past: spot instances take what fits. The policy that was asked for follows at the end of the
+past, so the log itself says where the past ends. The same past always gives the same events.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class PastDecider:
 
     @property
     def step_count(self) -> int:
-        """How many steps there are."""
+        """Number of steps of the past."""
         return self._span.step_count
 
     @property
     def begin_us(self) -> int:
-        """When the log begins."""
+        """Time at which the log begins."""
         return self._span.begin_us + self._shift_us
 
     @property
     def end_us(self) -> int:
-        """When the past ends in the log."""
+        """Time in the log at which the past ends."""
         return self.begin_us + self._span.length_us
 
     def events(self) -> Iterator[Recorded]:
-        """The whole log, event by event."""
+        """Yield the whole log, event by event."""
         yield from self._record(self._opening())
         for step in self._past.scratch.steps():
             yield from self._record(self._decide(step, self._time(step.at_us)))
@@ -88,7 +88,7 @@ class PastDecider:
         return [] if self.cloud.policy == self._policy else [PolicyChanged(at_us=self.end_us, policy=self._policy)]
 
     def _time(self, at_us: int) -> int:
-        """The log's time of a recorded time: shifted, and without what was cut out of gaps."""
+        """Return the log's time for a recorded time: shifted, and without the parts cut out of gaps."""
         longest_us = self._past.wishes.longest_gap_us
         if longest_us is not None:
             self._cut_us += max(0, at_us - self._last_us - longest_us)
@@ -128,7 +128,7 @@ class PastDecider:
         assert node is not None
         if step.kind == "node_drained":
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
-        if step.kind != "node_removed":  # opened, or added again where it had to be kept
+        if step.kind != "node_removed":  # opened, or added again after it had to be kept
             return [NodeOpened(at_us=at_us, node=step.name)] if node.status is NodeStatus.DRAINED else []
         try:
             return decide_node_removal(self.cloud, step.name, at_us)

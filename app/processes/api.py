@@ -31,7 +31,7 @@ def end_streams(app: FastAPI) -> None:
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application; it opens the database when it starts and leaves it when it stops."""
+    """Return the application. It opens the database when it starts and closes it when it stops."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
-    """What a worker tells of itself: its health and its metrics."""
+    """Return a worker's application: its health and its metrics."""
     app = FastAPI(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
     install(app, _rows(settings, WORKERS), _limits(settings))
@@ -58,7 +58,7 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
 
 
 def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnection]:
-    """What uvicorn makes of each connection."""
+    """Return the protocol class by which uvicorn serves each connection."""
     addresses = getattr(app.state, "addresses", None) or Addresses()
     limits = ConnectionLimits(
         settings.request_timeout_s, settings.max_connections, settings.max_connections_per_address, addresses
@@ -67,7 +67,7 @@ def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnec
 
 
 def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
-    """The rows as this process serves them: metrics need no token where the settings say so."""
+    """Return the endpoints of this process; metrics need no token if the settings say so."""
     is_open = settings.metrics_access == "open"
     return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
 

@@ -1,4 +1,4 @@
-"""Putting the pages on the application, below /ui."""
+"""Adds the pages to the application, below /ui."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOUD = "/ui/clouds/{cloud}"
 
 
 class _PageFiles(StaticFiles):
-    """The pages' own files; a browser asks each time whether its copy is still good."""
+    """The pages' own files. A browser asks each time if its copy is still good."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -31,7 +31,7 @@ class _PageFiles(StaticFiles):
 
 
 def install_pages(app: FastAPI) -> None:
-    """Add the pages' routes, before which the application must have its authenticator."""
+    """Add the pages' routes. The application must have its authenticator before."""
     app.router.routes.extend(_routes())
 
 

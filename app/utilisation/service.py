@@ -95,7 +95,7 @@ class UtilisationHistory:
         cloud_id = await self._clouds.id_of(cloud)
         progress = await self._rows.progress(cloud_id) or RollupProgress(0, 0, 0)
         log_seq = await self._log.last_seq(cloud_id)
-        # While events wait to be folded, nobody knows the level after the last that was.
+        # While events wait to be folded, the level after the last folded one is unknown.
         live = system_clock and progress.seq == log_seq
         as_of_us = max(progress.at_us, self._now_us()) if live else progress.at_us
         end = min(as_of_us, end_us) if end_us is not None else as_of_us

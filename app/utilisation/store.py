@@ -108,7 +108,7 @@ ORDER BY cloud.id
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
 """
-# Of each series all rows before its last one that is too old: that one still tells the level after it.
+# Of each series it deletes all rows that are too old but the last of them, which holds the level after it.
 _PRUNE = """
 DELETE FROM utilisation USING unnest(%(nodes)s::text[]) AS touched (name)
 WHERE cloud_id = %(cloud_id)s AND node = touched.name AND width_s = %(width_s)s AND bucket < (

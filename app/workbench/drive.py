@@ -1,4 +1,4 @@
-"""Driving a workload through a running service, over HTTP and its database."""
+"""Drives a workload through a running service, over HTTP."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def drive(
 ) -> DrivenScenario:
     """Prepare the cloud, send every operation in order, count the answers.
 
-    `batch` operations go in one request; 1 sends each by itself. Starts and stops may be sent again, so a drive that
-    was cut off may be begun anew: what was decided is answered as before.
+    Each request carries `batch` operations; 1 sends each by itself. Starts and stops may be repeated, so a drive that
+    was cut off can be run again: decisions that were made are answered as before.
     """
     began = perf_counter()
     _prepare(client, cloud, scenario)
@@ -40,7 +40,7 @@ def drive(
 
 
 def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
-    """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
+    """Create the cloud with its nodes and flavors. Raises InputError if another cloud has its name."""
     try:
         there = client.cloud(cloud)
     except NotFound:
@@ -59,7 +59,7 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
 def _answers(
     client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
 ) -> Iterator[tuple[Operation, StartAnswer | None]]:
-    """Each operation with its answer."""
+    """Yield each operation with its answer."""
     if batch == 1:
         for step in steps:
             yield step, _answer(client, cloud, step)
@@ -73,7 +73,7 @@ def _answers(
 
 
 def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
-    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    """Return the answers up to the first operation that waits for another table; raise its error if it is the first."""
     decided: list[StartAnswer | None] = []
     for result in results:
         if result.error is not None:
@@ -101,7 +101,7 @@ def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | 
 
 
 def form_of(step: Operation) -> Start | Stop:
-    """The operation as it is sent."""
+    """Return the operation in its wire form."""
     at = None if step.at_us is None else to_datetime(step.at_us)
     if not isinstance(step, StartRequest):
         return Stop(step.instance_id, at)

@@ -1,4 +1,4 @@
-"""Evaluating a recorded workload in-process, with the functions that the live scheduler calls."""
+"""Evaluates a recorded workload in-process, with the functions that the live scheduler calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def evaluate(
     tables: TableSink | None = None,
     progress: Progress | None = None,
 ) -> DrivenScenario:
-    """Run every operation of the workload through a cloud of its own; second 0 is the cloud's beginning."""
+    """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning."""
     began = perf_counter()
     run, tally = DrivenCloud(scenario.policy, executor, log=log, tables=tables), WorkloadTally.of(scenario.workload)
     run.record(_opening(scenario))
@@ -54,7 +54,7 @@ def evaluate(
 class _EvaluationTables:
     """Quantile tables, computed when a spot start needs one.
 
-    A table is a function of the events before its due time, so those that no start reads need not be computed.
+    A table is a function of the events before its due time, so tables that no start reads need not be computed.
     """
 
     def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None) -> None:
@@ -71,13 +71,13 @@ class _EvaluationTables:
             self._forecaster.extend(recorded)
 
     def follow(self, policy: Policy, recorded: list[Recorded]) -> None:
-        """Go on under another policy, with a forecaster that has read the whole log so far."""
+        """Continue under another policy, with a forecaster that has read the whole log so far."""
         self._policy = policy
         self._forecaster = Forecaster(policy)
         self.extend(recorded)
 
     def for_start(self, cloud: Cloud, request: StartRequest, at_us: int) -> QuantileTable | None:
-        """The table that the start is decided with; None where it needs none."""
+        """Return the table that the start is decided with; None if it needs none."""
         policy = self._policy
         if request.market is not Market.SPOT or policy.guarantee is Guarantee.NONE:
             return None
@@ -121,7 +121,7 @@ class DrivenCloud:
         return events[-1]
 
     def record(self, events: Sequence[Event]) -> None:
-        """Make the events so."""
+        """Append the events to the log and apply them to the cloud."""
         recorded = [self.cloud.apply(event) for event in events]
         self.cloud.commit()
         self.tables.extend(recorded)

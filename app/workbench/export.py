@@ -1,4 +1,4 @@
-"""Writing a running cloud's log as CSV."""
+"""Writes a running cloud's log as CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenure_client import TenureClient
 
 
 def export_log(client: TenureClient, cloud: str, file: TextIO, *, progress: Progress | None = None) -> None:
-    """Write every event of the cloud's log, each at its own seq."""
+    """Write every event of the cloud's log with its seq."""
     last_seq = client.cloud(cloud).seq
     writer = LogWriter(file)
     for event in client.events(cloud):

@@ -32,7 +32,8 @@ UPDATE webhook SET paused_because = NULL, urgent_attempts = 0, urgent_retry_at =
     ordinary_retry_at = NULL
 WHERE id = %(id)s AND paused_because IS NOT NULL
 """
-# One text for each lane: a column's name is no parameter. Each holds only for who knows how far the lane has got.
+# One text for each lane, since a column's name cannot be a parameter. Each applies only to a caller that knows how
+# far the lane has got.
 _SETTLE = {
     lane: f"""
 UPDATE webhook SET {lane}_seq = %(seq)s, {lane}_attempts = 0, {lane}_retry_at = NULL,

@@ -1,7 +1,7 @@
-"""Reading recorded pasts, line by line: four formats, told apart by their first line (docs/import.md).
+"""Reads recorded pasts line by line: four formats, told apart by their first line (docs/import.md).
 
-A line that cannot be read is an InputError that names it. A line that can be read but makes no sense falls under a
-rule (importing/rules/pastrules.py). Nothing is written anywhere but to the scratch file.
+A line that cannot be read raises an InputError that names it. A line that can be read but makes no sense falls under a
+rule (importing/rules/pastrules.py). Only the scratch file is written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NumberedLines = Iterator[tuple[int, str]]
 
 
 class _Source(NamedTuple):
-    """Which file is read, into what."""
+    """The file that is being read, and the past that it fills."""
 
     past: Past
     file: int
@@ -56,7 +56,7 @@ class _Source(NamedTuple):
 
 
 def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progress: Progress | None = None) -> None:
-    """Read all files. InputError where one cannot be read; it names the line."""
+    """Read all files. Raises InputError with the line that cannot be read."""
     paths = [*on_demand, *spot]
     try:
         total = sum(path.stat().st_size for path in paths)
@@ -103,7 +103,7 @@ def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
 
 
 def _lines(path: Path, told: Callable[[int], None]) -> NumberedLines:
-    """The numbered lines of a text file, compressed by gzip or not."""
+    """Yield the numbered lines of a text file, compressed by gzip or not."""
     number = 0
     try:
         with path.open("rb") as raw, _opened(raw) as file:
@@ -151,7 +151,7 @@ class _OpenInstance(NamedTuple):
 
 
 class _Eucalyptus:
-    """Pairs START and STOP lines, and watches how many cores each recorded node held."""
+    """Pairs START and STOP lines, and records how many cores each node held."""
 
     def __init__(self, source: _Source, sizes: Sizes) -> None:
         self._source = source
@@ -177,7 +177,7 @@ class _Eucalyptus:
                 raise source.broken(number, "expected START time id node cores, or STOP time id")
 
     def end(self) -> None:
-        """What still runs has no end."""
+        """Keep the instances that still run, without an end."""
         for name, started in self._running.items():
             self._take(name, started, started.line, None)
 
@@ -235,7 +235,7 @@ def _read_eucalyptus(source: _Source, lines: NumberedLines, *, alone: bool) -> N
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """NODE2 stands before NODE10."""
+    """Return a sort key by which NODE2 comes before NODE10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
@@ -290,7 +290,7 @@ class _Swf:
         self._job(number, words)
 
     def _platform(self) -> None:
-        """The nodes that the header tells, where none are given."""
+        """Take the nodes that the header tells, unless nodes are given."""
         past, (nodes, cores) = self._source.past, (self._labels.get(name, 0) for name in ("MaxNodes", "MaxProcs"))
         if past.nodes is not None:
             return
@@ -329,7 +329,7 @@ class _Swf:
             source.past.take(PastInstance(*row))
 
     def _cores(self, number: int, words: list[str]) -> int:
-        """Processors allocated, or requested where those are unknown; 0 where both are."""
+        """Return the processors allocated, or requested if those are unknown; 0 if both are unknown."""
         allocated, requested = (_processors(self._source, number, words[field]) for field in (4, 7))
         if allocated <= 0 < requested:
             self._source.past.findings.add(PastRule.REQUESTED_CORES, self._source.place(number))
@@ -337,7 +337,7 @@ class _Swf:
 
 
 def _left_out(status: str, submit_us: int, run_us: int, cores: int) -> PastRule | None:
-    """Why a job is no instance; None where it is one."""
+    """Return the rule by which a job is no instance; None if it is one."""
     if status in _SWF_PARTIAL:
         return PastRule.PARTIAL_EXECUTION
     if status == _SWF_CANCELLED and run_us <= 0:
@@ -366,7 +366,7 @@ def _name(source: _Source, number: int, text: str) -> str:
 
 
 def _signed(source: _Source, number: int, text: str) -> int:
-    """Microseconds of a number of seconds, which may be below 0."""
+    """Return the microseconds of a number of seconds, which may be negative."""
     if _COUNT.fullmatch(text):
         return int(text) * SECOND_US
     with suppress(ValueError):

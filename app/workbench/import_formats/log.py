@@ -1,6 +1,6 @@
-"""Reading a log that was written as CSV as a past: what was asked for is kept, to be decided again.
+"""Imports an exported CSV log. Only the requests are taken; the engine decides them again.
 
-What the log promised rests on tables that are not here, so promises are left behind, and so are spot starts that were
+The promises in the log rest on tables that are not here. So promises are dropped, and so are spot starts that were
 rejected. An evicted instance ends at its declared lifetime, unless the engine evicts it again, as it will on the same
 platform. A log that breaks its own rules (docs/log.md) is a broken file.
 """
@@ -33,7 +33,7 @@ class _OpenStart(NamedTuple):
 
 
 def read_past_log(past: Past, lines: Iterable[str]) -> None:
-    """Read the one file of the past. InputError names the line that breaks it."""
+    """Read the one file of the past. Raises InputError with the line that breaks a rule."""
     reader = _LogReader(past)
     for line, row in read_rows(lines, past.files[0]):
         past.line_count += 1
@@ -42,7 +42,7 @@ def read_past_log(past: Past, lines: Iterable[str]) -> None:
 
 
 def _is_size(resources: Resources) -> bool:
-    """Whether this is something, and no more than a node can count."""
+    """Return True if the resources are not all zero and no larger than a node can count."""
     return 0 <= min(resources) <= max(resources) < UNCOUNTED and max(resources) > 0
 
 
@@ -83,7 +83,7 @@ class _LogReader:
         self._takes[row.kind](line, row)
 
     def end(self) -> None:
-        """What still runs has no end."""
+        """Keep the instances that still run, without an end."""
         for started in self._running.values():
             self._keep(started, None, started.line)
         self._past.scratch.cut_after(self._at_us)

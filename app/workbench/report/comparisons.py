@@ -1,4 +1,4 @@
-"""Pictures of several evaluations: by SLA (spot-sla-conference, Figure 1) and by platform (Figures 6 and 7)."""
+"""Pictures that compare evaluations: by SLA (spot-sla-conference, Figure 1), by platform (Figures 6 and 7)."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class ComparedEvaluation:
 
     @property
     def on_demand(self) -> float:
-        """Admitted of requested."""
+        """Share of requested on-demand instances that were admitted."""
         return _share(self.tally.on_demand_admitted, self.tally.on_demand_requested)
 
     @property
     def spot(self) -> float:
-        """Admitted of requested."""
+        """Share of requested spot instances that were admitted."""
         return _share(self.tally.spot_admitted, self.tally.spot_requested)
 
     @property
     def evicted(self) -> float:
-        """Evicted of admitted."""
+        """Share of admitted spot instances that were evicted."""
         return _share(self.tally.spot_evicted, self.tally.spot_admitted)
 
     @property
@@ -64,7 +64,7 @@ class ComparedEvaluation:
 
 
 def point_of(one: Evaluated) -> ComparedEvaluation:
-    """What the comparisons need of an evaluation."""
+    """Return what the comparisons need of an evaluation."""
     scenario = one.outcome.scenario
     policy = scenario.policy
     victims, sla = str(policy.eviction_policy), sla_of(policy)
@@ -74,17 +74,17 @@ def point_of(one: Evaluated) -> ComparedEvaluation:
 
 
 def sla_of(policy: Policy) -> float | None:
-    """The probability in force, None without an SLA."""
+    """Return the probability in force; None without an SLA."""
     return None if policy.guarantee is Guarantee.NONE else policy.eviction_probability
 
 
 def reading(guarantee: Guarantee) -> str:
-    """A guarantee as the page names it."""
+    """Return a guarantee as the page names it."""
     return guarantee.replace("_", " ")
 
 
 def draw_by_sla(points: Sequence[ComparedEvaluation]) -> list[Picture]:
-    """One picture for each platform, eviction policy and guarantee, each with the baseline at its left."""
+    """Draw one picture for each platform, eviction policy and guarantee, with the baseline at the left."""
     pictures: list[Picture] = []
     for platform, victims in dict.fromkeys(map(_place, points)):
         there = [point for point in points if _place(point) == (platform, victims)]
@@ -146,7 +146,7 @@ def _finish_ratios(axes: Axes, labels: Sequence[str], name: str) -> None:
 
 
 def _draw_kept(axes: Axes, points: Sequence[ComparedEvaluation]) -> None:
-    """Evicted against promised, with what chance allows."""
+    """Draw evicted against promised shares, with the range that chance allows."""
     promised = [point.sla or 0.0 for point in points]
     intervals = [wilson_interval(p.tally.spot_evicted, p.tally.spot_admitted, CONFIDENCE) for p in points]
     draw_promises(axes, promised, [point.evicted for point in points], intervals, "evicted of admitted")
@@ -164,7 +164,7 @@ def draw_promises(
     marker: str = "o",
     color: str = EVICTED,
 ) -> None:
-    """Points with their intervals around a diagonal; what lies above it was worse than promised."""
+    """Draw points with their intervals around a diagonal; a point above it was worse than promised."""
     reach = np.array(
         [[max(0.0, y - low), max(0.0, high - y)] for y, (low, high) in zip(happened, intervals, strict=True)]
     ).reshape(-1, 2)
@@ -186,7 +186,7 @@ def draw_promises(
 
 
 def draw_by_platform(points: Sequence[ComparedEvaluation]) -> list[Picture]:
-    """One picture for each promise and eviction policy; none where there is but one platform."""
+    """Draw one picture for each promise and eviction policy; none if there is one platform only."""
     pictures: list[Picture] = []
     for (victims, guarantee, sla), group in groupby(sorted(points, key=_promise), key=_promise):
         there = sorted(group, key=lambda point: -point.node_count)

@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing else, neither scripts nor network; plain white, for screens and for paper."""
+"""The report: one page for screens and paper that needs nothing else, neither scripts nor network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from app.workbench.tally import Scenario, settings
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a report comes from: the command that made it, the traces by market, the delay of the spot trace."""
+    """The source of a report: the command that made it, the traces by market, and the delay of the spot trace."""
 
     command: str
     traces: Mapping[str, str]
@@ -37,9 +37,9 @@ class Origin:
 
 
 def render_page(found: Sequence[Evaluated], origin: Origin) -> str:
-    """The report of a matrix of evaluations, as HTML.
+    """Return the report of a matrix of evaluations, as HTML.
 
-    1. What was run and what came of it. 2. Pictures that compare. 3. Each evaluation by itself.
+    1. The settings and the results. 2. Pictures that compare. 3. Each evaluation by itself.
     """
     points = [point_of(one) for one in found]
     with in_style():
@@ -120,7 +120,7 @@ def _single(key: str, one: Evaluated) -> Iterator[str]:
 
 
 def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
-    """The last table: the flavor that was sampled most in full view, the others folded."""
+    """Show the last table: the flavor with most samples in full view, the others folded."""
     table = findings.table
     seen = [] if table is None else [flavor for flavor, buckets in table.flavors.items() if buckets]
     if table is None or not seen:
@@ -162,7 +162,7 @@ def _figure(picture: Picture, *, caption: bool = True) -> str:
 
 
 def _table(numbers: Numbers, words: int = 1) -> str:
-    """The first `words` columns to the left, the others as numbers to the right."""
+    """Align the first `words` columns to the left, and the others as numbers to the right."""
     head = "".join(f"<th scope=col{_align(at, words)}>{escape(name)}</th>" for at, name in enumerate(numbers.columns))
     rows = "\n".join(f"<tr>{''.join(_cells(row, words))}</tr>" for row in numbers.rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
