@@ -25,6 +25,7 @@ APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
 CLIENT = [path for path in SOURCES if path.is_relative_to(ROOT / "clients")]
 
 LONGEST_FUNCTION = 40
+LONGEST_MODULE = 400
 MEDIAN_FUNCTION = 8
 P90_FUNCTION = 20
 SELF_EVIDENT_LINES = 6
@@ -41,13 +42,14 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
+    "clock": set(),
     "turns": set(),
     "each": set(),
     "database": set(),
     "telemetry": set(),
     "outbound": set(),
     "http": {"telemetry", "turns"},
-    "pages": {"telemetry", "http"},
+    "pages": {"telemetry", "http", "clock"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
 
@@ -77,7 +79,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
@@ -265,6 +267,20 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
     assert wrong == []
 
 
+def test_nothing_that_serves_reads_the_machines_clock() -> None:
+    """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
+    library_clocks = {"app/platform/http/rates.py", "app/processes/worker.py"}
+    elsewhere = {"commands", "workbench", "cli"}
+    serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
+    wrong = [
+        f"{place(path)}:{call.lineno} {called(call)}()"
+        for path in serves
+        for call in calls(path)
+        if re.search(r"(^|\.)(date(time)?\.(now|utcnow|today)|time_ns|time\.time)$", called(call))
+    ]
+    assert wrong == []
+
+
 def test_pure_rooms_draw_random_numbers_from_a_seed_only() -> None:
     with_seed = {"default_rng", "Generator", "PCG64", "Philox", "SeedSequence"}
     wrong = [
@@ -286,6 +302,13 @@ def test_functions_are_short() -> None:
         if length(function) > LONGEST_FUNCTION
     ]
     assert too_long == []
+
+
+def test_modules_are_short() -> None:
+    too_long = {
+        place(path): lines for path in [*APP, *CLIENT] if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
+    }
+    assert too_long == {}
 
 
 def test_most_functions_are_small(record_property: pytest.RecordProperty) -> None:

@@ -62,7 +62,7 @@ async def show(request: Request) -> Response:
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
-    now_us = cloud.present_us(from_datetime(server_time()))
+    now_us = cloud.present_us(from_datetime(server_time(request)))
     return render(
         request,
         "quotes.html",

@@ -41,7 +41,7 @@ async def show(request: Request) -> Response:
     newest = (await reached(request, TableReads).tables(name, None, 1)).items
     pulse = await reached(request, PageWatch).pulse(name)
     cloud = await reached(request, Scheduler).state(name)
-    now = server_time()
+    now = server_time(request)
     return render(
         request,
         "epochs.html",

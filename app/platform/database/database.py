@@ -44,6 +44,7 @@ _UNAVAILABLE = (
 )
 
 
+_TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 _TAKEN_BACK = ("25P03", "55P03")
 """SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that was not granted in time."""
@@ -106,6 +107,11 @@ class Database:
         """
         async with _guarded(self.timeout_s), self._engine.connect() as connection:
             return await _execute_directly(connection, sql, parameters)
+
+    async def time_us(self) -> int:
+        """Return the time by the database's own clock, in microseconds."""
+        ((at_us,),) = await self.execute(_TIME_US)
+        return int(at_us)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
