@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Courtesy, Deliveries
@@ -40,6 +41,7 @@ from app.notices.jobs import Notices
 from app.observing.health import Health
 from app.observing.service import Observing
 from app.observing.store import Observations
+from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.locks import Locks
@@ -145,6 +147,8 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
+            with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
+                await check_agreement(database)
             yield database
         finally:
             await database.close()

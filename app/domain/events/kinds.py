@@ -24,7 +24,8 @@ class Kind:
     """A kind of event.
 
     `name` and `version` are written with each event and are permanent: the version rises when the fields change in a
-    way that their defaults do not cover. `subject` is the field that names what the event is about; None: the cloud.
+    way that their defaults do not cover. `since` is the log format that the kind, in this version, came with; a field
+    that came later says so in its metadata. `subject` is the field that names what the event is about; None: the cloud.
     Webhooks deliver urgent events before the others. `outcome` is how decisions are filtered for it, if they are.
     Events that are not `decisive` change nothing that is decided later: replays and imports pass over them.
     """
@@ -32,6 +33,7 @@ class Kind:
     name: str
     form: type
     version: int = 1
+    since: int = 1
     subject: str | None = None
     group: Group | None = None
     urgent: bool = False
@@ -46,6 +48,7 @@ def event(
     name: str,
     *,
     version: int = 1,
+    since: int = 1,
     subject: str | None = None,
     group: Group | None = None,
     urgent: bool = False,
@@ -59,6 +62,7 @@ def event(
             name=name,
             form=form,
             version=version,
+            since=since,
             subject=subject,
             group=group,
             urgent=urgent,

@@ -27,9 +27,11 @@ class Met:
 
 
 class NewerLogs:
-    """What one process has met, by cloud."""
+    """What one process has met, by cloud, and the newest log format that it may write (decision 45)."""
 
     def __init__(self) -> None:
+        self.log_format = 1
+        """As the database said last; until it has said anything, what every program reads."""
         self._met: dict[int, Met] = {}
         self._refusal: str | None = None
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from app.domain.events import Event
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.events.registry import KINDS
 from app.scheduling.store.strict import shape_of
 
@@ -29,9 +30,9 @@ class UnknownEvent(Exception):
     """The event cannot be read by this program, because a newer one wrote it; the message says what is unknown."""
 
 
-def encode(event: Event) -> str:
-    """The event's fields as JSON."""
-    return _ENCODER.encode(event).decode()
+def encode(event: Event, log_format: int = LOG_FORMAT) -> str:
+    """Return the event's fields as JSON, in this log format. FormatNotInForce where it cannot say what they say."""
+    return _ENCODER.encode(in_format(event, log_format)).decode()
 
 
 def decode(kind: str, version: int, data: str) -> Event:

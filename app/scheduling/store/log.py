@@ -116,9 +116,15 @@ class LogAccess:
     def __init__(self, connections: Database | Session) -> None:
         self._connections = connections
 
+    @property
+    def log_format(self) -> int:
+        """The newest log format that may be written, as this process knows it."""
+        return self._connections.newer.log_format
+
     async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
         """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
 
+        FormatNotInForce where an event says what the log's format cannot say yet.
         PredecessorMissing where the event before the first of them is not there, or has another time than `before_us`.
         After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
         """
@@ -128,7 +134,7 @@ class LogAccess:
             "seqs": [item.seq for item in recorded],
             "kinds": [kind_of(item.event) for item in recorded],
             "versions": [version_of(item.event) for item in recorded],
-            "data": [encode(item.event) for item in recorded],
+            "data": [encode(item.event, self.log_format) for item in recorded],
             "before": recorded[0].seq - 1,
             "before_us": before_us,
         }
