@@ -33,8 +33,8 @@ from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped,
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Market, Policy, Resources
 from app.engine.cluster import Ints
-from app.forecast.history import History
 from app.forecast.replay import Replay
+from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload, load_workload

@@ -27,8 +27,8 @@ from uvicorn.server import ServerState
 
 from app.domain.values import Role
 from app.platform.http.addresses import Addresses
-from app.platform.http.connection import BoundedConnection, Bounds
-from app.platform.http.install import DESCRIPTION, Terms, install
+from app.platform.http.connection import BoundedConnection, ConnectionLimits
+from app.platform.http.install import DESCRIPTION, RequestLimits, install
 from app.platform.http.rates import Rates
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.scheduler import Scheduler
@@ -77,7 +77,7 @@ class Transport(asyncio.Transport):
 def application(rates: Rates) -> FastAPI:
     """The application as it is, with those rates."""
     app = FastAPI(**DESCRIPTION)
-    install(app, ENDPOINTS, Terms(1 << 20, 1_000_000_000, 1))
+    install(app, ENDPOINTS, RequestLimits(1 << 20, 1_000_000_000, 1))
     app.state.rates = rates
     app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()
     return app
@@ -108,7 +108,7 @@ async def main_loop(requests: int, rounds: int) -> dict[str, list[float]]:
     results: dict[str, list[float]] = {"bare": [], "bounded": []}
     for _ in range(rounds):
         results["bare"].append(await measure(HttpToolsProtocol(bare, ServerState(), {}), requests))
-        connection = BoundedConnection(Bounds(30.0, 1000, 800, Addresses()), bounded, ServerState(), {})
+        connection = BoundedConnection(ConnectionLimits(30.0, 1000, 800, Addresses()), bounded, ServerState(), {})
         results["bounded"].append(await measure(connection, requests))
     return results
 

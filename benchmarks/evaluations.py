@@ -28,7 +28,7 @@ from app.workbench.audit import audit
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.synthesis import synthesize
-from app.workbench.tally import Outcome, Scenario
+from app.workbench.tally import DrivenScenario, Scenario
 from app.workbench.workload import Workload, combine, load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
@@ -159,7 +159,7 @@ def synthetic(_traces: Path) -> bool:
     return good
 
 
-def run(scenario: Scenario) -> tuple[Outcome, bool]:
+def run(scenario: Scenario) -> tuple[DrivenScenario, bool]:
     """An evaluation, and whether its log passes the audit."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as threads:
         path = Path(directory) / "log.csv"
@@ -179,13 +179,13 @@ def _synthetic(seed: int) -> Workload:
     return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
 
 
-def _counts(outcome: Outcome) -> str:
+def _counts(outcome: DrivenScenario) -> str:
     tally = outcome.tally
     on_demand = f"{tally.on_demand_requested}/{tally.on_demand_admitted}"
     return f"{on_demand}, {tally.spot_requested}/{tally.spot_admitted}, {tally.spot_evicted}"
 
 
-def _ratios(outcome: Outcome) -> str:
+def _ratios(outcome: DrivenScenario) -> str:
     tally = outcome.tally
     evicted = tally.spot_evicted / max(tally.spot_admitted, 1)
     core = tally.completed_core_us / tally.requested_core_us

@@ -34,8 +34,8 @@ from rich.progress import Progress as Bar
 from app.domain.events import InstanceRejected, InstanceStarted, Recorded
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
-from app.forecast.history import History
 from app.forecast.replay import Replay
+from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize

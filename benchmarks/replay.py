@@ -34,8 +34,8 @@ from app.engine.cloud import POLICY_CODE, Cloud
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, place_on_demand, release
 from app.engine.compiled import compiled
 from app.forecast.compute import Forecaster
-from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
+from app.forecast.replayed import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.table import QuantileTable
 from app.workbench.workload import flavors, load_workload, operations
 

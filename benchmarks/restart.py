@@ -35,8 +35,8 @@ from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
 from app.processes.wiring import database_url
 from app.scheduling.appending import Logs, States
-from app.scheduling.growth import Growth
 from app.scheduling.jobs import Snapshotting
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -93,7 +93,7 @@ async def fill(database: Database, events: int) -> int:
 async def take_snapshot(database: Database) -> None:
     """What the worker does."""
     log, snapshots = EventLog(database), Snapshots(database)
-    states = States(Logs(log, snapshots, Growth(database, log)))
+    states = States(Logs(log, snapshots, LogHeads(database, log)))
     await Snapshotting(Clouds(database), states, snapshots, every_events=1).take_due()
 
 

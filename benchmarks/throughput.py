@@ -35,7 +35,7 @@ from fastapi import FastAPI
 
 from app.platform.settings import Settings
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from benchmarks.load import frame
 
 TOKEN = "tnr_benchmark"
@@ -54,7 +54,7 @@ def serve(kind: str, port: int) -> None:
         return None
 
     end = partial(end_streams, app) if kind == "service" else lambda: None
-    Server(server_config(app, settings, port=port), end).run()
+    ReadyServer(server_config(app, settings, port=port), end).run()
 
 
 @contextmanager

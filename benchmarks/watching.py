@@ -34,7 +34,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from benchmarks.throughput import TOKEN, measure, request, start_body, wait_for
 
 KINDS = ("blind", "counted", "logged")
@@ -50,7 +50,7 @@ def serve(kind: str, port: int) -> None:
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
-    Server(server_config(app, settings, port=port), partial(end_streams, app)).run()
+    ReadyServer(server_config(app, settings, port=port), partial(end_streams, app)).run()
 
 
 @contextmanager

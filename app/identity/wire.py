@@ -1,4 +1,4 @@
-"""Access tokens: what is known of them, and once the token itself."""
+"""Bodies and answers of access tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenure_client.forms.service import NewTokenAnswer, TokenAnswer
 
 
 class TokenBody(Body):
-    """A new token."""
+    """Body that creates a token."""
 
     name: Name = Field(description="Whose it is; no other live token has this name.")
     role: Role = Field(description="What it is for.")
@@ -23,7 +23,7 @@ class TokenBody(Body):
 
 
 def token_answer(token: Token) -> TokenAnswer:
-    """The wire form of what is known of a token."""
+    """Return the wire form of a token's stored facts."""
     return TokenAnswer(
         id=str(token.id),
         name=token.name,
@@ -39,6 +39,6 @@ def token_answer(token: Token) -> TokenAnswer:
 
 
 def new_token_answer(made: NewToken) -> NewTokenAnswer:
-    """The same with the token itself."""
+    """Return the wire form of a new token, with its secret."""
     known = token_answer(made.token)
     return NewTokenAnswer(**{name: getattr(known, name) for name in TokenAnswer.__struct_fields__}, token=made.secret)

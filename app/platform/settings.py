@@ -1,4 +1,4 @@
-"""The service's settings: read once from the environment (prefix TENURE_), frozen, and passed in."""
+"""The service's settings, read once from the environment (prefix TENURE_), frozen, and passed to their users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 
 def _absolute(path: Path) -> Path:
-    """The same folder wherever the process, or one that it starts, goes."""
+    """Return the absolute path, so that a change of the working directory does not matter."""
     return path.expanduser().absolute()
 
 
@@ -21,7 +21,7 @@ def _lowered(value: object) -> object:
 
 
 class Settings(BaseSettings):
-    """Every setting has a default that works; see docs/operations.md."""
+    """The settings. Every one has a default that works; see docs/operations.md."""
 
     model_config = SettingsConfigDict(
         env_prefix="TENURE_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True

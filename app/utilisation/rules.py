@@ -1,4 +1,4 @@
-"""Widths of the buckets in which utilisation is kept, and how many are kept of each."""
+"""Widths of the buckets in which utilisation is kept, and how many of each width are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a cloud's cores was in use over time."""
+"""The answer with a cloud's history of utilisation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from app.domain.times import SECOND_US, to_datetime
 from app.platform.http.fields import Name, Query, Time
-from app.utilisation.service import MOST_POINTS, Point, Utilisation
+from app.utilisation.service import MOST_POINTS, Utilisation, UtilisationPoint
 from tenure_client.forms.promises import PointAnswer, UtilisationAnswer
 
 
@@ -22,7 +22,7 @@ class UtilisationQuery(Query):
 
 
 def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
-    """The wire form."""
+    """Return the wire form of the history."""
     return UtilisationAnswer(
         begin_at=to_datetime(found.begin_us),
         as_of=to_datetime(found.as_of_us),
@@ -33,7 +33,7 @@ def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
     )
 
 
-def _point(point: Point) -> PointAnswer:
+def _point(point: UtilisationPoint) -> PointAnswer:
     return PointAnswer(
         at=to_datetime(point.at_us),
         on_demand_mean=point.on_demand_mean,

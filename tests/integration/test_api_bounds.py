@@ -13,7 +13,7 @@ import pytest
 from api_service import TOKEN, Service, running_service
 from test_api_limits import check, check_answer, connected, read
 
-from app.following import watching
+from app.following import page_watch
 from app.platform.http import errors
 from app.platform.http.bodies import MOST_PARAMETERS
 from app.platform.http.connection import (
@@ -250,7 +250,7 @@ def test_a_batch_of_dear_decisions_delays_nobody(service: Service) -> None:
 
 
 def test_a_token_may_have_so_many_pages_open(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_STREAMS_OF_ONE", 2)
+    monkeypatch.setattr(page_watch, "_STREAMS_OF_ONE", 2)
     other = service.client.post("/v1/tokens", json={"name": "pages", "role": "reader"}).json()["token"]
     cookies = [{"Cookie": f"tenure_token={token}"} for token in (TOKEN, TOKEN, TOKEN, other)]
     with ExitStack() as stack:

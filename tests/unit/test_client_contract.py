@@ -14,7 +14,7 @@ from mypy import api
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.values import Policy, RunCause
-from app.explaining.rules.explanations import Outcome, Promise
+from app.explaining.rules.explanations import DecisionOutcome, PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
@@ -103,8 +103,8 @@ WORDS = {
     words.VerdictWord: Verdict,
     words.InstanceStatusWord: InstanceStatus,
     words.HandoverStatusWord: HandoverStatus,
-    words.OutcomeWord: Outcome,
-    words.PromiseWord: Promise,
+    words.OutcomeWord: DecisionOutcome,
+    words.PromiseWord: PromiseStatus,
     words.RunCauseWord: RunCause,
     words.RunStatusWord: RunStatus,
     words.WebhookStatusWord: WebhookStatus,

@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from app.cli import app
 from app.domain.events.registry import KINDS, URGENT
 from app.identity.service import AdminOrigin, AdminToken
-from app.importing.refusals import REFUSALS
+from app.importing.errors import REFUSALS
 from app.importing.rules.pastrules import RULES
 from app.observing.metrics import FAMILIES
 from app.platform.http.errors import PROBLEMS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.domain.inputs import InputError
 from app.domain.values import Policy, Resources
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Sizes, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.audit import audit

@@ -16,7 +16,7 @@ from app.domain.times import DAY_US
 from app.domain.values import EvictionPolicy, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.forecasts.recompute import warm_up
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.import_formats.files import read_past

@@ -1,8 +1,8 @@
-"""Log formats: what each of them can say of an event.
+"""Log formats: which of them can hold an event.
 
-A kind (in its version) and a field say the format that they came with; where they do not, it is the first. Until a
-newer format is in force, older programs read the log too (docs/operations.md, *Upgrading*). A field that they do not
-know is then left out while it stands at its default. An event in which it does not cannot be written yet.
+A kind (in its version) and a field say with `since` the format that introduced them; without `since` it is the first.
+Until a newer format is in force, older programs read the log too (docs/operations.md, *Upgrading*). A newer field that
+has its default is then left out. An event with another value in it cannot be written yet.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from app.domain.events.wire import wire_name
 
 
 def since_of(field: Field[Any]) -> int:
-    """Return the log format that a field of an event, or of a value in one, came with."""
+    """Return the log format that introduced a field of an event, or of a value in one."""
     return int(field.metadata.get("since", 1))
 
 
 @cache
 def newest_part(form: type) -> int:
-    """Return the newest log format that a field of the class, or of a class within it, came with."""
+    """Return the newest log format that introduced a field of the class, or of a class within it."""
     hints = get_type_hints(form)
     within = [newest_part(part) for hint in hints.values() for part in _classes_in(hint)]
     return max([1, *map(since_of, fields(form)), *within])
@@ -40,13 +40,13 @@ def _classes_in(hint: object) -> Iterator[type]:
 
 
 LOG_FORMAT = max(max(kind.since, newest_part(kind.form)) for kind in KINDS.values())
-"""The newest log format: it rises with the first kind, version or field that says so with `since`."""
+"""The newest log format. It rises with the first kind, version or field that says so with `since`."""
 
 
 def in_format(event: Event, log_format: int) -> object:
-    """Return what is written of an event in this log format: itself, or its fields without those that came later.
+    """Return the form of an event in this log format: the event itself, or its fields without the newer ones.
 
-    FormatNotInForce where the format cannot say what the event says.
+    Raise FormatNotInForce if the format cannot hold the event.
     """
     kind = REGISTERED[type(event)]
     if kind.since > log_format:

@@ -1,4 +1,4 @@
-"""What processes of different versions agree on, looked at while they run: it may change under them."""
+"""Agreement between processes of different versions. It is checked while they run, since it may change meanwhile."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _READ = "SELECT (SELECT version_num FROM alembic_version), runs_from, log_format
 
 
 async def check_agreement(database: Database) -> None:
-    """Learn the log format that is in force.
+    """Read the log format that is in force.
 
-    LogNewer where the database has become too new for this process, which then leaves all clouds alone.
+    Raise LogNewer if the database has become too new for this process, which then leaves all clouds alone.
     """
     standing = Standing(*(await database.execute(_READ))[0])
     try:

@@ -1,4 +1,4 @@
-"""Lists come in pages: at most `limit` items, and a link to the next page where there is one."""
+"""The links between pages of a list: each has at most `limit` items and a link to the next one, if any."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NumberedPageQuery(Query):
 
 
 def next_link(request: Request, marker: object, name: str = "marker") -> list[Link]:
-    """The link to the page that follows the item named by `marker`; none where that is None."""
+    """Return the link to the page that follows the item named by `marker`, or nothing if that is None."""
     if marker is None:
         return []
     parameters = {**request.query_params, name: str(marker)}

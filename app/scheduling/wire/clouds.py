@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Bodies and answers of clouds and their policies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
-from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Seconds, Time
+from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
 
 
 class PolicyBody(Body):
-    """An SLA policy; whatever is left out has its default."""
+    """An SLA policy. Fields left out take their defaults."""
 
     guarantee: Guarantee = Field(_DEFAULT.guarantee, description="How the SLA is read; `none` admits whatever fits.")
     eviction_probability: Probability = Field(
@@ -28,7 +28,7 @@ class PolicyBody(Body):
     clock: Clock = Field(
         _DEFAULT.clock, description="`external`: each request carries its time. A cloud's clock cannot be changed."
     )
-    warm_up_us: Seconds = Field(
+    warm_up_us: WholeSeconds = Field(
         _DEFAULT.warm_up_us, alias="warm_up_s", description="How long a new cloud rejects spot starts, to learn first."
     )
     recompute_every_us: PositiveSeconds = Field(
@@ -52,7 +52,7 @@ class PolicyBody(Body):
     confidence: Probability = Field(
         _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
     )
-    grace_us: Seconds = Field(
+    grace_us: WholeSeconds = Field(
         _DEFAULT.grace_us, alias="grace_s", description="How long an evicted instance may go on running; 0: not at all."
     )
     risk_threshold: Probability | None = Field(
@@ -70,7 +70,7 @@ class PolicyBody(Body):
     )
 
     def over(self, policy: Policy) -> Policy:
-        """The policy with the fields that the body names in place of its own."""
+        """Return the policy with the fields of this body in place of its own."""
         return replace(policy, **{name: getattr(self, name) for name in self.model_fields_set})
 
 
@@ -80,7 +80,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class PolicyChange(PolicyBody):
-    """The fields of an SLA policy to change; whatever is left out stays as it is."""
+    """The fields of an SLA policy to change. Fields left out stay as they are."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -104,12 +104,12 @@ class CloudChange(Body):
 
 
 def policy_answer(policy: Policy) -> PolicyAnswer:
-    """The wire form of a policy."""
+    """Return the wire form of a policy."""
     return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:
-    """The wire form of a cloud's state."""
+    """Return the wire form of a cloud's state."""
     counts = cloud.counts
     return CloudAnswer(
         name=name,

@@ -30,7 +30,7 @@ class StreamQuery(Query):
 
 
 def event_json(recorded: Recorded) -> bytes:
-    """Return the event as JSON, just as it stands in a page of the log."""
+    """Return the event as JSON, exactly as in a page of the log."""
     return _encode(wire.to_wire(recorded))
 
 

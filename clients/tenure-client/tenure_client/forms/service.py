@@ -56,6 +56,10 @@ class CloudReadinessAnswer(Answer, kw_only=True):
     epoch: int | None
     computed_at: Moment | None
     table_age_s: Annotated[float | None, Meta(description="Since it was published, in the server's time.")]
+    log_ahead_s: Annotated[
+        float | None,
+        Meta(description="How far the log's time is ahead of the server's; null with an external clock."),
+    ] = None
 
 
 class ReadinessAnswer(Answer, kw_only=True):
