@@ -141,7 +141,7 @@ class Forecasts:
         return epoch
 
     async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
-        """Compute and publish the run's table. Return its epoch, or the newest one's if that suffices."""
+        """Return the epoch after all tables, including those that a backup lost and only the log mentions."""
         epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
         return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
 

@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Answers on clouds and their policies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PolicyAnswer(Answer, kw_only=True):
 
 
 class CountsAnswer(Answer, kw_only=True):
-    """What was asked and what became of it, since the log began; and what runs now."""
+    """Counts of requests and their outcomes since the log began, and of running instances."""
 
     on_demand_requested: int
     on_demand_admitted: int

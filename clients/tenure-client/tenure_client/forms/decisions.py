@@ -1,4 +1,4 @@
-"""Decisions with their reasons: an instance explained, and the newest of a cloud."""
+"""Answers that explain one instance, or list the newest decisions of a cloud."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DecisionsAnswer(Answer, kw_only=True):
 
 
 class PromiseAnswer(Answer, kw_only=True):
-    """What a start was promised, and what became of it."""
+    """The promise to an instance, and its outcome."""
 
     status: PromiseWord
     eviction_probability: Annotated[float | None, Meta(description="The most that was promised; null: nothing was.")]
@@ -75,7 +75,7 @@ class VictimDetailAnswer(Answer, kw_only=True):
 
 
 class EvictionAnswer(Answer, kw_only=True):
-    """Why an instance was evicted: for which event, what that needed, and who else had to go."""
+    """The reasons of an eviction: the event it made room for, the room needed, and the other victims."""
 
     at: Moment
     reason: EvictionReasonWord
@@ -94,7 +94,7 @@ class EvictionAnswer(Answer, kw_only=True):
 
 
 class ExplanationAnswer(Answer, kw_only=True):
-    """Why an instance is what it is."""
+    """The reasons for an instance's present state."""
 
     instance: InstanceAnswer
     sentences: Annotated[list[str], Meta(description="The whole story in words, a sentence or two for each step.")]

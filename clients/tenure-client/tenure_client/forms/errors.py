@@ -31,7 +31,7 @@ class ErrorsAnswer(Answer, kw_only=True):
 
 
 def refused(status: int, entries: Sequence[ErrorAnswer], reason: str) -> ServiceRefused:
-    """Return the error that an error answer tells of; `reason` is its detail where it has no entries."""
+    """Return the error of an error answer; `reason` is its detail if it has no entries."""
     if not entries:
         return refusal(status, "", reason)
     first = entries[0]

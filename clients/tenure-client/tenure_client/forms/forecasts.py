@@ -1,4 +1,4 @@
-"""Quotes, quantile tables and the runs that compute them."""
+"""Answers on quotes, quantile tables and the runs that compute them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenure_client.forms.words import RunCauseWord, RunStatusWord
 
 
 class EvidenceAnswer(Answer, kw_only=True):
-    """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
+    """A bucket of samples that a quote is read from. A quote without a bucket of its own lies between two."""
 
     slots: int
     sample_count: int

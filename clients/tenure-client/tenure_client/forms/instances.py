@@ -1,4 +1,4 @@
-"""Starts, stops, and what became of instances."""
+"""Answers on starts, stops, and records of instances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenure_client.forms.words import (
 
 
 class DrillAnswer(Answer, kw_only=True):
-    """Who was evicted in a drill."""
+    """The instance evicted in a drill."""
 
     id: str
     seq: Annotated[int, Meta(description="Where the eviction stands in the event log.")]
@@ -30,7 +30,7 @@ class DrillAnswer(Answer, kw_only=True):
 
 
 class BudgetAnswer(Answer, kw_only=True):
-    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
+    """The eviction budget of all instances promised one eviction probability, at the moment of a decision."""
 
     earned: Annotated[float, Meta(description="What they may lose once the instance is admitted.")]
     evicted: Annotated[int, Meta(description="What they have lost.")]
@@ -43,7 +43,7 @@ class BudgetAnswer(Answer, kw_only=True):
 
 
 class QuoteAnswer(Answer, kw_only=True):
-    """What the decision on a spot start rested on."""
+    """The figures that the decision on a spot start rests on."""
 
     epoch: Annotated[int | None, Meta(description="The quantile table; null where none was read.")]
     slots: Annotated[int, Meta(description="Available slots of the flavor just before the decision.")]
@@ -63,7 +63,7 @@ class QuoteAnswer(Answer, kw_only=True):
 
 
 class AcceptableAnswer(Answer, kw_only=True):
-    """What would have been accepted in place of a spot start that the SLA refused: either of both."""
+    """The alternatives to a spot start that the SLA refused, each sufficient by itself."""
 
     lifetime_s: Annotated[Seconds | None, Meta(description="The longest lifetime at this SLA; null: none.")]
     eviction_probability: Annotated[
@@ -93,7 +93,7 @@ class StartAnswer(Answer, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether the instance runs now."""
+        """True if the instance was accepted."""
         return self.status == "accepted"
 
     @property
@@ -108,7 +108,7 @@ class StartAnswer(Answer, kw_only=True):
 
 
 class InstanceAnswer(Answer, kw_only=True):
-    """An instance: the decision on its start, and how it ended if it did."""
+    """An instance: the decision on its start, and its end if it has ended."""
 
     id: str
     seq: Annotated[int, Meta(description="Where the decision on its start stands in the event log.")]
@@ -151,7 +151,7 @@ class HandoversAnswer(Answer, kw_only=True):
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: of a start its `body`, of one that failed its `errors`."""
+    """The answer to one operation of a batch: `body` for a start, `errors` if it failed."""
 
     status: Annotated[int, Meta(description="201 of a start, 204 of a stop, else that of the error.")]
     body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
@@ -159,12 +159,12 @@ class BatchResult(Answer, kw_only=True):
 
     @property
     def decision(self) -> StartAnswer | None:
-        """The decision on a start; None of a stop, and of an operation that failed."""
+        """The decision on a start; None for a stop and for a failed operation."""
         return self.body or None
 
     @property
     def error(self) -> ServiceRefused | None:
-        """The error of an operation that failed."""
+        """The error of a failed operation, else None."""
         return refused(self.status, self.errors, "") if self.errors else None
 
 

@@ -1,4 +1,4 @@
-"""Nodes and flavors: what there is room on, and what asks for room."""
+"""Answers on nodes and flavors."""
 
 from __future__ import annotations
 

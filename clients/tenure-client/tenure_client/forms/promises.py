@@ -1,4 +1,4 @@
-"""Promises and what happened: reliability, SLA classes, utilisation."""
+"""Answers on promises and their outcomes: reliability, SLA classes, utilisation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenure_client.forms.words import GuaranteeWord
 
 
 class CalibrationAnswer(Answer, kw_only=True):
-    """Admitted spot instances of one promise. Evicted are those that were within their declared lifetime."""
+    """Admitted spot instances of one promise. Only evictions within the declared lifetime count."""
 
     promised: Annotated[
         float | None, Meta(description="The probability promised, or the mean of the estimates; null: no SLA.")
@@ -62,7 +62,7 @@ class ClassBudgetAnswer(Answer, kw_only=True):
 
 
 class ClassAnswer(Answer, kw_only=True):
-    """All instances that were promised one eviction probability, since the cloud began."""
+    """All instances promised one eviction probability since the cloud began."""
 
     promised: float
     admitted: int
@@ -84,7 +84,7 @@ class SlaAnswer(Answer, kw_only=True):
 
 
 class PointAnswer(Answer, kw_only=True):
-    """A bucket of time: means are exact and weighted by time, peaks are the highest after any event."""
+    """A bucket of time. Means are exact and weighted by time; peaks are the highest value after any event."""
 
     at: Moment
     on_demand_mean: Annotated[float, Meta(description="Cores that on-demand instances had.")]

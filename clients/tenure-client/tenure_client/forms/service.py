@@ -1,4 +1,4 @@
-"""The service itself: access tokens, versions, readiness."""
+"""Answers on the service itself: access tokens, versions, readiness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenAnswer(Answer, kw_only=True):
 
 
 class NewTokenAnswer(TokenAnswer, kw_only=True):
-    """A new token, and the token itself: it is shown this once, only its SHA-256 is kept."""
+    """A new token. The token itself is shown only once, because only its SHA-256 is stored."""
 
     token: str
 

@@ -1,4 +1,4 @@
-"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+"""Answers on webhooks: receivers of events, their progress, and the events that they refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenure_client.forms.words import WebhookStatusWord
 
 
 class LaneAnswer(Answer, kw_only=True):
-    """How far a lane has got."""
+    """The progress of a lane."""
 
     seq: Annotated[int, Meta(description="All of its events up to here were taken, or are dead.")]
     attempts: Annotated[int, Meta(description="How often its next event was tried in vain.")]
@@ -35,7 +35,7 @@ class WebhookAnswer(Answer, kw_only=True):
 
 
 class NewWebhookAnswer(WebhookAnswer, kw_only=True):
-    """A new webhook, and the secret that its messages are signed with: it is shown this once."""
+    """A new webhook. The secret that signs its messages is shown only once."""
 
     secret: str
 
@@ -49,7 +49,7 @@ class WebhooksAnswer(Answer, kw_only=True):
 
 
 class TrialAnswer(Answer, kw_only=True):
-    """How the receiver answered."""
+    """The receiver's answer."""
 
     taken: bool
     status: Annotated[int | None, Meta(description="The HTTP status; null where there was no answer.")]
