@@ -28,6 +28,7 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
@@ -82,9 +83,11 @@ class Batch:
     """The results so far: an outcome for each step, and the events for the log.
 
     `known` holds start decisions by id: those looked up (see `ids_to_look_up`) and those of this batch.
+    No event may need a newer log format than `log_format`.
     """
 
     known: dict[str, Recorded]
+    log_format: int = LOG_FORMAT
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
@@ -127,6 +130,8 @@ def decide_next(
         return True
     try:
         outcome, events = _decide(cloud, step, batch.known, server_us, quotes)
+        for event in events:
+            in_format(event, batch.log_format)
     except TenureError as error:
         batch.outcomes.append(error)
         return True

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT
 from app.platform.database.database import parse_url, shown_url, translated
 from app.platform.database.lockids import MIGRATION_LOCK
 

@@ -12,7 +12,7 @@ import zlib
 
 import msgspec
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
 
