@@ -1,4 +1,4 @@
-"""What a program of an older log format reads: the kinds and fields that came with it or before, and nothing else."""
+"""A program of an older log format: it reads the kinds and fields of its time, and nothing else."""
 
 from __future__ import annotations
 

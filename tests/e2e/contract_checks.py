@@ -1,4 +1,4 @@
-"""What schemathesis checks of the service beyond what it brings; contract.toml has its command line load it."""
+"""Checks of the service that schemathesis lacks; contract.toml has its command line load them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real processes write to standard error: every line is JSON of one form, and no line has a token in it."""
+"""The standard error of real processes: every line is JSON of one form, and no line contains a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checker finds."""
+"""The findings of the checker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every answer: request ids, versions, methods, tokens (design: the OpenStack API guidelines)."""
+"""Rules for every answer: request ids, versions, methods, tokens (after the OpenStack API guidelines)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape says is what happened, and says it once; who may scrape; what no label ever holds."""
+"""A scrape reports every fact once; metrics have limited readers; labels never hold names of callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where webhooks may lead: the lists of addresses, case by case."""
+"""The addresses to which webhooks may lead, case by case."""
 
 from __future__ import annotations
 

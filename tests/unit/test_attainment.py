@@ -1,4 +1,4 @@
-"""How each SLA class stands, read from a folded state."""
+"""The standing of each SLA class, read from a folded state."""
 
 from __future__ import annotations
 

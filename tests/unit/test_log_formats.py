@@ -1,4 +1,4 @@
-"""What may be written while older programs read the log: nothing that they do not know."""
+"""While older programs read the log, nothing is written that they do not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a cloud is bounded, whatever its callers ask for."""
+"""Reports on a cloud are bounded, whatever its callers ask for."""
 
 from __future__ import annotations
 

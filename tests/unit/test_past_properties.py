@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is either named as broken, or comes to a log that passes the audit."""
+"""Any file is either named as broken, or leads to a log that passes the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a table is computed before its time."""
+"""The cases in which a table is computed before its time."""
 
 from __future__ import annotations
 
