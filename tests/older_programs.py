@@ -1,4 +1,4 @@
-"""A program of an older log format: it reads the kinds and fields of its time, and nothing else."""
+"""Reads a log like a program of an older log format: only the kinds and fields of that format or before."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused"]
-"""Names of the store that this module passes on unchanged."""
+"""Parts of the store that handlers use directly."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""

@@ -1,4 +1,4 @@
-"""Checks of the service that schemathesis lacks; contract.toml has its command line load them."""
+"""Checks that schemathesis runs in addition to its own; contract.toml has its command line load them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Classes = dict[float, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Numbers:
-    """The figures that every source can be asked for, by market if there are two."""
+    """The numbers that every interface can be asked for; by market where there are two."""
 
     requested: tuple[int, int]
     admitted: tuple[int, int]

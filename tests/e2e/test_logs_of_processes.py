@@ -1,4 +1,4 @@
-"""The standard error of real processes: every line is JSON of one form, and no line contains a token."""
+"""Tests of the standard error of real processes: every line is JSON of one form, and none holds a token."""
 
 from __future__ import annotations
 

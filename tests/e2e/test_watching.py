@@ -21,7 +21,7 @@ from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, fil
 CLOUD = "/v1/clouds/watched"
 AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}
 WAIT_S = 120
-"""The time that an answer may take; a process of a new version has to compile first."""
+"""An answer may take this long: a process of a new version that has to compile takes its time."""
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 MARKETS = ("on_demand", "spot")
 

@@ -20,7 +20,7 @@ TIMEOUT = httpx2.Timeout(4.0, connect=1.0)
 _TRIES = 12
 _RETRY_AFTER = frozenset({NO_CONNECTION, 429, 503})
 NOT_REPEATED = frozenset({"remove_node", "drill"})
-"""Operations that a repetition would do twice, or find refused. Retried only if they were certainly not accepted."""
+"""Calls that would be done twice, or be refused the second time: tried again only if they surely were not taken."""
 
 
 def _path(template: str) -> Callable[[Asked], str]:

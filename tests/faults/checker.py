@@ -150,7 +150,7 @@ _SPECIAL = {
 
 
 def _is_put_off(attempt: Attempt) -> bool:
-    """Return True if the answer is a refusal for now, or unknown."""
+    """Return True if the request was refused for now, or its outcome is unknown."""
     return attempt.status in SURELY_NOT or attempt.status == 503 or attempt.code in SURELY_NOT_CODES
 
 

@@ -1,6 +1,6 @@
-"""The claims of each answer, by docs/errors.md, docs/notices.md and the service's description of itself.
+"""Derives from each answer its claims, by docs/errors.md, docs/notices.md and the service's own description.
 
-A claim is about one thing in the cloud, and was true at some moment between the request and its answer.
+A claim is about one thing in the cloud. It was true at some moment between the request and its answer.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _listed_handovers(past: Past, _: Json, answer: Json) -> Iterator[Claim]:
 
 
 def _nothing(_: Past, __: Json, ___: Json) -> Iterator[Claim]:
-    """Claim nothing; the claims are checked elsewhere."""
+    """Claim nothing, since the answer is checked elsewhere."""
     yield from ()
 
 

@@ -31,14 +31,14 @@ class Node:
     running: list[Instance] = field(default_factory=list)
 
     def free(self) -> Amounts:
-        """Return the free resources; 0 for a resource that the node does not count."""
+        """Return what no instance holds; 0 for resources that the node does not count."""
         return {
             name: self.capacity[name] and self.capacity[name] - sum(one.demand[name] for one in self.running)
             for name in RESOURCES
         }
 
     def holds(self, demand: Amounts, leaving: Iterable[Instance] = ()) -> bool:
-        """Return True if the demand fits after some have left."""
+        """Return True if the demand fits after some instances have left."""
         gone = {one.id for one in leaving}
         stay = [one.demand for one in self.running if one.id not in gone]
         return all(
@@ -77,9 +77,9 @@ def could_take(nodes: Sequence[Node], demand: Amounts) -> Node | None:
 
 
 def faults_of_victims(node: Node, demand: Amounts, victims: Sequence[str], now: datetime) -> Iterator[str]:
-    """Return the fault of these victims of a start, still running on its node, if there is one.
+    """Find faults in the victims of a start, which still run on its node.
 
-    They must be a minimal set, youngest first, and no older than is needed to make room.
+    They must be a minimal set, youngest first, and reach no farther back in age than making room needs.
     """
     order = node.spot_to_go(now)
     chosen = [one for one in order if one.id in victims]

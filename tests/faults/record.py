@@ -45,7 +45,7 @@ class Attempt:
 
     @property
     def is_unknown(self) -> bool:
-        """True if its outcome is unknown."""
+        """True if it is open whether it was done."""
         if self.status is None:
             return True
         return self.status >= 500 and self.code not in SURELY_NOT_CODES
@@ -60,7 +60,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Follow:
-    """The events that one follower of a stream was sent, in the order of arrival, over all its connections."""
+    """The events that one follower of a cloud's stream was sent, in order of arrival, over all its connections."""
 
     cloud: str
     frames: list[tuple[int, str]] = field(default_factory=list)

@@ -24,7 +24,7 @@ class Line:
     writer: asyncio.StreamWriter
 
     async def say(self, text: bytes) -> bytes | None:
-        """Return the bytes that come back: None if none do, nothing at all if the connection is gone."""
+        """Send a line and return what comes back; None if nothing does, empty if the connection is gone."""
         self.writer.write(text + b"\n")
         return await self.hear()
 

@@ -1,4 +1,4 @@
-"""The findings of the checker."""
+"""The violations that the checker finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for every answer: request ids, versions, methods, tokens (after the OpenStack API guidelines)."""
+"""Tests of the rules for every answer: request ids, versions, methods, tokens (OpenStack API guidelines)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a controller and an operator with the service, told in order over HTTP."""
+"""Stories of a controller and an operator with the service, told in order over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scrape reports every fact once; metrics have limited readers; labels never hold names of callers."""
+"""Tests of metrics: a scrape tells the truth, once; only those who may scrape do; labels stay bounded."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class NaiveCluster:
         return sum(self.slots_on(node, demand) for node in self.nodes if node.is_open)
 
     def slots_on(self, node: NaiveNode, demand: tuple[int, ...]) -> int:
-        """Return how often the demand fits into the rest, resource by resource."""
+        """Return how often the demand fits in what is left, resource by resource."""
         counts = [ENDLESS]
         for r, capacity in enumerate(node.capacity):
             if capacity and demand[r]:

@@ -1,4 +1,4 @@
-"""The addresses to which webhooks may lead, case by case."""
+"""Tests of the lists of addresses that webhooks may lead to, case by case."""
 
 from __future__ import annotations
 

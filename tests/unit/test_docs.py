@@ -1,4 +1,4 @@
-"""The documentation agrees with the code, and the locks contain what pyproject.toml asks for."""
+"""Tests that the documentation agrees with the code, and the locks with pyproject.toml."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def parsed(forms: dict[str, Any]) -> dict[str, Any]:
 
 
 def golden(name: str, found: Any) -> Any:
-    """Return the content of the file, after writing it anew from `found` if that is asked for."""
+    """Return the content of the file; write it anew from `found` if that is asked for."""
     path = GOLDEN / f"{name}.json"
     if WRITES:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reports on a cloud are bounded, whatever its callers ask for."""
+"""Tests that the facts of a cloud are bounded, whatever its callers ask for."""
 
 from __future__ import annotations
 

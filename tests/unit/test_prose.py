@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ["app", "benchmarks", "clients", "migrations", "tests", "tools"]
+ROOMS = ["app", "benchmarks", "clients", "migrations", "tests"]
 BEGINNINGS = re.compile(
     r"(What|How|Who|Whom|Whose|Whoever|Whatever|Whether|When|Where|Why|Which|As|See the module's docstring|The same)\b"
 )

@@ -31,7 +31,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def compiled() -> dict[str, int]:
-    """Return the number of compiled versions of every kernel."""
+    """Return how many versions of every kernel are compiled."""
     return {
         f"{module.__name__}.{name}": len(value.signatures)
         for module in modules()
