@@ -1,4 +1,4 @@
-"""What a program of an older log format reads: the kinds and fields that came with it or before, and nothing else."""
+"""Reads a log like a program of an older log format: only the kinds and fields of that format or before."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ METRICS = (
 )
 _HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
 WORKERS = (_HEALTH, METRICS[0])
-"""What a worker answers."""
+"""The endpoints of a worker."""
 
 ENDPOINTS = (
     Served(

@@ -70,7 +70,7 @@ from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused"]
-"""What is passed on from the store as it is."""
+"""Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""

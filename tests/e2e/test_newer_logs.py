@@ -68,7 +68,7 @@ class House:
             )
 
     def put_right(self) -> None:
-        """As if the events had been written by this version."""
+        """Rewrite the events as if this version had written them."""
         with psycopg.connect(self.database_url) as connection:
             connection.execute(
                 "UPDATE event SET kind = 'node_drained', version = 1, "

@@ -79,7 +79,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def traced(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Collector:
-    """What came of a little work of an API process and a worker."""
+    """Return the spans of a little work of an API process and a worker."""
     directory = tmp_path_factory.mktemp("traced")
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
     environment["TENURE_LOG_FORMAT"] = "json"

@@ -1,4 +1,4 @@
-"""What may be written while older programs read the log: nothing that they do not know."""
+"""Tests that nothing is written that older programs do not know, while they may read the log."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ class CountsAnswer(Answer, kw_only=True):
     on_demand_admitted: int
     spot_requested: int
     spot_admitted: int
-    spot_evicted: Annotated[int, Meta(description="Drills are not among them.")]
+    spot_evicted: Annotated[int, Meta(description="Evictions of spot instances, without drills.")]
     spot_drilled: int
     running: int
 
 
 class CloudAnswer(Answer, kw_only=True):
     name: str
-    seq: Annotated[int, Meta(description="The log's last event.")]
+    seq: Annotated[int, Meta(description="The seq of the log's last event.")]
     created_at: Moment
     at: Annotated[Moment, Meta(description="The time of the log's last event.")]
     policy: PolicyAnswer
