@@ -123,4 +123,4 @@ def _owner(request: Request) -> str | None:
     dot.
     """
     caller = caller_of(request)
-    return None if caller.role is Role.ADMIN else caller.name.partition(".")[0]
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]
