@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from app.domain.errors import LogNewer
 from app.engine.cluster import Ints
 from app.forecast.bound import upper_bound
 from app.forecast.survival import Bucket, Floats
@@ -136,9 +137,11 @@ class QuantileTable:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, epoch: int, epoch_us: int, seq: int) -> QuantileTable:
-        """Return the table that `to_bytes` wrote. Raise ValueError if the format is another one."""
+        """Return the table that `to_bytes` wrote. Raise LogNewer if it is in a newer format."""
         if not data.startswith((_FORMAT, _WITHOUT_WINDOWS)):
-            raise ValueError(f"these bytes are no {_FORMAT.decode().strip()!r}")
+            raise LogNewer(
+                f"a newer version of Tenure computed the quantile table of epoch {epoch}: run that version here too"
+            )
         line, points = zlib.decompress(data[len(_FORMAT) :]).split(b"\n", 1)
         half = len(points) // 2
         times, levels = np.frombuffer(points[:half], "<i8"), np.frombuffer(points[half:], "<f8")

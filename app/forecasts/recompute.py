@@ -92,7 +92,7 @@ class Forecasts:
             if attempt is None:
                 return False
             try:
-                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
             except Exception as error:  # on any error the old table stays, the run records the error, and is retried

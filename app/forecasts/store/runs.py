@@ -120,5 +120,4 @@ async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: 
 
 
 def _run(row: AnyRow) -> Run:
-    run_id, cloud_id, cause, due_us, status, *rest = row
-    return Run(run_id, cloud_id, RunCause(cause), due_us, RunStatus(status), *rest)
+    return Run(*row)

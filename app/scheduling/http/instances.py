@@ -120,4 +120,4 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
 def _owner(request: Request) -> str | None:
     """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
     caller = caller_of(request)
-    return None if caller.role is Role.ADMIN else caller.name.partition(".")[0]
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]
