@@ -129,8 +129,7 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
 
     Raises Unauthenticated without a valid token, and Forbidden if its role does not include `role`. For a token of one
     cloud, other clouds raise CloudNotFound, and endpoints of no single cloud raise ScopeInsufficient, unless they show
-    such
-    a caller its own cloud alone (`for_scoped`).
+    such a caller its own cloud alone (`for_scoped`).
     """
     caller = await recognise(request)
     if caller is None:
@@ -152,8 +151,7 @@ async def identify(request: Request, token: bytes) -> Caller:
     """Return the token's caller. Raise Unauthenticated if it is not valid, RateExceeded if they call too often.
 
     For a while, an address that sent many wrong tokens can only use tokens that were valid before. So callers who share
-    an
-    address with a guesser are not locked out.
+    an address with a guesser are not locked out.
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
