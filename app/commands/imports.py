@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_d
 from app.commands.output import STDERR, STDOUT, print_json, progress_bar, waiting
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
-from app.domain.times import DAY_US, SECOND_US
+from app.domain.times import DAY_US, SECOND_US, from_datetime
 from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
 
 if TYPE_CHECKING:
@@ -150,7 +151,6 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
     from app.importing.report import report  # noqa: PLC0415 - as above
     from app.importing.service import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
     from app.importing.store.scratch import Scratch  # noqa: PLC0415 - as above
-    from app.processes.wiring import now_us  # noqa: PLC0415 - as above
     from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
 
     with Scratch() as scratch:
@@ -160,7 +160,7 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
         if settings is None:
             with progress_bar("deciding") as progress:
-                return report(wanted, rehearse(wanted, now_us(), progress), None, dry_run=True)
+                return report(wanted, rehearse(wanted, from_datetime(datetime.now(UTC)), progress), None, dry_run=True)
         tell_database(settings)
         imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
         return report(wanted, imported, table, dry_run=False)

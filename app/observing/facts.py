@@ -29,10 +29,12 @@ class CloudFacts:
 
     Counts of instances are since the log began. `table_age_s` is the age of the newest table by the cloud's own clock,
     counted from the end of the history behind it. Decisions compare the same number with `table_max_age_s`.
+    `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
     """
 
     name: str
     log_events: int
+    log_ahead_s: float | None
     requested: Mapping[str, int]
     admitted: Mapping[str, int]
     evicted: int

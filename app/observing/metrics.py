@@ -59,6 +59,12 @@ ANSWERING = _one(
 FAMILIES = (
     ANSWERING,
     _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
+    _one(
+        _GAUGE,
+        "log_ahead_seconds",
+        "How far the time of the cloud's log is ahead of the database's clock; absent with an external clock.",
+        lambda c: c.log_ahead_s,
+    ),
     _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
     _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
     _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),

@@ -18,21 +18,22 @@ from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.errors import LogNewer
 from app.domain.times import SECOND_US
-from app.domain.values import Market, NodeStatus
+from app.domain.values import Clock, Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
 from app.observing.facts import OTHER, ClassFacts, CloudFacts
 from app.observing.store import Observation, Observations
+from app.platform.clock import ServerClock
 from app.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 KEPT_S = 1.0
-"""Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
+"""A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 ANSWER_S = 2.0
-"""How long each cloud is waited for, here and by the pages that show many."""
+"""Each cloud is waited for this long, here and by the pages that show many."""
 _AT_ONCE = 16
 
 
@@ -47,9 +48,10 @@ class SeenClouds:
 class CloudWatch:
     """Reads the state of all clouds as of the ends of their logs."""
 
-    def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
+    def __init__(self, scheduler: Scheduler, observations: Observations, clock: ServerClock) -> None:
         self._scheduler = scheduler
         self._observations = observations
+        self._clock = clock
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._seen = SeenClouds()
@@ -75,7 +77,8 @@ class CloudWatch:
             return await in_time(found.cloud, self._facts(found))
 
     async def _facts(self, found: Observation) -> CloudFacts:
-        return facts_of(found, *await self._scheduler.attainment(found.cloud))
+        cloud, present_us, attainment = await self._scheduler.attainment(found.cloud)
+        return facts_of(found, cloud, present_us, attainment, self._clock.now_us())
 
 
 async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
@@ -92,7 +95,9 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
     return None
 
 
-def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment]) -> CloudFacts:
+def facts_of(
+    found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment], server_us: int
+) -> CloudFacts:
     """Join what the state and the database say of a cloud. `present_us` is by the cloud's clock."""
     policy, counts = cloud.policy, cloud.counts
     capacity = _capacity(cloud)
@@ -100,6 +105,7 @@ def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequ
     return CloudFacts(
         name=found.cloud,
         log_events=cloud.seq,
+        log_ahead_s=None if policy.clock is Clock.EXTERNAL else max(0, cloud.at_us - server_us) / SECOND_US,
         requested={Market.ON_DEMAND: counts.on_demand_requested, Market.SPOT: counts.spot_requested},
         admitted={Market.ON_DEMAND: counts.on_demand_admitted, Market.SPOT: counts.spot_admitted},
         evicted=counts.spot_evicted,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts
@@ -39,6 +38,8 @@ from app.notices.jobs import NoticeWriter
 from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
+from app.platform.clock import ServerClock
+from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.locks import Locks
@@ -69,7 +70,7 @@ from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused"]
-"""What is passed on from the store as it is."""
+"""Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
@@ -95,15 +96,6 @@ class WorkerParts:
     health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
-
-
-def now_us() -> int:
-    """Return the server's clock, in microseconds."""
-    return time.time_ns() // 1000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @contextmanager
@@ -144,6 +136,8 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
+            with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
+                await check_agreement(database)
             yield database
         finally:
             await database.close()
@@ -152,25 +146,27 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open the services of an API process."""
-    async with open_database(settings) as database:
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log)
         feed = Feed(log, heads, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, now_us, limits))
+        scheduler = Scheduler(
+            clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
+        )
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = HealthCheck(database, clouds, log, tables, _now)
+        health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
-        explaining = Explaining(clouds, log, tables, _now)
+        explaining = Explaining(clouds, log, tables, clock.now)
         try:
-            observing = CloudWatch(scheduler, Observations(database))
+            observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with heads.kept_up():
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads)
-                history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
+                history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 others = observing, tokens, feed, webhooks, page_watch, history
-                yield Services(scheduler, health, explaining, *reads, *others)
+                yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -184,13 +180,13 @@ def stream_limits(settings: Settings) -> StreamLimits:
     )
 
 
-def poster(settings: Settings) -> Poster:
+def poster(settings: Settings, clock: ServerClock) -> Poster:
     """Return the sender of webhook requests."""
     return Poster(
         timeout_s=settings.webhook_timeout_s,
         allow_private=settings.webhook_allow_private,
         at_once=_POSTS_AT_ONCE,
-        now=_now,
+        now=clock.now,
     )
 
 
@@ -206,12 +202,12 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     )
 
 
-def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster) -> Deliveries:
+def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster, clock: ServerClock) -> Deliveries:
     """Return the deliverer of events to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
     limits = DeliveryLimits(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
-    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, _now)
-    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, _now))
+    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, clock.now)
+    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now))
 
 
 @contextmanager
@@ -233,21 +229,21 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
     """Open the services of a worker process."""
     await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
-    async with open_database(settings) as database:
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
         heads = LogHeads(database, log)
         states = States(Logs(log, snapshots, heads))
         with forecast_executor(settings) as executor:
-            async with heads.kept_up(), poster(settings) as post:
+            async with heads.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
-                    Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
+                    Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
-                    Schedule(clouds, states, tables, runs, now_us),
+                    Schedule(clouds, states, tables, runs, clock.now_us),
                     listen(database),
-                    deliveries(settings, database, heads, post),
-                    NoticeWriter(clouds, states, tables, now_us),
-                    HealthCheck(database, clouds, log, tables, _now),
+                    deliveries(settings, database, heads, post, clock),
+                    NoticeWriter(clouds, states, tables, clock.now_us),
+                    HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )
@@ -256,9 +252,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     """Open the use cases of `tenure import`. They work on the database, whether or not a service runs."""
-    async with open_database(settings, create=False) as database:
+    async with open_database(settings, create=False) as database, ServerClock(database.time_us).kept() as clock:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
+        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), clock.now_us)
 
 
 @asynccontextmanager

@@ -42,13 +42,14 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
+    "clock": set(),
     "turns": set(),
     "each": set(),
     "database": set(),
     "telemetry": set(),
     "outbound": set(),
     "http": {"telemetry", "turns"},
-    "pages": {"telemetry", "http"},
+    "pages": {"telemetry", "http", "clock"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
 
@@ -78,7 +79,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
@@ -266,6 +267,20 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
     assert wrong == []
 
 
+def test_nothing_that_serves_reads_the_machines_clock() -> None:
+    """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
+    library_clocks = {"app/platform/http/rates.py", "app/processes/worker.py"}
+    elsewhere = {"commands", "workbench", "cli"}
+    serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
+    wrong = [
+        f"{place(path)}:{call.lineno} {called(call)}()"
+        for path in serves
+        for call in calls(path)
+        if re.search(r"(^|\.)(date(time)?\.(now|utcnow|today)|time_ns|time\.time)$", called(call))
+    ]
+    assert wrong == []
+
+
 def test_pure_rooms_draw_random_numbers_from_a_seed_only() -> None:
     with_seed = {"default_rng", "Generator", "PCG64", "Philox", "SeedSequence"}
     wrong = [
@@ -438,7 +453,7 @@ def calls(path: Path) -> Iterator[ast.Call]:
 
 
 def called(call: ast.Call) -> str:
-    """What is called, as written."""
+    """Return the called name, as written."""
     return ast.unparse(call.func)
 
 

@@ -41,8 +41,7 @@ class Line:
     """The table's quotes for one flavor.
 
     `lifetime_us` is None without evidence. `risk`, `bound` and `count` refer to the requested lifetime: `count` such
-    starts
-    would be accepted one after the other, each taking a slot.
+    starts would be accepted one after the other, each taking a slot.
     """
 
     flavor: str
@@ -62,7 +61,7 @@ async def show(request: Request) -> Response:
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
-    now_us = cloud.present_us(from_datetime(server_time()))
+    now_us = cloud.present_us(from_datetime(server_time(request)))
     return render(
         request,
         "quotes.html",

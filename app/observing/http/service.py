@@ -46,7 +46,8 @@ async def check_health(request: Request) -> Response:
 async def check_readiness(request: Request) -> Response:
     """Check that the database answers and that this process can read its logs.
 
-    A caller with the role of reader also gets the age of each cloud's newest quantile table.
+    A caller with the role of reader also gets the age of each cloud's newest quantile table, and how far the time of
+    its log is ahead.
     """
     try:
         caller = await recognise(request)
@@ -55,7 +56,13 @@ async def check_readiness(request: Request) -> Response:
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
-        CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
+        CloudReadinessAnswer(
+            name=one.cloud,
+            epoch=one.epoch,
+            computed_at=one.computed_at,
+            table_age_s=one.age_s,
+            log_ahead_s=one.log_ahead_s,
+        )
         for one in found
         if caller is not None and may(caller, Role.READER, one.cloud)
     ]

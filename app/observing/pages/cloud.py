@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -41,7 +42,7 @@ async def show(request: Request) -> Response:
     over = choice(request, "over", tuple(RANGES)) or DEFAULT_RANGE
     decisions = (await reached(request, Explaining).decisions(name, None, _DECISIONS_SHOWN)).items
     state = await reached(request, Scheduler).state(name)
-    now = _now(state)
+    now = _now(state, server_time(request))
     names = [one.node.name for one in now["nodes"]]
     system_clock = state.policy.clock is Clock.SYSTEM
     return render(
@@ -56,7 +57,7 @@ async def show(request: Request) -> Response:
     )
 
 
-def _now(state: Cloud) -> dict[str, Any]:
+def _now(state: Cloud, now: datetime) -> dict[str, Any]:
     """Return what the state says, read at one moment, since it may change later."""
     nodes = usage_by_node(state)
     return {
@@ -65,7 +66,7 @@ def _now(state: Cloud) -> dict[str, Any]:
         "node_count": len(nodes),
         "flavors": [(flavor, state.available_slots(flavor.name)) for flavor in state.flavors.values()],
         "counts": state.counts,
-        "notices": notices_of(state, server_time()),
+        "notices": notices_of(state, now),
         "policy": state.policy,
         "seq": state.seq,
         "at_us": state.at_us,

@@ -77,9 +77,9 @@ async def _readable_card(request: Request, name: str) -> Card:
         usage_of(cloud),
         cloud.policy,
         cloud.counts,
-        notices_of(cloud, server_time()),
+        notices_of(cloud, server_time(request)),
         sum(node.status != "removed" for node in cloud.nodes.values()),
         cloud.seq,
         newest[0].epoch if newest else None,
-        (server_time() - newest[0].computed_at).total_seconds() if newest else None,
+        (server_time(request) - newest[0].computed_at).total_seconds() if newest else None,
     )

@@ -44,6 +44,7 @@ _UNAVAILABLE = (
 )
 
 
+_TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 _TAKEN_BACK = ("25P03", "55P03")
 """SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that was not granted in time."""
@@ -101,11 +102,15 @@ class Database:
         """Run a statement like `execute`, but with the driver's cursor and binary values. For the event log.
 
         Every decision waits for an append, and a fold reads a million events. SQLAlchemy's own cursor takes about a
-        fifth
-        longer for the first and up to twice as long for the second (benchmarks/log.py).
+        fifth longer for the first and up to twice as long for the second (benchmarks/log.py).
         """
         async with _guarded(self.timeout_s), self._engine.connect() as connection:
             return await _execute_directly(connection, sql, parameters)
+
+    async def time_us(self) -> int:
+        """Return the time by the database's own clock, in microseconds."""
+        ((at_us,),) = await self.execute(_TIME_US)
+        return int(at_us)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -224,8 +229,7 @@ def _session_settings(limit_ms: int) -> list[str]:
     """Return the settings that the server applies to this process's sessions.
 
     The server ends transactions of a stalled client and detects a client whose host is gone, because others wait for
-    the
-    locks that either holds.
+    the locks that either holds.
     """
     settings = {
         "statement_timeout": limit_ms,
@@ -242,9 +246,7 @@ def _session_settings(limit_ms: int) -> list[str]:
 
 
 def is_taken_back(error: LogUnavailable) -> bool:
-    """Return True if the server rolled the transaction back because this process was too slow or a lock was not
-    granted.
-    """
+    """Return True if the server rolled back because this process was too slow or a lock was not granted."""
     cause = error.__cause__
     if isinstance(cause, sqlalchemy.exc.DBAPIError):
         cause = cause.orig

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from starlette.requests import Request
 
+from app.platform.clock import ServerClock
+from app.platform.http.reached import reached
 
-def server_time() -> datetime:
-    """Return the time of the server's clock."""
-    return datetime.now(UTC)
+
+def server_time(request: Request) -> datetime:
+    """Return the time of the clock that decisions are taken by."""
+    return reached(request, ServerClock).now()
 
 
 def number(request: Request, name: str, most: int = 10**15) -> int | None:
