@@ -1,8 +1,8 @@
-"""Durable starts and stops per second over HTTP, as ratios to an empty POST of the same process and to a bare FastAPI.
+"""Measures durable starts and stops per second over HTTP, relative to an empty POST and to a bare FastAPI.
 
 Method: one server process (uvicorn, the service's own application and settings, its private PostgreSQL with fsync) that
 also has an empty POST endpoint; one client process (benchmarks/load.py) with 32 connections. Rounds of all five
-measurements follow each other, so that a noisy neighbour hits all of them; the medians of the rounds are compared.
+measurements alternate, so that a noisy neighbour hits all of them; the medians of the rounds are compared.
 
     empty    POST of the same bodies to an endpoint that does nothing, in the service's process, behind its middleware
     bare     the same in a FastAPI application that has nothing but this endpoint
@@ -37,7 +37,7 @@ from fastapi import FastAPI
 
 from app.platform.settings import Settings
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from benchmarks.load import frame
 
 TOKEN = "tnr_benchmark"
@@ -71,12 +71,12 @@ def serve(kind: str, port: int) -> None:
         return None
 
     end = partial(end_streams, app) if kind == "service" else lambda: None
-    Server(server_config(app, settings, port=port), end).run()
+    ReadyServer(server_config(app, settings, port=port), end).run()
 
 
 @contextmanager
 def server(kind: str, directory: Path) -> Iterator[Served]:
-    """An application in a process of its own."""
+    """Yield an application in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -92,7 +92,7 @@ def server(kind: str, directory: Path) -> Iterator[Served]:
 
 
 def wait_for(port: int) -> None:
-    """Until the server takes connections."""
+    """Wait until the server takes connections."""
     for _ in range(600):
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -104,7 +104,7 @@ def wait_for(port: int) -> None:
 
 
 def request(method: str, path: str, body: object = None) -> bytes:
-    """One raw request."""
+    """Return one raw request."""
     content = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: {TOKEN}\r\n"
     if content:
@@ -113,7 +113,7 @@ def request(method: str, path: str, body: object = None) -> bytes:
 
 
 def operations(prefix: str, count: int) -> Iterator[tuple[str, str]]:
-    """Starts, and stops of what was started `LAG` starts before."""
+    """Yield starts, and stops of instances that were started `LAG` starts before."""
     for number in range(count):
         yield "start", f"{prefix}-{number}"
         if number >= LAG:
@@ -121,12 +121,12 @@ def operations(prefix: str, count: int) -> Iterator[tuple[str, str]]:
 
 
 def start_body(instance: str) -> dict[str, object]:
-    """A start's body."""
+    """Return the body of a start."""
     return {"id": instance, "market": "on_demand", "flavor": "small", "lifetime_s": 3600}
 
 
 def single_requests(cloud: str, count: int) -> list[bytes]:
-    """Each operation as its own request."""
+    """Return each operation as its own request."""
     path = f"/v1/clouds/{cloud}/instances"
     return [
         request("POST", path, start_body(instance)) if kind == "start" else request("DELETE", f"{path}/{instance}")
@@ -135,7 +135,7 @@ def single_requests(cloud: str, count: int) -> list[bytes]:
 
 
 def batch_requests(cloud: str, count: int) -> list[bytes]:
-    """The same operations, 200 a request."""
+    """Return the same operations, 200 a request."""
     steps = [
         {"start": start_body(instance)} if kind == "start" else {"stop": {"id": instance}}
         for kind, instance in operations(cloud, count)
@@ -147,7 +147,7 @@ def batch_requests(cloud: str, count: int) -> list[bytes]:
 def measure(
     served: Served, requests: Sequence[bytes], seconds: float, connections: int = CONNECTIONS
 ) -> dict[str, object]:
-    """One run of the client, with the processor time that each request took the server."""
+    """Run the client once, and add the processor time that each request took the server."""
     command = [sys.executable, "-m", "benchmarks.load", "--port", str(served.port)]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     before_s = served.cpu_s()
@@ -161,7 +161,7 @@ def measure(
 
 
 def measure_inserts(directory: Path, seconds: float) -> dict[str, object]:
-    """What the database takes of the same events without the service."""
+    """Measure the database with the same events, without the service."""
     command = [sys.executable, "-m", "benchmarks.appends", "--data-dir", str(directory), "--seconds", str(seconds)]
     done = subprocess.run([*command, "--batch", str(BATCH)], capture_output=True, check=True)
     result: dict[str, object] = json.loads(done.stdout)
@@ -169,7 +169,7 @@ def measure_inserts(directory: Path, seconds: float) -> dict[str, object]:
 
 
 def make_room(port: int, cloud: str) -> None:
-    """A cloud with room for everything that one run keeps going, so that every start is accepted.
+    """Create a cloud with room for everything that one run keeps going, so that every start is accepted.
 
     Each run has its own: what the one before left running would fill it, and a full cloud measures rejections.
     """
@@ -183,7 +183,7 @@ def make_room(port: int, cloud: str) -> None:
 def rounds(
     service: Served, bare: Served, directory: Path, seconds: float, count: int
 ) -> dict[str, list[dict[str, object]]]:
-    """All measurements, round after round."""
+    """Run all measurements, round after round."""
     volume = int(12_000 * seconds)
     empty = [request("POST", "/empty", start_body(f"i-{number}")) for number in range(2 * volume)]
     results: dict[str, list[dict[str, object]]] = {"empty": [], "bare": [], "single": [], "batch": [], "inserts": []}
@@ -201,7 +201,7 @@ def rounds(
 
 
 def report(results: dict[str, list[dict[str, object]]]) -> None:
-    """The medians, their spread and the ratios."""
+    """Print the medians, their spread and the ratios."""
     rate = {}
     for name, runs in results.items():
         rates = [float(str(run["per_second"])) * (BATCH if name in {"batch", "inserts"} else 1) for run in runs]
@@ -216,7 +216,7 @@ def report(results: dict[str, list[dict[str, object]]]) -> None:
 
 
 def cpu_words(name: str, runs: list[dict[str, object]]) -> str:
-    """The median of the processor time that an operation took its process."""
+    """Return the median of the processor time that an operation took its process."""
     each = statistics.median(float(str(run["cpu_us"])) for run in runs)
     return f", {each / (BATCH if name in {'batch', 'inserts'} else 1):.1f} us of processor an operation"
 

@@ -1,9 +1,9 @@
-"""What it costs to be watched: processor time of the service for each durable start or stop, with and without.
+"""Measures the cost of being watched: processor time for each durable start or stop, with and without.
 
 Method: servers of the same code on one private PostgreSQL, each in a process of its own; one client process
-(benchmarks/load.py) with 32 connections drives one after the other, round after round. Processor time of the server's
-process is what is compared (a busy neighbour slows an answer, but takes no processor time from another's account);
-medians of the rounds, and of the ratio to `blind` within each round.
+(benchmarks/load.py) with 32 connections drives one after the other, round after round. The processor time of the
+server's process is compared: a busy neighbour slows an answer, but takes no processor time from another's account.
+Compared are medians of the rounds, and of the ratio to `blind` within each round.
 
     blind    nothing is counted and nothing is logged
     counted  the metrics of the process
@@ -33,7 +33,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from benchmarks.throughput import TOKEN, Served, make_room, measure, single_requests, wait_for
 
 KINDS = ("blind", "counted", "logged")
@@ -49,12 +49,12 @@ def serve(kind: str, port: int) -> None:
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
-    Server(server_config(app, settings, port=port), partial(end_streams, app)).run()
+    ReadyServer(server_config(app, settings, port=port), partial(end_streams, app)).run()
 
 
 @contextmanager
 def server(kind: str, directory: Path) -> Iterator[Served]:
-    """A server in a process of its own."""
+    """Yield a server in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

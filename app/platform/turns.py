@@ -1,4 +1,4 @@
-"""Long work on the event loop, with turns for others in between."""
+"""Long work on the event loop that regularly lets other tasks run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 from time import perf_counter
 
 TURN_S = 0.005
-"""So long may work go on before others get their turn."""
+"""The time that work may take before others get a turn."""
 
 
 class Turns:
-    """Tells when others must have a turn, and gives it to them."""
+    """Tells when other tasks need a turn, and gives it to them."""
 
     def __init__(self) -> None:
         self._since = perf_counter()
 
     def is_due(self) -> bool:
-        """Whether this work has had its time."""
+        """Return True if this work has had its time."""
         return perf_counter() - self._since > TURN_S
 
     async def give(self) -> None:
-        """Let everybody else who is ready go first."""
+        """Let all other ready tasks run first."""
         await asyncio.sleep(0)
         self._since = perf_counter()

@@ -1,4 +1,4 @@
-"""Putting everything HTTP on a FastAPI application."""
+"""Sets up everything HTTP on a FastAPI application."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from app.platform.http.openapi import DESCRIPTION, extra, install_docs, response
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
-__all__ = ["DESCRIPTION", "Terms", "install", "install_docs"]
+__all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms requests are taken."""
+class RequestLimits:
+    """The limits under which requests are accepted."""
 
     max_body_bytes: int
     token_requests_per_s: int
     address_requests_per_min: int
 
 
-def install(app: Application, rows: Iterable[Served], terms: Terms) -> None:
-    """Put these rows, errors, tokens and versions on an application.
+def install(app: Application, rows: Iterable[Served], limits: RequestLimits) -> None:
+    """Install these rows, and the handling of errors, tokens and versions, on an application.
 
-    The application is made with `Application(**DESCRIPTION)`; its lifespan must put the services at
-    `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
+    The application is made with `Application(**DESCRIPTION)`. Its lifespan must put the services, by class, at
+    `app.state.services` and the store of tokens at `app.state.tokens`.
     """
-    app.envelop(terms.max_body_bytes)
+    app.envelop(limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
-    app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
+    app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:
         _add(app, row)
@@ -63,7 +63,7 @@ def _add(app: Application, row: Served) -> None:
 
 
 def _form_of(row: Served) -> type[Response]:
-    """What the answer is written as."""
+    """Return the class of response that the answer takes."""
     if row.streams:
         return EventSourceResponse
     return PlainTextResponse if row.answer is None else JSONResponse
