@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process takes from one address in a minute."
     )
-    database_timeout_s: float = Field(10.0, gt=0, description="Bound on connecting and on one statement.")
+    database_timeout_s: float = Field(10.0, gt=0, description="Bound on one call or transaction, waiting for a connection included.")
     database_pool_size: int = Field(
         10,
         ge=2,
