@@ -28,6 +28,7 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
@@ -82,9 +83,11 @@ class Batch:
     """The results so far: an outcome for each step, and the events for the log.
 
     `known` holds start decisions by id: those looked up (see `ids_to_look_up`) and those of this batch.
+    No event may need a newer log format than `log_format`.
     """
 
     known: dict[str, Recorded]
+    log_format: int = LOG_FORMAT
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
@@ -113,8 +116,7 @@ def decide_next(
     `quotes`.
 
     A table due at `waited_us` or earlier is no longer waited for, because the caller has waited long enough. A step
-    that
-    is invalid gets an error as its outcome and changes nothing.
+    that is invalid gets an error as its outcome and changes nothing.
     """
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
@@ -127,6 +129,8 @@ def decide_next(
         return True
     try:
         outcome, events = _decide(cloud, step, batch.known, server_us, quotes)
+        for event in events:
+            in_format(event, batch.log_format)
     except TenureError as error:
         batch.outcomes.append(error)
         return True
@@ -155,8 +159,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
 
     The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
     after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
-    also
-    be known as new before it is refused for its SLA class.
+    also be known as new before it is refused for its SLA class.
     """
     ids = set()
     for step in steps:

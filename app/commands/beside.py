@@ -22,7 +22,7 @@ COMMAND = Path(app.__file__).parent.parent / "tenure_command.py"
 """By its path, so that no folder and no variable of the caller's decides which program that is."""
 READY = "ready"
 FAILED = "failed: "
-"""What a worker writes to standard output for the process that started it."""
+"""A worker writes these to standard output for its parent process."""
 
 _STOP_S = 30.0
 _LOOK_S = 0.05

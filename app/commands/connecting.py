@@ -11,7 +11,7 @@ from tenure_client import ClientError, TenureClient
 
 LOCAL = "http://127.0.0.1:8080"
 _RETRY_S = 2.0
-"""How long a command that a person waits for tries again."""
+"""A command that a person waits for tries again for this long."""
 _COMPLETION_S = 1.5
 _CLOUDS_TOLD = 10
 _CLOUDS_COMPLETED = 100

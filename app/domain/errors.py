@@ -4,7 +4,7 @@
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
@@ -103,6 +103,10 @@ class TooManyWebhooks(Conflict):
 
 class TooManyClasses(Conflict):
     """The cloud has promised the largest number of distinct eviction probabilities allowed; ask for one of those."""
+
+
+class FormatNotInForce(Conflict):
+    """The change needs a log format that older programs cannot read, and the upgrade is not finished."""
 
 
 class Invalid(TenureError):

@@ -5,4 +5,4 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Told how many parts of how many are done: steps, flavors, bytes or evaluations; whoever takes one says which."""
+"""Called with the number of parts done and of all parts: steps, flavors, bytes or evaluations, as its user says."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -110,8 +110,8 @@ class Policy:
     confidence: float = 0.95
     grace_us: int = 0
     risk_threshold: float | None = None
-    clock_step_us: int | None = DAY_US
-    shared_ids: bool = True
+    clock_step_us: int | None = field(default=DAY_US, metadata={"since": 2})
+    shared_ids: bool = field(default=True, metadata={"since": 2})
 
     def due_epoch_us(self, at_us: int) -> int:
         """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""
@@ -140,12 +140,9 @@ class Basis:
     """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
-    quotes
-    at it, `estimated_probability` the table's eviction probability for the declared lifetime, and `probability_bound`
-    its
-    upper bound at the policy's confidence. All but `slots` are None if no table was read. Only the pooled guarantee has
-    a
-    `budget`.
+    quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
+    `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
+    the pooled guarantee has a `budget`.
     """
 
     slots: int

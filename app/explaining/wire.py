@@ -38,7 +38,8 @@ from tenure_client.forms.decisions import (
 
 class DecisionsQuery(Query):
     before_seq: Annotated[int, Field(ge=1, lt=1 << 63)] | None = Field(
-        None, description="Only what stands before this event; by default up to now. The next page's link carries it."
+        None,
+        description="Only decisions before this seq; by default the newest. The link to the next page contains it.",
     )
     limit: Limit = 100
     outcome: DecisionOutcome | None = None

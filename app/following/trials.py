@@ -16,7 +16,7 @@ from app.platform.outbound.posting import Poster, Receipt
 
 _LOOK_S = 0.1
 _FOUND_WITHIN_S = 5.0
-"""How long a worker may take to find a test, beside the time that the receiver may take."""
+"""A worker may take this long to find a test, in addition to the receiver's time."""
 
 
 class TrialAsker:

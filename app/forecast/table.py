@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from app.domain.errors import LogNewer
 from app.engine.cluster import Ints
 from app.forecast.bound import upper_bound
 from app.forecast.survival import Bucket, Floats
@@ -127,9 +128,7 @@ class QuantileTable:
         return upper_bound(estimate, count, confidence)
 
     def to_bytes(self) -> bytes:
-        """Return the curves for storage: a line that names the format, then, compressed, a line of counts and the
-        points.
-        """
+        """Return the curves for storage: a line naming the format, then compressed a line of counts and the points."""
         buckets = [bucket for curve in self.curves.values() for bucket in curve.buckets]
         counts = {flavor: [_counts(bucket) for bucket in curve.buckets] for flavor, curve in self.curves.items()}
         times = b"".join(bucket.times_us.astype("<i8").tobytes() for bucket in buckets)
@@ -138,9 +137,11 @@ class QuantileTable:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, epoch: int, epoch_us: int, seq: int) -> QuantileTable:
-        """Return the table that `to_bytes` wrote. Raise ValueError if the format is another one."""
+        """Return the table that `to_bytes` wrote. Raise LogNewer if it is in a newer format."""
         if not data.startswith((_FORMAT, _WITHOUT_WINDOWS)):
-            raise ValueError(f"these bytes are no {_FORMAT.decode().strip()!r}")
+            raise LogNewer(
+                f"a newer version of Tenure computed the quantile table of epoch {epoch}: run that version here too"
+            )
         line, points = zlib.decompress(data[len(_FORMAT) :]).split(b"\n", 1)
         half = len(points) // 2
         times, levels = np.frombuffer(points[:half], "<i8"), np.frombuffer(points[half:], "<f8")

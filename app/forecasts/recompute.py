@@ -92,7 +92,7 @@ class Forecasts:
             if attempt is None:
                 return False
             try:
-                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
             except Exception as error:  # on any error the old table stays, the run records the error, and is retried
@@ -141,7 +141,7 @@ class Forecasts:
         return epoch
 
     async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
-        """Compute and publish the run's table. Return its epoch, or the newest one's if that suffices."""
+        """Return the epoch after all tables, including those that a backup lost and only the log mentions."""
         epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
         return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
 

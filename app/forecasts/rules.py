@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.domain.values import RunCause
-
 
 class RunStatus(StrEnum):
     """The state of a run."""
@@ -24,13 +22,16 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run. `due_us`: the end of the history to use, None for the present; `epoch`: the resulting table."""
+    """A run. `due_us`: the end of the history to use, None for the present; `epoch`: the resulting table.
+
+    `cause` and `status` are words of `RunCause` and `RunStatus`, or those of a newer version.
+    """
 
     id: int
     cloud_id: int
-    cause: RunCause
+    cause: str
     due_us: int | None
-    status: RunStatus
+    status: str
     attempts: int
     error: str | None
     epoch: int | None

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from time import monotonic
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.values import RunCause
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import TableSummary
@@ -88,6 +88,9 @@ class TableCache:
             except LogUnavailable as error:
                 logger.warning("the newest table could not be read", extra={"cloud_id": cloud_id, "error": str(error)})
                 await asyncio.sleep(_POLL_S)
+            except LogNewer as error:
+                logger.warning("the newest table is left alone", extra={"cloud_id": cloud_id, "error": str(error)})
+                return
             else:
                 return
 

@@ -82,11 +82,14 @@ class TokenStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The stored facts of a token: its name, its role, its one cloud (None: all), and its times."""
+    """The stored facts of a token: its name, its role, its one cloud (None: all), and its times.
+
+    `role` is a word of `Role`, or of a newer version.
+    """
 
     id: int
     name: str
-    role: Role
+    role: str
     cloud_id: int | None
     cloud: str | None
     created_at: datetime
@@ -210,7 +213,7 @@ def _token(row: AnyRow) -> Token:
     return Token(
         row.id,
         row.name,
-        Role(row.role),
+        row.role,
         row.cloud_id,
         row.cloud,
         row.created_at,

@@ -14,11 +14,11 @@ from tenure_client.forms.service import NewTokenAnswer, TokenAnswer
 class TokenBody(Body):
     """Body that creates a token."""
 
-    name: Name = Field(description="Whose it is; no other live token has this name.")
-    role: Role = Field(description="What it is for.")
+    name: Name = Field(description="The token's name. No other valid token has it.")
+    role: Role = Field(description="The purpose of the token.")
     cloud: Name | None = Field(None, description="The only cloud that it is for; left out: all clouds.")
     expires_in_us: PositiveSeconds | None = Field(
-        None, alias="expires_in_s", description="How long it is valid; left out: until it is revoked."
+        None, alias="expires_in_s", description="The time for which it is valid; left out: until it is revoked."
     )
 
 

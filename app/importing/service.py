@@ -112,7 +112,7 @@ class Imports:
         run, began = imported.run, monotonic()
         while run is not None and run.status in (RunStatus.PENDING, RunStatus.RUNNING):
             waited_s = monotonic() - began
-            if waited_s > wait_s or (run.status is RunStatus.PENDING and waited_s > _TAKEN_UP_S):
+            if waited_s > wait_s or (run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
             run = await self._runs.get(run.cloud_id, run.id)

@@ -29,11 +29,11 @@ from app.scheduling.scheduler import Scheduler
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 KEPT_S = 1.0
-"""Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
+"""A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 ANSWER_S = 2.0
-"""How long each cloud is waited for, here and by the pages that show many."""
+"""Each cloud is waited for this long, here and by the pages that show many."""
 _AT_ONCE = 16
 
 

@@ -6,12 +6,13 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts
@@ -38,6 +39,7 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.platform.clock import ServerClock
+from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.locks import Locks
@@ -68,7 +70,7 @@ from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused"]
-"""What is passed on from the store as it is."""
+"""Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
@@ -134,6 +136,8 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
+            with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
+                await check_agreement(database)
             yield database
         finally:
             await database.close()

@@ -62,8 +62,7 @@ class Appender:
     """Keeps one cloud's state in step with its log, and appends to it.
 
     `lost` is called with the reason if a decision did not reach the log. `find` returns the number of the cloud, anew
-    for
-    each load: a restored database may know the cloud by another one.
+    for each load: a restored database may know the cloud by another one.
     """
 
     def __init__(

@@ -180,7 +180,7 @@ class Sequencer:
 
     async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
-        batch, turns = Batch(dict(past)), Turns()
+        batch, turns = Batch(dict(past), self._parts.logs.log.log_format), Turns()
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
         for step in steps:
             if not decide_next(batch, cloud, step, server_us, quotes, waited_us):

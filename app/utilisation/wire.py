@@ -14,11 +14,13 @@ from tenure_client.forms.promises import PointAnswer, UtilisationAnswer
 
 class UtilisationQuery(Query):
     begin_us: Annotated[
-        Time | None, Field(alias="begin_at", description="From then on; by default a day's length.")
+        Time | None, Field(alias="begin_at", description="The beginning; by default a day before the end.")
     ] = None
-    end_us: Annotated[Time | None, Field(alias="end_at", description="Up to then; by default up to now.")] = None
-    points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="Give at most so many points, or two more.")] = 300
-    node: Annotated[Name | None, Field(description="Of this node alone; by default of the whole cloud.")] = None
+    end_us: Annotated[Time | None, Field(alias="end_at", description="The end; by default now.")] = None
+    points: Annotated[
+        int, Field(ge=1, le=MOST_POINTS, description="The largest number of points, give or take two.")
+    ] = 300
+    node: Annotated[Name | None, Field(description="Only this node; by default the whole cloud.")] = None
 
 
 def utilisation_answer(found: Utilisation) -> UtilisationAnswer:

@@ -93,7 +93,7 @@ def audited(process: Process, cloud: str, file: Path) -> list[dict[str, str]]:
 
 
 def agrees(answer: Mapping[str, object], row: Mapping[str, str]) -> bool:
-    """Whether the answer to a start is what the log says of it."""
+    """Return True if the answer to a start agrees with the log."""
     kind = "instance_started" if answer["status"] == "accepted" else "instance_rejected"
     return (
         row["kind"] == kind

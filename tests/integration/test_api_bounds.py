@@ -30,7 +30,7 @@ AS_JSON = {"Content-Type": "application/json"}
 NORTH = "/v1/clouds/north"
 START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 BEARABLE_S = 1.0
-"""What another caller may wait at most, on a machine that others use as well; undisturbed it is a few milliseconds."""
+"""Another caller waits this long at most, on a machine that others use as well; undisturbed a few milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def service(database_url: str) -> Iterator[Service]:
 
 @contextmanager
 def another_caller(service: Service) -> Iterator[list[float]]:
-    """How long each of another caller's requests took, in seconds, while the block ran."""
+    """Collect the seconds that each of another caller's requests took while the block ran."""
     took: list[float] = []
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""How often, how slowly and how much: requests over the limits are refused, and nobody else notices."""
+"""Tests of limits: requests too often, too slow or too large are refused, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_answer(answer: httpx2.Response, error: type[Exception]) -> None:
 
 
 def until_refused(count: Callable[[], None]) -> tuple[int, errors.RateExceeded]:
-    """How many are taken before one is not."""
+    """Return how many requests are taken before one is not."""
     for taken in range(1001):
         try:
             count()
@@ -142,7 +142,7 @@ class TestRates:
 
     @pytest.mark.parametrize("jump_s", [-86_400, -90, -61, 86_400])
     def test_a_wall_clock_that_is_set_locks_nobody_out(self, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
-        """Whoever is refused is refused for one window at most, and nobody has more of a jump than one more window."""
+        """A caller is refused for one window at most, and a jump of the clock gains nobody more than one."""
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now)
         rates = Rates(3, 3)

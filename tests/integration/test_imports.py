@@ -39,7 +39,7 @@ POLICY = Policy()
 
 
 class Killed(Exception):
-    """Where a process would have died."""
+    """Raised at the place at which a process would have died."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a scrape says is what happened, and says it once; who may scrape; what no label ever holds."""
+"""Tests of metrics: a scrape tells the truth, once; only those who may scrape do; labels stay bounded."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ EXTERNAL = Policy(clock=Clock.EXTERNAL, sample_count=200)
 
 
 class Process:
-    """What one API process holds; several of them share a database."""
+    """The parts of one API process; several of them share a database."""
 
     def __init__(self, database: Database, now_us: Callable[[], int] = lambda: 5, wait_s: float = 20) -> None:
         self.database = database

@@ -453,7 +453,7 @@ def calls(path: Path) -> Iterator[ast.Call]:
 
 
 def called(call: ast.Call) -> str:
-    """What is called, as written."""
+    """Return the called name, as written."""
     return ast.unparse(call.func)
 
 

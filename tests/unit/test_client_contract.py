@@ -135,7 +135,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 def test_the_types_of_both_are_what_they_give(tmp_path: Any) -> None:
-    """As a type checker sees them."""
+    """A type checker is asked."""
     code = tmp_path / "types_of_clients.py"
     code.write_text(
         "from tenure_client import AsyncTenureClient, TenureClient\n"

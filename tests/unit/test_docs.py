@@ -1,4 +1,4 @@
-"""What the documentation states of the code is what the code does; the locks hold what pyproject.toml asks for."""
+"""Tests that the documentation agrees with the code, and the locks with pyproject.toml."""
 
 from __future__ import annotations
 

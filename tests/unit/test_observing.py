@@ -1,4 +1,4 @@
-"""What is told of a cloud is bounded, whatever its callers ask for."""
+"""Tests that the facts of a cloud are bounded, whatever its callers ask for."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def shape(events: Iterable[Event]) -> list[tuple[object, ...]]:
-    """What happened to instances, without their names."""
+    """Return what happened to instances, without their names."""
     kinds = InstanceStarted | InstanceRejected | InstanceStopped | InstanceEvicted
     parts = ("at_us", "market", "flavor", "node", "lifetime_us", "reason")
     return [

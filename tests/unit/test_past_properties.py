@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is either named as broken, or comes to a log that passes the audit."""
+"""Tests of any file as a past: it is named as broken, or gives a log that passes the audit."""
 
 from __future__ import annotations
 

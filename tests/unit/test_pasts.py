@@ -49,7 +49,7 @@ class Read:
         return {name: (rule["count"], [line["line"] for line in rule["lines"]]) for name, rule in found.items()}
 
     def told(self) -> list[str]:
-        """What happened to instances, in short."""
+        """Return what happened to instances, in short."""
         signs = {InstanceStarted: "+", InstanceRejected: "!", InstanceStopped: "-"}
         return [
             f"{signs[type(event)]}{event.instance_id}@{event.at_us / SECOND_US:g}"

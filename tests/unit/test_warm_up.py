@@ -31,7 +31,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def compiled() -> dict[str, int]:
-    """How many versions of every kernel are compiled."""
+    """Return how many versions of every kernel are compiled."""
     return {
         f"{module.__name__}.{name}": len(value.signatures)
         for module in modules()

@@ -24,16 +24,17 @@ class Kind:
     """A kind of event.
 
     `name` and `version` are written with each event and never change their meaning. The version rises when fields
-    change
-    in a way that defaults do not cover. `subject` is the field that names the object of the event; None stands for the
-    cloud. Webhooks deliver `urgent` events first. `outcome` is the kind's name in the filter of decisions, if it has
-    one.
-    Replays and imports skip events that are not `decisive`, for these change no later decision.
+    change in a way that defaults do not cover. `since` is the log format that introduced the kind in this version. A
+    field that was introduced later says so in its metadata. `subject` is the field that names the object of the event;
+    None stands for the cloud. Webhooks deliver `urgent` events first. `outcome` is the kind's name in the filter of
+    decisions, if it has one. Replays and imports skip events that are not `decisive`, for these change no later
+    decision.
     """
 
     name: str
     form: type
     version: int = 1
+    since: int = 1
     subject: str | None = None
     group: Group | None = None
     urgent: bool = False
@@ -48,6 +49,7 @@ def event(
     name: str,
     *,
     version: int = 1,
+    since: int = 1,
     subject: str | None = None,
     group: Group | None = None,
     urgent: bool = False,
@@ -61,6 +63,7 @@ def event(
             name=name,
             form=form,
             version=version,
+            since=since,
             subject=subject,
             group=group,
             urgent=urgent,

@@ -32,8 +32,3 @@ STARTS = names_of(Group.START)
 ENDS = names_of(Group.END)
 NOTICES = names_of(Group.NOTICE)
 POLICIES = names_of(Group.POLICY)
-
-LOG_FORMAT = 2
-"""The version of the log's format. It rises with every kind, version, field or value that older programs cannot read
-(docs/operations.md, *Upgrading*).
-"""

@@ -137,10 +137,11 @@ def _taken_apart(kind: type[T]) -> _Form[T]:
 def _field(name: str, hint: object) -> Field:
     arguments = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     (kind,) = (one for one in arguments if one is not types.NoneType)
-    return Field(name, _wire_name(name), kind, len(arguments) > 1, *_conversion(name, kind))
+    return Field(name, wire_name(name), kind, len(arguments) > 1, *_conversion(name, kind))
 
 
-def _wire_name(name: str) -> str:
+def wire_name(name: str) -> str:
+    """Return the name that a field has on the wire."""
     if name in RENAMED:
         return RENAMED[name]
     return name.removesuffix("_us") + ("_s" if name.endswith("_us") and name not in TIMES else "")

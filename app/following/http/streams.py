@@ -18,7 +18,7 @@ from app.platform.http.streams import Check, send_while
 logger = logging.getLogger(__name__)
 
 _STALLED_S = 30.0
-"""How long a reader may take nothing before it is dropped: it resumes when it can."""
+"""A reader that takes nothing for this long is dropped; it resumes when it can."""
 _RETRY_MS = 1000
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _OPENING = format_sse_event(comment="events follow", retry=_RETRY_MS)

@@ -39,13 +39,13 @@ class WebhookBody(Body):
     """Body that creates a webhook."""
 
     url: Annotated[str, Field(max_length=2000)] = Field(
-        description="Where to send to: https or http, and not to a private address unless the service allows it."
+        description="The URL of the receiver: https or http. Private addresses must be allowed by the service."
     )
     kinds: Annotated[list[KindName], Field(min_length=1, max_length=50)] | None = Field(
         None, description="The kinds of events to send; left out: all."
     )
     after_seq: Annotated[int, Field(ge=0, lt=1 << 63), WHOLE] | None = Field(
-        None, description="Send the events after this one; left out: from now on."
+        None, description="Send the events after this seq; left out: from now on."
     )
 
 
@@ -56,12 +56,14 @@ class ReplayBody(Body):
     most_values: ClassVar[int] = _SEQS_MAX + 10
 
     seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
-        None, description="The events; left out: all that are dead."
+        None, description="The seqs of the events; left out: all dead letters."
     )
 
 
 class DeadQuery(Query):
-    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last dead letter that the caller knows.")] = 0
+    after_seq: Annotated[
+        int, Field(ge=0, lt=1 << 63, description="The seq of the last dead letter that the caller knows.")
+    ] = 0
     limit: Limit = 100
 
 

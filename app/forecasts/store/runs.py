@@ -1,8 +1,7 @@
 """Forecast runs in the database; see forecasts/rules.py for their states.
 
 The worker that executes a run holds the cloud's forecast lock. So if the holder of the lock finds a run that is
-running,
-a worker died and left it, and it is taken up again.
+running, a worker died and left it, and it is taken up again.
 """
 
 from __future__ import annotations
@@ -121,5 +120,4 @@ async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: 
 
 
 def _run(row: AnyRow) -> Run:
-    run_id, cloud_id, cause, due_us, status, *rest = row
-    return Run(run_id, cloud_id, RunCause(cause), due_us, RunStatus(status), *rest)
+    return Run(*row)

@@ -28,13 +28,13 @@ from tenure_client.forms.forecasts import (
 class QuotesQuery(Query):
     flavor: Name | None = Field(None, description="Only this flavor.")
     eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="By default the cloud's."
+        None, description="The eviction probability of the quote; by default the cloud's."
     )
     lifetime_us: SecondsInQuery | None = Field(
-        None, alias="lifetime_s", description="Ask for this lifetime's probability."
+        None, alias="lifetime_s", description="Also quote the eviction probability of this lifetime."
     )
     slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
-        None, description="As if this many slots were available, in place of those that are now."
+        None, description="Quote for this many available slots instead of the present number."
     )
 
 

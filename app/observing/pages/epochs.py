@@ -66,7 +66,7 @@ def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], no
         return ForecastHealth("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
     now_us = cloud.present_us(from_datetime(now))
     ready_us = cloud.created_us + policy.warm_up_us
-    failed = runs[0].error if runs and runs[0].status is RunStatus.FAILED else None
+    failed = runs[0].error if runs and runs[0].status == RunStatus.FAILED else None
     why = f" The newest run failed: {failed}" if failed else ""
     if newest is None:
         if now_us < ready_us:

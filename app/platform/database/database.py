@@ -109,8 +109,7 @@ class Database:
         """Run a statement like `execute`, but with the driver's cursor and binary values. For the event log.
 
         Every decision waits for an append, and a fold reads a million events. SQLAlchemy's own cursor takes about a
-        fifth
-        longer for the first and up to twice as long for the second (benchmarks/log.py).
+        fifth longer for the first and up to twice as long for the second (benchmarks/log.py).
         """
         async with self._call() as connection:
             return await _execute_directly(connection, sql, parameters)
@@ -261,8 +260,7 @@ def _session_settings(limit_ms: int) -> list[str]:
     """Return the settings that the server applies to this process's sessions.
 
     The server ends transactions of a stalled client and detects a client whose host is gone, because others wait for
-    the
-    locks that either holds.
+    the locks that either holds.
     """
     settings = {
         "statement_timeout": limit_ms,
@@ -279,9 +277,7 @@ def _session_settings(limit_ms: int) -> list[str]:
 
 
 def is_taken_back(error: LogUnavailable) -> bool:
-    """Return True if the server rolled the transaction back because this process was too slow or a lock was not
-    granted.
-    """
+    """Return True if the server rolled back because this process was too slow or a lock was not granted."""
     cause = error.__cause__
     if isinstance(cause, sqlalchemy.exc.DBAPIError):
         cause = cause.orig

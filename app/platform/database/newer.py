@@ -27,9 +27,11 @@ class Met:
 
 
 class NewerLogs:
-    """The unreadable events that one process has met, by cloud."""
+    """The unreadable events that one process has met, by cloud, and the newest log format that it may write."""
 
     def __init__(self) -> None:
+        self.log_format = 1
+        """The format in force, as it was read last. Every program reads format 1."""
         self._met: dict[int, Met] = {}
         self._refusal: str | None = None
 

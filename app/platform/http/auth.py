@@ -30,7 +30,7 @@ _CACHE_MAX = 10_000
 
 _READS = frozenset({Role.READER})
 _USES = _READS | {Role.MEMBER}
-GRANTS: dict[Role, frozenset[Role]] = {
+GRANTS: dict[str, frozenset[Role]] = {
     Role.READER: _READS,
     Role.MEMBER: _USES,
     Role.SERVICE: _USES | {Role.SERVICE},
@@ -40,13 +40,18 @@ GRANTS: dict[Role, frozenset[Role]] = {
 """The roles that each role includes."""
 
 
+def granted_to(role: str) -> frozenset[Role]:
+    """Return the roles that a role includes. A role of a newer version, which is unknown here, includes none."""
+    return GRANTS.get(role, frozenset())
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The sender of a request. `id` and `name` are the token's; `cloud` is the only one it is for, None: all."""
 
     id: int
     name: str
-    role: Role
+    role: str
     cloud: str | None
 
 
@@ -72,7 +77,7 @@ class KnownToken(Protocol):
         """The name of the token."""
 
     @property
-    def role(self) -> Role:
+    def role(self) -> str:
         """The token's role."""
 
     @property
@@ -124,15 +129,14 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
 
     Raises Unauthenticated without a valid token, and Forbidden if its role does not include `role`. For a token of one
     cloud, other clouds raise CloudNotFound, and endpoints of no single cloud raise ScopeInsufficient, unless they show
-    such
-    a caller its own cloud alone (`for_scoped`).
+    such a caller its own cloud alone (`for_scoped`).
     """
     caller = await recognise(request)
     if caller is None:
         request.app.state.rates.count_address(request.scope)
         raise Unauthenticated("send a token as X-Auth-Token or as Authorization: Bearer")
-    if role not in GRANTS[caller.role]:
-        raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role.value}")
+    if role not in granted_to(caller.role):
+        raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role}")
     if caller.cloud is not None:
         _check_scope(caller.cloud, request.path_params.get("cloud"), for_scoped=for_scoped)
 
@@ -147,8 +151,7 @@ async def identify(request: Request, token: bytes) -> Caller:
     """Return the token's caller. Raise Unauthenticated if it is not valid, RateExceeded if they call too often.
 
     For a while, an address that sent many wrong tokens can only use tokens that were valid before. So callers who share
-    an
-    address with a guesser are not locked out.
+    an address with a guesser are not locked out.
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
@@ -186,7 +189,7 @@ def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:
 
 def may(caller: Caller, role: Role, cloud: str | None = None) -> bool:
     """Return True if the caller may do what needs `role` in this cloud, or outside any cloud."""
-    return role in GRANTS[caller.role] and caller.cloud in (None, cloud)
+    return role in granted_to(caller.role) and caller.cloud in (None, cloud)
 
 
 def caller_of(request: Request) -> Caller:

@@ -221,7 +221,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._body_left = int(value)
 
     def on_headers_complete(self) -> None:
-        """Take the complete head, and check it."""
+        """Take the complete head. Its answer goes through the joined transport."""
         super().on_headers_complete()
         self.cycle.transport = self._joined  # type: ignore[assignment]
         self._has_head, self._head_bytes = True, 0

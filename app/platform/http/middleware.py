@@ -160,9 +160,7 @@ class Exchange:
         await answer(self.scope, error)(self.scope, self._receive, self.send)
 
     def log(self) -> None:
-        """Log the request. The line joins the caller's request id with ours; status 0 means the caller left before the
-        answer.
-        """
+        """Log the request, with the caller's request id and ours. Status 0: the caller left before the answer."""
         scope, status = self.scope, self.status
         if status >= 500:
             level = logging.ERROR

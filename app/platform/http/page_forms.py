@@ -11,18 +11,20 @@ from starlette.requests import Request
 from app.platform.http.fields import Name, Query
 from tenure_client.forms.answer import Link
 
-Limit = Annotated[int, Field(ge=1, le=1000, description="How many items a page may have.")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="The number of items in a page.")]
 
 
 class PageQuery(Query):
     limit: Limit = 100
-    marker: Name | None = Field(None, description="The last item of the page before; the next page's link carries it.")
+    marker: Name | None = Field(
+        None, description="The last item of the previous page. The link to the next page contains it."
+    )
 
 
 class NumberedPageQuery(Query):
     limit: Limit = 100
     marker: Annotated[int, Field(ge=1, lt=1 << 31)] | None = Field(
-        None, description="The last item of the page before; the next page's link carries it."
+        None, description="The last item of the previous page. The link to the next page contains it."
     )
 
 

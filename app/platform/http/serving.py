@@ -32,11 +32,10 @@ class Served:
     """An endpoint with the service's handler and conditions.
 
     `role` is the least role required, None if no token is needed. A token of one cloud may use endpoints whose path
-    contains
-    that cloud, and those that are `for_scoped`, whose handlers show such a caller its own cloud alone. `errors` are
-    those
-    that it can answer beyond those of every endpoint of its kind. The examples are documented, and a test runs them.
-    `streams`: the answer is a stream of server-sent events. `may_say_no`: a 503 may have the form of the answer.
+    contains that cloud, and those that are `for_scoped`, whose handlers show such a caller its own cloud alone.
+    `errors` are those that it can answer beyond those of every endpoint of its kind. The examples are documented, and a
+    test runs them. `streams`: the answer is a stream of server-sent events. `may_say_no`: a 503 may have the form of
+    the answer.
     """
 
     endpoint: Endpoint[Any]

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
-from app.platform.http.auth import GRANTS, Caller, identify
+from app.platform.http.auth import Caller, granted_to, identify
 from app.platform.http.errors import (
     PROBLEMS,
     Forbidden,
@@ -76,8 +76,8 @@ def guarded(page: PageHandler) -> PageHandler:
 
 def check(caller: Caller, cloud: str | None) -> None:
     """Raise Forbidden if the caller may not read, CloudNotFound if the cloud is hidden from them."""
-    if Role.READER not in GRANTS[caller.role]:
-        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role.value}")
+    if Role.READER not in granted_to(caller.role):
+        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role}")
     if cloud is not None and caller.cloud not in (None, cloud):
         raise CloudNotFound.named(cloud)
 

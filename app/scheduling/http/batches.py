@@ -39,9 +39,7 @@ _OPERATIONS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 async def read_batch(request: Request) -> list[OperationBody]:
-    """Return the operations of a batch's body, letting other tasks run in between. Raise RequestInvalid if one is
-    invalid.
-    """
+    """Return the operations of a batch's body, with turns for other tasks. Raise RequestInvalid if one is invalid."""
     check_content_type(request)
     content = await request.body()
     check_values(content, BATCH_MAX * OPERATION_VALUES)

@@ -71,8 +71,7 @@ async def run_drill(request: Request) -> Response:
     """Evict one spot instance as a test of everything that follows an eviction.
 
     It is treated like every eviction and marked as a drill. The SLA counts it like a stop, and forecasts do not learn
-    from
-    it. Each request evicts another instance, unless it names one.
+    from it. Each request evicts another instance, unless it names one.
     """
     body = await read_body(request, DrillBody)
     evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
@@ -119,8 +118,6 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
 
 
 def _owner(request: Request) -> str | None:
-    """Return the prefix of the ids that the caller may name if ids are not shared: the token's name up to its first
-    dot.
-    """
+    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
     caller = caller_of(request)
-    return None if caller.role is Role.ADMIN else caller.name.partition(".")[0]
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

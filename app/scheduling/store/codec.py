@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from app.domain.events import Event
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.events.registry import KINDS
 from app.scheduling.store.strict import shape_of
 
@@ -28,9 +29,9 @@ class UnknownEvent(Exception):
     """This program cannot read the event, because a newer one wrote it. The message says what is unknown."""
 
 
-def encode(event: Event) -> str:
-    """Return the event's fields as JSON."""
-    return _ENCODER.encode(event).decode()
+def encode(event: Event, log_format: int = LOG_FORMAT) -> str:
+    """Return the event's fields as JSON in this log format. Raise FormatNotInForce if it cannot hold them."""
+    return _ENCODER.encode(in_format(event, log_format)).decode()
 
 
 def decode(kind: str, version: int, data: str) -> Event:

@@ -2,8 +2,7 @@
 
 A writer appends at the seq after the state it decided on. The primary key (cloud_id, seq) gives each seq to one writer;
 the other gets `SeqConflict`, and nothing of its batch is kept. The same statement requires the preceding event: a
-writer
-whose log was put back to an earlier end gets `PredecessorMissing`.
+writer whose log was put back to an earlier end gets `PredecessorMissing`.
 """
 
 from __future__ import annotations
@@ -111,18 +110,23 @@ class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
     Every method raises LogUnavailable if the database cannot be reached. Those that read events raise LogNewer if a
-    newer
-    version of the service wrote one of them.
+    newer version of the service wrote one of them.
     """
 
     def __init__(self, connections: Database | Session) -> None:
         self._connections = connections
 
+    @property
+    def log_format(self) -> int:
+        """Return the newest log format that may be written, as far as this process knows."""
+        return self._connections.newer.log_format
+
     async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
         """Make the events durable, all or none. Raise SeqConflict or InstanceTaken if they do not fit the log.
 
-        Raises PredecessorMissing if the event before the first is missing, or has another time than `before_us`. After
-        LogUnavailable it is unknown whether the events were kept: read the tail before anything else.
+        Raises PredecessorMissing if the event before the first is missing, or has another time than `before_us`, and
+        FormatNotInForce if the log format in force cannot hold an event. After LogUnavailable it is unknown whether the
+        events were kept: read the tail before anything else.
         """
         self._connections.newer.check()
         parameters = {
@@ -130,7 +134,7 @@ class LogAccess:
             "seqs": [item.seq for item in recorded],
             "kinds": [kind_of(item.event) for item in recorded],
             "versions": [version_of(item.event) for item in recorded],
-            "data": [encode(item.event) for item in recorded],
+            "data": [encode(item.event, self.log_format) for item in recorded],
             "before": recorded[0].seq - 1,
             "before_us": before_us,
         }

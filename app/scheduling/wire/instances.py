@@ -26,14 +26,16 @@ BATCH_MAX = 1000
 class StartBody(Body):
     """A start."""
 
-    instance_id: Name = Field(alias="id", description="The caller's own id. The same body again has the same answer.")
+    instance_id: Name = Field(
+        alias="id", description="The caller's own id. Repeating the request returns the same answer."
+    )
     market: Market
     flavor: Name
     lifetime_us: WholeSeconds | None = Field(
-        None, alias="lifetime_s", description="How long it will run at most; a spot start must declare it."
+        None, alias="lifetime_s", description="The longest time that it will run. Spot starts must declare it."
     )
     eviction_probability: Probability | None = Field(
-        None, description="The SLA of this start, in place of the cloud's; spot only."
+        None, description="The SLA of this start, instead of the cloud's. For spot only."
     )
     at_us: Time | None = Field(None, alias="at", description=AT)
 
@@ -82,7 +84,7 @@ class OperationBody(Body):
 
 class BatchBody(Body):
     operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
-        description="Decided in this order; one that fails does not keep the others from their answers."
+        description="Decided in this order. A failed one does not affect the others."
     )
 
 
@@ -90,7 +92,7 @@ class DrillBody(Body):
     """The instance to evict in a drill."""
 
     instance_id: Name | None = Field(
-        None, alias="instance", description="A running spot instance; by default the one that was started last."
+        None, alias="instance", description="A running spot instance; by default the one started last."
     )
     at_us: Time | None = Field(None, alias="at", description=AT)
 
@@ -104,7 +106,7 @@ class Verdict(StrEnum):
 
 class DrillQuery(Query):
     instance_id: Name | None = Field(
-        None, alias="instance", description="A running spot instance; by default the one that was started last."
+        None, alias="instance", description="A running spot instance; by default the one started last."
     )
 
 

@@ -34,8 +34,8 @@ class FlavorBody(Body):
 
     name: Name
     cores: Cores
-    memory_mib: Size = Field(0, description="0: it asks for no memory.")
-    disk_gib: Size = Field(0, description="0: it asks for no disk.")
+    memory_mib: Size = Field(0, description="0: the flavor asks for no memory.")
+    disk_gib: Size = Field(0, description="0: the flavor asks for no disk.")
     at_us: Time | None = Field(None, alias="at", description=AT)
 
     def resources(self) -> Resources:

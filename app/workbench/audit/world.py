@@ -10,7 +10,7 @@ from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.logcsv import LogRow
 
 UNCOUNTED = 1 << 40
-"""What a node has of a resource that it does not count."""
+"""Capacity of a resource that a node does not count."""
 
 
 @dataclass(slots=True)

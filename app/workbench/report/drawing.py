@@ -61,7 +61,7 @@ _SHORTER = (
     (re.compile(r"\s+"), " "),
     (re.compile(r"> <"), "><"),
 )
-"""What the library writes and the page can do without: half of its length."""
+"""Parts of the library's output that the page does not need: half of its length."""
 
 
 @dataclass(frozen=True, slots=True)
