@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
 
-from app.platform.http import auth, errors
+from app.platform.http import auth, dear, errors
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
@@ -109,6 +110,29 @@ class TestRates:
             assert statuses.count(429) >= 1
             time.sleep(1.1)
             assert [service.client.get("/v1/clouds").status_code for _ in range(20)] == [200] * 20
+
+    @pytest.mark.anyio
+    async def test_dear_requests_of_a_caller_take_turns_and_the_last_of_many_are_refused(self) -> None:
+        lines, inside, refused, most = dear.Lines(), list[int](), list[int](), 0
+
+        async def ask(caller: int) -> None:
+            nonlocal most
+            try:
+                async with lines.place((caller, "north", True), 2):
+                    inside.append(caller)
+                    most = max(most, inside.count(1))
+                    await asyncio.sleep(0)
+                    inside.remove(caller)
+            except errors.RateExceeded:
+                refused.append(caller)
+
+        many = [ask(1) for _ in range(dear.MOST_WAITING + 12)]
+        await asyncio.gather(*many, ask(2), ask(1))
+        assert most == 2
+        assert refused == [1] * 11
+        await ask(1)
+        assert refused == [1] * 11
+        assert vars(lines) == {"_lines": {}}
 
     def test_what_costs_more_than_the_limit_is_taken_once(self) -> None:
         rates = Rates(10, 1)

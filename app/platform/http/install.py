@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.platform.http.addresses import Addresses
 from app.platform.http.auth import TokenAuthenticator
+from app.platform.http.dear import Lines
 from app.platform.http.handling import install_handlers
 from app.platform.http.middleware import Envelope
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
@@ -38,6 +39,7 @@ def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
     app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
+    app.state.lines = Lines()
     app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
     install_handlers(app)
     for row in rows:
