@@ -1,25 +1,50 @@
-"""Long work on the event loop, with turns for others in between."""
+"""Long work on the event loop, a slice at a time, with turns for others in between.
+
+In one pass of the event loop one slice of all long work is done, however many do such work: who asks for little waits
+for a few slices, not for as many as there are others who ask for much.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from time import perf_counter
+from typing import Self
+from weakref import WeakKeyDictionary
 
 TURN_S = 0.005
 """So long may work go on before others get their turn."""
+_LINES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""Where long work waits for its next slice, by event loop."""
 
 
 class Turns:
-    """Tells when others must have a turn, and gives it to them."""
+    """Tells when others must have a turn, and gives it to them. The first slice is not waited for."""
 
     def __init__(self) -> None:
         self._since = perf_counter()
+        self._line: asyncio.Lock | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the next one go on."""
+        self._leave()
 
     def is_due(self) -> bool:
         """Whether this work has had its time."""
         return perf_counter() - self._since > TURN_S
 
     async def give(self) -> None:
-        """Let everybody else who is ready go first."""
+        """Let everybody else who is ready go first, and all long work that waits already."""
+        self._leave()
         await asyncio.sleep(0)
-        self._since = perf_counter()
+        line = _LINES.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        await line.acquire()
+        self._line, self._since = line, perf_counter()
+
+    def _leave(self) -> None:
+        if self._line is not None:
+            asyncio.get_running_loop().call_soon(self._line.release)  # not now: the next slice is of another pass
+            self._line = None

@@ -176,13 +176,13 @@ class Sequencer:
 
     async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
         """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
-        batch, turns = Batch(dict(past)), Turns()
-        server_us, quotes = self._parts.now_us(), self._quotes(cloud)
-        for step in steps:
-            if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
-                break
-            if turns.is_due():
-                await turns.give()
+        batch, server_us, quotes = Batch(dict(past)), self._parts.now_us(), self._quotes(cloud)
+        with Turns() as turns:
+            for step in steps:
+                if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
+                    break
+                if turns.is_due():
+                    await turns.give()
         return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:

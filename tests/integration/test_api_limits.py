@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -330,6 +331,35 @@ class TestConnections:
             connection.sendall(b"POST /v1/clouds HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: ")
             with pytest.raises(ConnectionError):
                 send()
+
+    def test_a_body_that_goes_on_after_its_answer_is_cut_off(self, service: Service) -> None:
+        def send() -> None:
+            for _ in range(10_000):
+                connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+
+        with connected(service) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            with pytest.raises(ConnectionError):
+                send()
+
+    def test_a_body_in_pieces_of_a_byte_delays_nobody(self, service: Service) -> None:
+        pieces = b"POST /ui/sign-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400_000
+        longest, over = 0.0, threading.Event()
+
+        def send() -> None:
+            with suppress(OSError), connected(service) as connection:
+                connection.sendall(pieces)
+            over.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        while not over.is_set():
+            began = time.perf_counter()
+            service.client.get("/healthcheck").raise_for_status()
+            longest = max(longest, time.perf_counter() - began)
+        sender.join()
+        assert longest < 0.15
 
     def test_a_body_in_pieces_may_be_longer_than_a_head(self, hasty: Service) -> None:
         body = json.dumps({"operations": [{"stop": {"id": "none"}}]}).encode() + b" " * 300_000

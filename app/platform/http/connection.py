@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
@@ -37,6 +38,10 @@ _HEAD_MAX = 1 << 16
 _SHORTEST_REQUEST = 16
 """Bytes; so many are parsed for each request that may still wait, and there cannot be more requests in them."""
 _BODY_PIECE = 1 << 16
+_PARSE_S = 0.001
+"""So long one connection's bytes are parsed at a time: a body in pieces of one byte takes long for its length."""
+_MOST_UNWANTED = 1 << 21
+"""Bytes that may still come in for a request that was answered before it was there; then its connection is closed."""
 _STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
 """What was answered has this long to be taken when the service stops."""
@@ -125,6 +130,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._unparsed = memoryview(b"")
         self._body_left = 0  # bytes, of a body that declares its length
+        self._unwanted = 0  # bytes, of a body whose request was answered
         self._parses_on = False
         self._fault: RequestError | None = None
         self._was_partial = False  # when the watch looked last, and ever since
@@ -169,8 +175,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._flow.read_on()
 
     def _parse(self) -> bool:
-        """Parse what came, as far as there is room for it; whether all of it is parsed."""
+        """Parse what came, as far as there is room and time for it; whether all of it is parsed."""
+        until = perf_counter() + _PARSE_S
         while self._unparsed and not self.transport.is_closing():
+            if perf_counter() > until:
+                self._parse_soon()
+                return False
             room = MOST_WAITING - len(self.pipeline)
             if room <= 0 or self._is_body_full():
                 return False
@@ -200,7 +210,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._body_left = 0
+        self._body_left = self._unwanted = 0
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request's target is there."""
@@ -229,6 +239,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._body_left -= len(body)
         super().on_body(body)
+        if self.cycle.response_complete:
+            self._unwanted += len(body)
+            if self._unwanted > _MOST_UNWANTED:
+                self._break_off(RequestMalformed("the body goes on long after its answer"))
 
     def on_message_complete(self) -> None:
         """The request is there."""

@@ -19,7 +19,7 @@ READS = COSTS.keys() - {"request_table", "test_webhook"}
 """Operations that read much; of the others that cost more, one waits and one is done elsewhere."""
 GREAT_BODIES = {"run_batch"}
 """Operations whose bodies may be large."""
-_GREAT = 1 << 16
+_GREAT = 1 << 14
 _READS_AT_ONCE = 2
 _BODIES_AT_ONCE = 8
 MOST_WAITING = 64
