@@ -7,6 +7,8 @@ for a few slices, not for as many as there are others who ask for much.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -48,3 +50,24 @@ class Turns:
         if self._line is not None:
             asyncio.get_running_loop().call_soon(self._line.release)  # not now: the next slice is of another pass
             self._line = None
+
+
+class Rounds:
+    """Calls that wait for their turn: one in each pass of the event loop."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], None]] = deque()
+
+    def add(self, call: Callable[[], None]) -> None:
+        """Make the call when its turn comes."""
+        self._calls.append(call)
+        if len(self._calls) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        try:
+            self._calls[0]()
+        finally:
+            self._calls.popleft()
+            if self._calls:
+                asyncio.get_running_loop().call_soon(self._next)

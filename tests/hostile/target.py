@@ -13,8 +13,6 @@ from hostile.wire import Answer, Closed, Wire
 
 HERE = "127.0.0.1"
 """The address that honest callers and probes have too."""
-ELSEWHERE = "127.0.0.2"
-"""An address that nobody else has."""
 _PAUSE_S = 0.05
 
 
@@ -25,6 +23,8 @@ class Target:
     port: int
     tokens: dict[str, str]
     seconds: float
+    address: str = "127.1.0.1"
+    """An address that no other attack has: what one has done is not held against the next."""
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -32,9 +32,9 @@ class Target:
         """Count an answer."""
         self.counts[answer.told] += 1
 
-    async def open(self, source: str = ELSEWHERE, room: int = 1 << 26) -> Wire:
+    async def open(self, source: str | None = None, room: int = 1 << 26) -> Wire:
         """A new connection."""
-        return await Wire.open(self.port, source, room)
+        return await Wire.open(self.port, source or self.address, room)
 
     async def each(self, count: int, attacker: Callable[[int], Coroutine[None, None, None]]) -> None:
         """So many of them at once; one whose connection ends begins again, with a short pause."""
@@ -51,7 +51,7 @@ class Target:
             for number in range(count):
                 group.create_task(go_on(number))
 
-    async def hammer(self, count: int, make: Callable[[], bytes], source: str = ELSEWHERE) -> None:
+    async def hammer(self, count: int, make: Callable[[], bytes], source: str | None = None) -> None:
         """So many connections, each of which sends the next request as soon as the one before is answered."""
 
         async def ask_on(_: int) -> None:
@@ -65,7 +65,7 @@ class Target:
 
         await self.each(count, ask_on)
 
-    async def pour(self, count: int, content: bytes, *, read: bool, source: str = ELSEWHERE) -> None:
+    async def pour(self, count: int, content: bytes, *, read: bool, source: str | None = None) -> None:
         """So many connections, each of which sends this without an end and without waiting for answers."""
 
         async def pour_on(_: int) -> None:
@@ -74,6 +74,7 @@ class Target:
             try:
                 while taking is None or not taking.done():
                     await wire.send(content)
+                    self.counts["poured"] += 1
             finally:
                 if taking is not None:
                     taking.cancel()

@@ -17,7 +17,7 @@ from surroundings import clean_environment
 
 from hostile.honest import CLOUD, Measured
 from hostile.stage import Stage
-from hostile.target import Attack
+from hostile.target import ATTACKS, Attack
 from hostile.verdict import Trial
 
 _LOOK_S = 0.05
@@ -80,10 +80,10 @@ class Trials:
 
     def hold(self, attack: Attack, quiet_s: float, seconds: float) -> Trial:
         """Measure without the attack, then with it; returns when the service is quiet again."""
-        seconds = max(seconds, attack.least_s)
+        seconds, address = max(seconds, attack.least_s), f"127.1.{[*ATTACKS].index(attack.name)}.1"
         attacker = Speaker("attacker", attack.name)
         try:
-            told = {"port": self._stage.port, "tokens": self._stage.tokens, "seconds": seconds}
+            told = {"port": self._stage.port, "tokens": self._stage.tokens, "seconds": seconds, "address": address}
             attacker.tell(json.dumps(told))
             attacker.hear()
             before = self._measure(quiet_s)

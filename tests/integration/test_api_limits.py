@@ -185,31 +185,35 @@ class TestRates:
 class TestPlaces:
     def test_one_address_cannot_have_all_connections(self) -> None:
         addresses = Addresses()
-        for total in range(1, 801):
-            addresses.open("10.0.0.1")
-            assert addresses.refusal("10.0.0.1", total, 1000, 800) is None
-        addresses.open("10.0.0.1")
-        assert addresses.refusal("10.0.0.1", 801, 1000, 800) is not None
+        assert [addresses.open("10.0.0.1", 1000, 800) for _ in range(800)] == [None] * 800
+        assert addresses.open("10.0.0.1", 1000, 800) is not None
+        assert addresses.open("10.0.0.2", 1000, 800) is None
         addresses.close("10.0.0.1")
-        addresses.open("10.0.0.2")
-        assert addresses.refusal("10.0.0.2", 801, 1000, 800) is None
+        assert addresses.open("10.0.0.1", 1000, 800) is None
+
+    def test_refused_connections_take_no_places(self) -> None:
+        addresses = Addresses()
+        addresses.know("10.0.0.9")
+        floods = [addresses.open(f"10.0.1.{number % 200}", 1000, 800) for number in range(5000)]
+        assert floods.count(None) == 900
+        assert addresses.open("10.0.0.9", 1000, 800) is None
 
     def test_the_last_places_are_for_who_has_few_and_for_who_is_known(self) -> None:
         addresses = Addresses()
         addresses.know("2001:db8::1")
-        for _ in range(5):
-            addresses.open("10.0.0.1")
-        for host in ("10.0.0.2", "2001:db8::2"):
-            addresses.open(host)
-        taken = {
-            host: [total for total in (900, 901, 950, 951, 1000, 1001) if not addresses.refusal(host, total, 1000, 800)]
-            for host in ("10.0.0.1", "10.0.0.2", "2001:db8::2")
-        }
-        assert taken == {
-            "10.0.0.1": [900],
-            "10.0.0.2": [900, 901, 950],
-            "2001:db8::2": [900, 901, 950, 951, 1000],
-        }
+
+        def fill(begin: int, end: int, host: str) -> None:
+            assert [addresses.open(host, 1000, 1000) for _ in range(begin, end)] == [None] * (end - begin)
+
+        fill(0, 900, "10.0.0.1")
+        assert addresses.open("10.0.0.1", 1000, 1000) is not None
+        fill(900, 904, "10.0.0.2")
+        assert addresses.open("10.0.0.2", 1000, 1000) is not None
+        for number in range(904, 950):
+            fill(number, number + 1, f"10.0.1.{number % 250}")
+        assert addresses.open("10.0.0.3", 1000, 1000) is not None
+        fill(950, 1000, "2001:db8::2")
+        assert addresses.open("2001:db8::2", 1000, 1000) is not None
 
     def test_a_flood_from_one_address_shuts_nobody_else_out(self, database_url: str) -> None:
         with (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +28,7 @@ from app.platform.http.errors import (
     TargetTooLong,
     raw_answer,
 )
+from app.platform.turns import Rounds
 
 MOST_WAITING = 16
 """Requests that wait on a connection for the answers before theirs; what comes after them is not read yet."""
@@ -42,6 +43,8 @@ _PARSE_S = 0.001
 """So long one connection's bytes are parsed at a time: a body in pieces of one byte takes long for its length."""
 _MOST_UNWANTED = 1 << 21
 """Bytes that may still come in for a request that was answered before it was there; then its connection is closed."""
+_PIECE_COST = 64
+"""To take a piece of a body costs as much as so many bytes."""
 _STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
 """What was answered has this long to be taken when the service stops."""
@@ -50,13 +53,14 @@ _LEAVE_S = 5.0
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """`timeout_s`: a request that is not there, or an answer that is not taken, after one to two times this is given
-    up. `connections`: more than this are refused, and more than `of_one_address` of one.
+    up. `connections`: more than this are refused, and more than `of_one_address` of one. `long`: parsing that goes on.
     """
 
     timeout_s: float
     connections: int
     of_one_address: int
     addresses: Addresses
+    long: Rounds = field(default_factory=Rounds)
 
 
 class _Flow(FlowControl):
@@ -125,6 +129,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._bounds = bounds
         self._watch: TimerHandle | None = None
+        self._is_kept = False  # and counted
         self._is_whole = False  # what comes in is a whole request
         self._has_head = False
         self._head_bytes = 0
@@ -143,14 +148,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._joined = _Joined(transport, self.loop)
         self._look_in(self._bounds.timeout_s)
         bounds, host = self._bounds, (self.client or (None,))[0]
-        bounds.addresses.open(host)
-        why = bounds.addresses.refusal(host, len(self.connections), bounds.connections, bounds.of_one_address)
+        why = bounds.addresses.open(host, bounds.connections, bounds.of_one_address)
+        self._is_kept = why is None
         if why is not None:
             self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
-        self._bounds.addresses.close((self.client or (None,))[0])
+        if self._is_kept:
+            self._bounds.addresses.close((self.client or (None,))[0])
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
@@ -179,7 +185,7 @@ class BoundedConnection(HttpToolsProtocol):
         until = perf_counter() + _PARSE_S
         while self._unparsed and not self.transport.is_closing():
             if perf_counter() > until:
-                self._parse_soon()
+                self._bounds.long.add(self._parse_on)
                 return False
             room = MOST_WAITING - len(self.pipeline)
             if room <= 0 or self._is_body_full():
@@ -240,7 +246,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._body_left -= len(body)
         super().on_body(body)
         if self.cycle.response_complete:
-            self._unwanted += len(body)
+            self._unwanted += _PIECE_COST + len(body)
             if self._unwanted > _MOST_UNWANTED:
                 self._break_off(RequestMalformed("the body goes on long after its answer"))
 

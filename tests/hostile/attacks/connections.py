@@ -38,7 +38,7 @@ async def connections_that_come_and_go(target: Target) -> None:
 
     async def come_and_go(_: int) -> None:
         for number in range(1_000_000):
-            wire = await target.open(f"127.0.0.{2 + number % _ADDRESSES}")
+            wire = await target.open(f"{target.address}{number % _ADDRESSES}")
             if number % 2:
                 wire.writer.transport.abort()
             target.counts["came and went"] += 1
@@ -69,7 +69,7 @@ async def _hold(target: Target, count: int, head: bytes, drop: bytes = b"") -> N
     """Keep so many connections, with a head on each, and then a drop every half second."""
 
     async def hold(number: int) -> None:
-        wire = await target.open(f"127.0.0.{2 + number % _ADDRESSES}")
+        wire = await target.open(f"{target.address}{number % _ADDRESSES}")
         try:
             await wire.send(head)
             target.counts["held"] += 1

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from itertools import cycle
 
-from hostile.target import ELSEWHERE, Target, attack
+from hostile.target import Target, attack
 from hostile.wire import Closed, Wire, request
 
 _REVOKED_S = 6.0
@@ -100,7 +100,7 @@ async def page_streams(target: Target) -> None:
 
 async def _streams(target: Target, count: int, begin: bytes) -> None:
     async def follow(number: int) -> None:
-        wire = await target.open(ELSEWHERE, 1 << 16)
+        wire = await target.open(room=1 << 16)
         try:
             await wire.send(begin)
             if number % 4 == 0:
@@ -150,8 +150,7 @@ async def _until_it_ends(target: Target, begin: bytes) -> None:
         await wire.send(begin)
         if (status := await _status(wire)) != "200":
             target.wrong.append(f"a stream was refused: {status}")
-        while await wire.reader.read(1 << 16):
-            pass
+        await wire.reader.readuntil(b"\r\n0\r\n\r\n")  # the end of the answer; the connection may stay
     except Closed:
         pass
     finally:
