@@ -5,8 +5,10 @@ Not among the tests that `make test` runs, since it wants the machine for itself
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -19,11 +21,8 @@ _ATTACK_S = 2.5
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    directory = tmp_path_factory.mktemp("hostile")
-    for above in (directory, *directory.parents[:2]):
-        above.chmod(above.stat().st_mode | 0o055)
-    with staged(directory) as stage:
+def stage() -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="tenure-hostile-") as directory, staged(Path(directory)) as stage:
         yield stage
 
 
