@@ -1,5 +1,7 @@
-"""The `tenure` command. Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service, or its database,
-cannot be reached."""
+"""The `tenure` command.
+
+Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from app.commands import (
     evaluation,
     events,
     handovers,
-    history,
+    imports,
     instances,
     logs,
     processes,
@@ -30,7 +32,7 @@ from app.commands import (
 from app.commands.configuring import warn_of_unknown_variables
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
-from app.importing.refusals import ImportRefused
+from app.importing.errors import ImportRefused
 from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {
@@ -63,7 +65,7 @@ for commands in (
     logs,
     tokens,
     processes,
-    history,
+    imports,
     evaluation,
     workloads,
     whatif,

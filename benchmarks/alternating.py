@@ -1,7 +1,7 @@
 """Starts and stops at alternating API processes over one database: nothing that was acknowledged may be lost.
 
 Method: two `tenure serve` processes over one private PostgreSQL. Each pair starts an instance at one process, stops it
-at the other, and reads it and the cloud at both. An answer that contradicts what was acknowledged before counts. At the
+at the other, and reads it and the cloud at both. Answers that contradict an earlier acknowledgement are counted. At the
 end the log is compared with the answers.
 
     lost     acknowledged starts or stops that the log does not hold, or that were refused as if there were none before
@@ -40,7 +40,7 @@ BEFORE = 3
 
 @dataclass
 class Tally:
-    """What was found."""
+    """Counts of lost and stale answers."""
 
     pairs: int = 0
     lost: int = 0
@@ -50,7 +50,7 @@ class Tally:
 
 @contextmanager
 def serving(directory: Path, url: str) -> Iterator[httpx2.Client]:
-    """A client of an API process of its own on this database."""
+    """Start an API process on this database and yield a client of it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -110,8 +110,8 @@ def alternate(one: httpx2.Client, other: httpx2.Client, pairs: int) -> Tally:
 def pair(tally: Tally, here: httpx2.Client, there: httpx2.Client, instance: str) -> None:
     """Start one instance here, stop it there, and look at it from both.
 
-    Nothing is read before the stop but the instance itself, which comes from the log: a read of the cloud would bring
-    the other process's state up to date, and the stop would prove nothing.
+    Before the stop only the instance is read, which comes from the log. A read of the cloud would bring the other
+    process's state up to date, and the stop would then prove nothing.
     """
     path = f"{CLOUD}/instances/{instance}"
     started = here.post(f"{CLOUD}/instances", json={"id": instance, "market": "on_demand", "flavor": "small"})
@@ -125,7 +125,7 @@ def pair(tally: Tally, here: httpx2.Client, there: httpx2.Client, instance: str)
 
 
 def events(client: httpx2.Client) -> Iterator[dict[str, Any]]:
-    """The whole log."""
+    """Return the whole log."""
     after_seq = 0
     while page := client.get(f"{CLOUD}/events", params={"after_seq": after_seq, "limit": 1000}).json()["events"]:
         yield from page
@@ -144,7 +144,7 @@ def measure(pairs: int) -> Tally:
 
 
 def main() -> None:
-    """Print what became of the pairs; the exit status is 1 where anything was lost or stale."""
+    """Print the counts; exit with 1 if anything was lost or stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=1000)
     tally = measure(parser.parse_args().pairs)

@@ -1,7 +1,7 @@
-"""How fast the log's own statement appends batches of starts and stops, with no service around it.
+"""Measures how fast the log's own statement appends batches of starts and stops, without a service around it.
 
-Four connections append to a cloud each, batches that were decided before, in a process of its own. Prints one JSON
-object.
+Four connections append batches that were decided before, each to its own cloud, in a process of its own. Prints one
+JSON object.
 
     python -m benchmarks.appends --data-dir DIR --seconds 5 --batch 200
 """
@@ -33,7 +33,7 @@ MOST_PER_S = 150
 
 
 def batches(size: int, count: int) -> tuple[Recorded, Iterator[list[Recorded]]]:
-    """The event that creates a cloud, and batches of events that follow: half of them starts, half of them stops."""
+    """Return the event that creates a cloud, and batches of events that follow: half starts, half stops."""
     cloud = Cloud()
     created = cloud.apply(CloudCreated(at_us=0, policy=Policy()))
     opening = [FlavorAdded(at_us=0, flavor="small", demand=Resources(1))]
@@ -52,7 +52,7 @@ def batches(size: int, count: int) -> tuple[Recorded, Iterator[list[Recorded]]]:
 
 
 async def append(log: EventLog, cloud_id: int, rows: Sequence[list[Recorded]], end: float) -> list[float]:
-    """How long each batch took, in seconds, of those that are durable when the time is over."""
+    """Return the seconds that each batch took, of those that are durable when the time is over."""
     took = []
     for recorded in rows:
         begun = monotonic()
@@ -64,7 +64,7 @@ async def append(log: EventLog, cloud_id: int, rows: Sequence[list[Recorded]], e
 
 
 async def run(url: str, seconds: float, size: int) -> dict[str, object]:
-    """Append for so long."""
+    """Append for the given time."""
     database = Database(url, timeout_s=30, pool_size=CONNECTIONS)
     clouds, log = Clouds(database), EventLog(database)
     work = []

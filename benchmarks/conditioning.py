@@ -1,10 +1,10 @@
-"""What else than the available slots tells of an eviction to come: a study on logs that were decided without an SLA.
+"""A study of what predicts evictions beside the available slots, on logs that were decided without an SLA.
 
     python -m benchmarks.conditioning [--traces ../shared/traces/eucalyptus]
 
-On every log virtual instances are injected at 20,000 random moments and followed through it, as the forecast does.
-Asked is whether one is evicted within 1 h, 8 h and 2 days. Each predictor is a table of shares, learnt from the moments
-in the first half of the log whose lifetime ends there, and scored by its logarithmic loss on the second half:
+On every log virtual instances are injected at 20,000 random moments and followed through it, as in the forecast. The
+question is if one is evicted within 1 h, 8 h and 2 days. Each predictor is a table of shares. It is learnt from the
+moments in the first half of the log whose lifetime ends there, and scored by its logarithmic loss on the second half:
 
     slots        the flavor's available slots, in eight classes of equal size (what the service does)
     + load       and the on-demand load, by its quarter of the capacity
@@ -14,8 +14,8 @@ in the first half of the log whose lifetime ends there, and scored by its logari
     + weekend    and whether it is one
     recent       slots, the moments weighted by half for each 7 days of age
 
-A cell of a finer table is drawn towards its slots' share by the weight of 50 moments; shares are kept above 0.0005.
-Printed is the loss relative to `slots`: below 1 is better. Deterministic.
+A cell of a finer table is drawn towards its slots' share by the weight of 50 moments; shares are kept above 0.0005. The
+output is the loss relative to `slots`: below 1 is better. Deterministic.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped,
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Market, Policy, Resources
 from app.engine.cluster import Ints
-from app.forecast.history import History
 from app.forecast.replay import Replay
+from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload, load_workload
@@ -51,7 +51,7 @@ CLASSES = 8
 
 
 class Moments(NamedTuple):
-    """Virtual instances, M of them: when (M), slots (M), how long (M), evicted or not (M), what was to be seen (M)."""
+    """Virtual instances, M of them: time (M), slots (M), time until the end (M), evicted or not (M), predictors (M)."""
 
     at_us: Ints
     slots: Ints
@@ -63,7 +63,7 @@ class Moments(NamedTuple):
 
 
 class _Keep(list[Recorded]):
-    """The log of an evaluation."""
+    """Keeps the log of an evaluation."""
 
     def write(self, recorded: Recorded) -> None:
         self.append(recorded)
@@ -100,7 +100,7 @@ def _print_row(name: str, cells: Iterable[str]) -> None:
 
 
 def workloads(traces: Path) -> list[tuple[str, tuple[Resources, ...], Workload]]:
-    """The sixteen configurations, and three synthetic workloads."""
+    """Return the sixteen configurations, and three synthetic workloads."""
     recorded = {c.pair: _recorded(c, traces) for c in SIXTEEN}
     cases = [(c.platform, (Resources(c.cores),) * c.count, recorded[c.pair]) for c in SIXTEEN]
     return cases + [(f"synthetic {seed}", (Resources(4),) * 8, synthetic_workload(seed)) for seed in (1, 2, 3)]
@@ -112,7 +112,7 @@ def _recorded(configuration: Configuration, traces: Path) -> Workload:
 
 
 def decided(nodes: tuple[Resources, ...], workload: Workload) -> list[Recorded]:
-    """The log without an SLA."""
+    """Return the log without an SLA."""
     log = _Keep()
     with ThreadPoolExecutor(1) as executor:
         evaluate(Scenario(nodes, workload, POLICY), executor, log=log)
@@ -120,7 +120,7 @@ def decided(nodes: tuple[Resources, ...], workload: Workload) -> list[Recorded]:
 
 
 def inject(log: list[Recorded]) -> Moments:
-    """Virtual instances of the smallest flavor at random moments, with what a forecaster could have seen."""
+    """Inject virtual instances of the smallest flavor at random moments; note what a forecaster could have seen."""
     history, until_us = History(), log[-1].event.at_us + 1
     history.extend(log)
     operations = history.operations(until_us)
@@ -138,7 +138,7 @@ def inject(log: list[Recorded]) -> Moments:
 
 
 def seen(log: list[Recorded], at_us: Ints) -> tuple[Floats, Floats, list[tuple[Ints, Floats]]]:
-    """On-demand load and headroom as shares of the capacity, and when how many running spot cores end, at each time."""
+    """Return at each time on-demand load and headroom as shares of the capacity, and when running spot cores end."""
     cores: dict[str, int] = {}
     running: dict[str, InstanceStarted] = {}
     capacity = load = peak = 0
@@ -168,7 +168,7 @@ def seen(log: list[Recorded], at_us: Ints) -> tuple[Floats, Floats, list[tuple[I
 
 
 def compare(moments: Moments, lifetime_us: int, end_us: int) -> tuple[float, dict[str, float]] | None:
-    """The share evicted in the second half, and losses relative to the slots alone; None where a half has too few."""
+    """Return the share evicted in the second half, and losses relative to slots alone; None for too few moments."""
     half_us = end_us // 2
     evicted = moments.was_evicted & (moments.lasted_us <= lifetime_us)
     known = evicted | (moments.lasted_us >= lifetime_us)
@@ -202,14 +202,14 @@ def compare(moments: Moments, lifetime_us: int, end_us: int) -> tuple[float, dic
 
 
 def shares(cell: Ints, evicted: NDArray[np.bool_], learn: NDArray[np.bool_], weights: Floats, prior: Floats) -> Floats:
-    """The share evicted in each cell, drawn towards its prior."""
+    """Return the share evicted in each cell, drawn towards its prior."""
     total = np.bincount(cell[learn], weights[learn], len(prior))
     hits = np.bincount(cell[learn], weights[learn] * evicted[learn], len(prior))
     return (hits + DRAWN * prior) / (total + DRAWN)
 
 
 def loss(predicted: Floats, evicted: NDArray[np.bool_], judge: NDArray[np.bool_]) -> float:
-    """The mean logarithmic loss."""
+    """Return the mean logarithmic loss."""
     risk = np.clip(predicted[judge], LEAST, 1 - LEAST)
     return float(-np.mean(np.where(evicted[judge], np.log(risk), np.log1p(-risk))))
 

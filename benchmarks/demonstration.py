@@ -1,11 +1,11 @@
-"""A made-up but lifelike cloud for pictures: six days of a pool whose on-demand load rises by day and falls by night.
+"""Makes a lifelike cloud for pictures: six days of a pool whose on-demand load rises by day and falls by night.
 
     python -m benchmarks.demonstration --url http://127.0.0.1:8080 --token $TENURE_TOKEN
 
 Both markets draw arrivals by the hour of the day and log-normal lifetimes; spot users ask for one of two promises. The
-cloud has an external clock, so six days pass in a minute, and the last instances are still running when it is done.
-At the end a cloud can get a grace period, a threshold of risk, and two surges: of the first one's victims a controller
-confirms all but one, which is overdue by the second.
+cloud has an external clock, so six days pass in a minute, and the last instances are still running when it is done. At
+the end a cloud can get a grace period, a threshold of risk, and two surges. A controller confirms all victims of the
+first surge but one, which is overdue by the second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLICY = {
 
 
 def arrivals(random: Random, per_hour: float, swing: float) -> Iterator[float]:
-    """Moments in seconds, more of them in the afternoon than before dawn."""
+    """Return moments in seconds, more of them in the afternoon than before dawn."""
     at_s = 0.0
     while at_s < DAYS * 24 * HOUR_S:
         hour = at_s / HOUR_S % 24
@@ -47,7 +47,7 @@ def arrivals(random: Random, per_hour: float, swing: float) -> Iterator[float]:
 
 
 def instances(random: Random) -> Iterator[tuple[float, float, dict[str, Any]]]:
-    """Starts with their lifetimes."""
+    """Return starts with their lifetimes."""
     for number, at_s in enumerate(arrivals(random, 11, 0.6)):
         flavor = random.choices([*FLAVORS], [3, 4, 4, 2])[0]
         life_s = min(30 * HOUR_S, random.lognormvariate(8.9, 0.9))
@@ -62,7 +62,7 @@ def instances(random: Random) -> Iterator[tuple[float, float, dict[str, Any]]]:
 
 
 def operations(seed: int) -> list[dict[str, Any]]:
-    """Starts and stops in order, up to the end of the last day."""
+    """Return starts and stops in order, up to the end of the last day."""
     found: list[tuple[float, int, dict[str, Any]]] = []
     for at_s, life_s, body in instances(Random(seed)):
         found.append((at_s, 1, {"start": body}))
@@ -72,17 +72,17 @@ def operations(seed: int) -> list[dict[str, Any]]:
 
 
 def timed(at_s: float, operation: dict[str, Any]) -> dict[str, Any]:
-    """The operation with its time."""
+    """Return the operation with its time."""
     return {kind: body | {"at": moment(at_s)} for kind, body in operation.items()}
 
 
 def moment(at_s: float) -> str:
-    """A time of the cloud's on the wire."""
+    """Return a time of the cloud in its wire form."""
     return (BEGIN + timedelta(seconds=round(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def demonstrate(client: httpx2.Client, name: str, nodes: int, seed: int) -> None:
-    """Make the cloud and let its six days pass."""
+    """Create the cloud and let its six days pass."""
     client.post("/v1/clouds", json={"name": name, "policy": POLICY, "at": moment(0)}).raise_for_status()
     for number in range(nodes):
         client.post(f"/v1/clouds/{name}/nodes", json={"name": f"rack-{number:02}", "cores": 16}).raise_for_status()
@@ -95,7 +95,7 @@ def demonstrate(client: httpx2.Client, name: str, nodes: int, seed: int) -> None
 
 
 def give_notice(client: httpx2.Client, name: str) -> None:
-    """The end of the last day, as the module's docstring has it."""
+    """Set the grace period and the threshold of risk, and run the two surges at the end of the last day."""
     path = f"/v1/clouds/{name}"
     client.patch(path, json={"policy": NOTICE, "at": moment(END_S)}).raise_for_status()
     _, *others = surge(client, path, "surge-a", END_S + 60)
@@ -106,7 +106,7 @@ def give_notice(client: httpx2.Client, name: str) -> None:
 
 
 def surge(client: httpx2.Client, path: str, name: str, at_s: float) -> list[str]:
-    """On-demand starts at one moment until they have cost two spot instances; these."""
+    """Post on-demand starts at one moment until they have evicted two spot instances; return these."""
     victims: list[str] = []
     for number in range(100):
         if len(victims) >= 2:

@@ -1,9 +1,9 @@
-"""What rate limits and the bounds of a connection cost a request, as a ratio to the same request without them.
+"""Measures what rate limits and the bounds of a connection cost, as a ratio to the same request without them.
 
-Method: one process, no socket. The real application (its services are empty ones, so that there is nothing else to
-measure) behind uvicorn's connection, fed with the bytes of `GET /v1/clouds` with a token; the answer's bytes end the
-request. Rounds of the two kinds follow each other; the medians are compared. The absolute difference is what counts for
-a start or a stop, which takes some ten times as long as this request.
+Method: one process, no socket. The real application, with empty services so that there is nothing else to measure, runs
+behind uvicorn's connection and is fed with the bytes of `GET /v1/clouds` with a token; the answer's bytes end the
+request. Rounds of the two kinds alternate; the medians are compared. The absolute difference is what a start or a stop
+pays, which takes some ten times as long as this request.
 
     bare      uvicorn's own connection, and nothing counted
     bounded   the service's connection, and requests counted by token
@@ -27,8 +27,8 @@ from uvicorn.server import ServerState
 
 from app.domain.values import Role
 from app.platform.http.addresses import Addresses
-from app.platform.http.connection import BoundedConnection, Bounds
-from app.platform.http.install import DESCRIPTION, Terms, install
+from app.platform.http.connection import BoundedConnection, ConnectionLimits
+from app.platform.http.install import DESCRIPTION, RequestLimits, install
 from app.platform.http.rates import Rates
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.scheduler import Scheduler
@@ -40,7 +40,7 @@ class Uncounted(Rates):
     """Rates that count nothing."""
 
     def count_token(self, token_id: int, cost: int = 1) -> None:
-        """Nothing."""
+        """Count nothing."""
 
 
 class Empty:
@@ -54,7 +54,7 @@ class Empty:
 
 
 class Transport(asyncio.Transport):
-    """Takes an answer, and says when it is there."""
+    """Takes an answer, and tells when it is complete."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,16 +75,16 @@ class Transport(asyncio.Transport):
 
 
 def application(rates: Rates) -> FastAPI:
-    """The application as it is, with those rates."""
+    """Return the real application with these rates."""
     app = FastAPI(**DESCRIPTION)
-    install(app, ENDPOINTS, Terms(1 << 20, 1_000_000_000, 1))
+    install(app, ENDPOINTS, RequestLimits(1 << 20, 1_000_000_000, 1))
     app.state.rates = rates
     app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()
     return app
 
 
 async def measure(protocol: HttpToolsProtocol, count: int) -> float:
-    """Microseconds a request."""
+    """Return microseconds per request."""
     transport = Transport()
     protocol.connection_made(transport)
     begun = time.perf_counter()
@@ -98,7 +98,7 @@ async def measure(protocol: HttpToolsProtocol, count: int) -> float:
 
 
 async def main_loop(requests: int, rounds: int) -> dict[str, list[float]]:
-    """All measurements, round after round."""
+    """Run all measurements, round after round."""
     bare = uvicorn.Config(application(Uncounted(1, 1)), lifespan="off", access_log=False, log_config=None, ws="none")
     bounded = uvicorn.Config(
         application(Rates(1_000_000_000, 1)), lifespan="off", access_log=False, log_config=None, ws="none"
@@ -108,7 +108,7 @@ async def main_loop(requests: int, rounds: int) -> dict[str, list[float]]:
     results: dict[str, list[float]] = {"bare": [], "bounded": []}
     for _ in range(rounds):
         results["bare"].append(await measure(HttpToolsProtocol(bare, ServerState(), {}), requests))
-        connection = BoundedConnection(Bounds(30.0, 1000, 800, Addresses()), bounded, ServerState(), {})
+        connection = BoundedConnection(ConnectionLimits(30.0, 1000, 800, Addresses()), bounded, ServerState(), {})
         results["bounded"].append(await measure(connection, requests))
     return results
 

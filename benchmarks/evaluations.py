@@ -1,13 +1,13 @@
-"""What the evaluation makes of the recorded and the synthetic workloads, beside what is known of them.
+"""Evaluates the recorded and the synthetic workloads, and compares the results with the known ones.
 
     python -m benchmarks.evaluations no-sla      # must be the first table of docs/forecast.md; every log is audited
     python -m benchmarks.evaluations sla         # --sla 0.01 on the four recorded pairs
     python -m benchmarks.evaluations synthetic   # three seeds on 8 nodes of 4 cores, without an SLA and at four
 
-Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
-The seeds' values are those of spot-sla-conference.txt (its Figure 1 is known by the two levels that its text names);
-the prototype is the independent one whose measurements docs/forecast.md records. Exit code 1 where a count differs from
-that table, or an audit fails.
+Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces. The
+papers' values are those of spot-sla-conference.txt (its Figure 1 is known by the two levels that its text names); the
+prototype is the independent one whose measurements docs/forecast.md records. Exit code 1 if a count differs from that
+table, or an audit fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from app.workbench.audit import audit
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.synthesis import synthesize
-from app.workbench.tally import Outcome, Scenario
+from app.workbench.tally import DrivenScenario, Scenario
 from app.workbench.workload import Workload, combine, load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
@@ -100,7 +100,7 @@ SYNTHETIC_SLAS: tuple[tuple[float | None, str], ...] = (
 
 
 def main() -> int:
-    """Run the parts asked for; 1 where something is not as it must be."""
+    """Run the parts asked for; return 1 if a result is wrong."""
     parts: dict[str, Callable[[Path], bool]] = {"no-sla": no_sla, "sla": with_sla, "synthetic": synthetic}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="part", help="no-sla, sla, synthetic; by default all")
@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def no_sla(traces: Path) -> bool:
-    """Every count against the table."""
+    """Compare every count with the table."""
     print("\nWithout an SLA: on-demand requested/admitted, spot requested/admitted, evicted")
     good = True
     for pair in PAIRS:
@@ -130,9 +130,9 @@ def no_sla(traces: Path) -> bool:
 
 
 def with_sla(traces: Path) -> bool:
-    """The target of 0.01 on every pair."""
+    """Evaluate every pair with the target of 0.01."""
     print("\nSLA 0.01, 10,000 samples an epoch: spot admitted/requested, evicted/admitted, completed core-hours")
-    print(f"  {'':5}{'here':>24}   {'the seeds':14}{'prototype':22}epochs  forecasts   in all")
+    print(f"  {'':5}{'here':>24}   {'the papers':14}{'prototype':22}epochs  forecasts   in all")
     good = True
     for pair in PAIRS:
         policy = Policy(clock=Clock.EXTERNAL, eviction_probability=0.01)
@@ -144,9 +144,9 @@ def with_sla(traces: Path) -> bool:
 
 
 def synthetic(_traces: Path) -> bool:
-    """The seeds' Figure 1."""
+    """Evaluate the workloads of Figure 1."""
     print("\nSynthetic, 10 days on 8 nodes x 4 cores: spot admitted/requested, evicted/admitted, completed core-hours")
-    print(f"  {'SLA':6}{'seed 1':>22}{'seed 2':>22}{'seed 3':>22}   the seeds' Figure 1")
+    print(f"  {'SLA':6}{'seed 1':>22}{'seed 2':>22}{'seed 3':>22}   the papers' Figure 1")
     good = True
     for sla, known in SYNTHETIC_SLAS:
         cells = []
@@ -159,8 +159,8 @@ def synthetic(_traces: Path) -> bool:
     return good
 
 
-def run(scenario: Scenario) -> tuple[Outcome, bool]:
-    """An evaluation, and whether its log passes the audit."""
+def run(scenario: Scenario) -> tuple[DrivenScenario, bool]:
+    """Return an evaluation, and True if its log passes the audit."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as threads:
         path = Path(directory) / "log.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -174,18 +174,18 @@ def _recorded(pair: Pair, traces: Path) -> Workload:
 
 
 def _synthetic(seed: int) -> Workload:
-    """The utilisations of Table I; each market has a trace of its own."""
+    """Return workloads with the utilisations of Table I; each market has a trace of its own."""
     on_demand = synthesize(days=10, mean_utilisation=21.77, cores=1, seed=seed)
     return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
 
 
-def _counts(outcome: Outcome) -> str:
+def _counts(outcome: DrivenScenario) -> str:
     tally = outcome.tally
     on_demand = f"{tally.on_demand_requested}/{tally.on_demand_admitted}"
     return f"{on_demand}, {tally.spot_requested}/{tally.spot_admitted}, {tally.spot_evicted}"
 
 
-def _ratios(outcome: Outcome) -> str:
+def _ratios(outcome: DrivenScenario) -> str:
     tally = outcome.tally
     evicted = tally.spot_evicted / max(tally.spot_admitted, 1)
     core = tally.completed_core_us / tally.requested_core_us

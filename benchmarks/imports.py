@@ -1,9 +1,9 @@
-"""Importing a long past: lines and events a second, and how much memory that takes, at two lengths.
+"""Measures the import of a long past: lines and events a second, and memory, at two lengths.
 
-Method: a trace as `tenure trace synth` makes it, on a platform that it keeps about half full, is imported by
-`tenure import` in a process of its own into a fresh private PostgreSQL with fsync; then once more, when all is there.
-What each phase takes comes from `--dry-run` (reading and deciding, no database) and from the reports' own times.
-Rounds follow each other; the medians and their spread are printed. The memory is the process's largest resident set.
+Method: `tenure import` runs in a process of its own on a fresh private PostgreSQL with fsync. It imports a trace of
+`tenure trace synth`, on a platform that the trace keeps about half full, and then imports it once more when all is
+there. The time of each phase comes from `--dry-run` (reading and deciding, no database) and from the reports. Rounds
+alternate; the medians and their spread are printed. The memory is the process's largest resident set.
 
     python -m benchmarks.imports [--instances 50000 500000] [--rounds 3]
 """
@@ -37,7 +37,7 @@ finally:
 
 
 def trace(directory: Path, instances: int) -> Path:
-    """A trace of about so many instances."""
+    """Return a trace of about this many instances."""
     days = instances * LIFETIMES.mean_s / _BUSY_CORES / 86400
     path = directory / f"{instances}.csv"
     with path.open("w") as file:
@@ -46,7 +46,7 @@ def trace(directory: Path, instances: int) -> Path:
 
 
 def run(file: Path, cloud: str, environment: dict[str, str], *options: str) -> dict[str, Any]:
-    """One import: its report, its time, its memory."""
+    """Run one import; return its report, its time and its memory."""
     arguments = ["import", cloud, str(file), "--nodes", "31x32", "--clock", "external", "--json", *options]
     began = time.perf_counter()
     done = subprocess.run(
@@ -57,7 +57,7 @@ def run(file: Path, cloud: str, environment: dict[str, str], *options: str) -> d
 
 
 def measure(file: Path, environment: dict[str, str], rounds: int) -> None:
-    """All phases, round after round."""
+    """Run all phases, round after round."""
     found: dict[str, list[dict[str, Any]]] = {"read and decide": [], "import": [], "import again": []}
     for number in range(rounds):
         cloud = f"{file.stem}-{number}"

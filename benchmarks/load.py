@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
 
 
 def until(requests: list[bytes], deadline: float) -> Iterator[bytes]:
-    """The requests in order, until they or the time are over."""
+    """Yield the requests in order, until they or the time are over."""
     for request in requests:
         if time.perf_counter() > deadline:
             return
@@ -74,7 +74,7 @@ def until(requests: list[bytes], deadline: float) -> Iterator[bytes]:
 
 
 def read_frames(data: bytes) -> list[bytes]:
-    """The framed requests of standard input."""
+    """Read the framed requests of standard input."""
     frames, at = [], 0
     while at < len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -84,7 +84,7 @@ def read_frames(data: bytes) -> list[bytes]:
 
 
 def frame(request: bytes) -> bytes:
-    """One framed request."""
+    """Return one framed request."""
     return struct.pack(">I", len(request)) + request
 
 

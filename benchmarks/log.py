@@ -1,9 +1,9 @@
-"""The event log by itself: appends of several sizes, reading, folding, snapshots; on a private server.
+"""Measures the event log alone on a private server: appends of several sizes, reading, folding, snapshots.
 
     python -m benchmarks.log [--events 200000]
 
-Every append is one durable transaction (fsync on). Sizes are interleaved, round by round, and the median round is
-printed with the quickest and the slowest. Ratios are taken within one run; absolute figures are this machine's.
+Every append is one durable transaction (fsync on). Sizes alternate, round by round, and the median round is printed
+with the quickest and the slowest. Ratios are taken within one run; absolute figures are this machine's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGE = 10_000
 
 
 def history() -> Iterator[Recorded]:
-    """A log without end that keeps 10,000 instances running."""
+    """Yield an endless log that keeps 10,000 instances running."""
     for seq, event in enumerate(_events(), 1):
         yield Recorded(seq, event)
 
@@ -65,7 +65,7 @@ def _events() -> Iterator[Event]:
 
 
 async def measure_appends(database: Database) -> None:
-    """Events a second by size of the append."""
+    """Return events a second by size of the append."""
     log, events = EventLog(database), history()
     cloud_id = await Clouds(database).create("appends", next(events))
     rates: dict[int, list[float]] = {size: [] for size in _SIZES}
@@ -87,7 +87,7 @@ async def measure_appends(database: Database) -> None:
 
 
 async def measure_cursors(database: Database) -> None:
-    """One round trip by SQLAlchemy's cursor and by the driver's."""
+    """Compare one round trip by SQLAlchemy's cursor with one by the driver's."""
     sqlalchemys = await _median_us(lambda: database.execute("SELECT %(one)s::int", {"one": 1}))
     drivers = await _median_us(lambda: database.execute_directly("SELECT %(one)s::int", {"one": 1}))
     print(f"round trip: {sqlalchemys:.0f} us by SQLAlchemy's cursor, {sqlalchemys / drivers:.2f} times the driver's")
@@ -107,7 +107,7 @@ async def _median_us(step: Callable[[], Awaitable[object]], count: int = 500) ->
 
 
 async def measure_restart(database: Database, count: int) -> None:
-    """Folding a long log against loading its snapshot."""
+    """Compare folding a long log with loading its snapshot."""
     log, events = EventLog(database), history()
     cloud_id = await Clouds(database).create("restart", next(events))
     for _ in range(count // _PAGE):

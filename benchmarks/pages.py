@@ -1,11 +1,12 @@
-"""The pages with a long log: first paint, live updates, and what their queries read, with 10,000 and a million events.
+"""Measures the pages with a long log: first paint, live updates, rows read, with 10,000 and a million events.
 
 Method: for each length of the log, events are decided by the engine and appended through the store (as in
-benchmarks/restart.py), spread over three weeks up to now; the history of utilisation is folded from them and a snapshot
-taken. Then `tenure serve` and `tenure worker` run as processes, and a real Chromium signs in. For every page: first
-contentful paint (the browser's own measure) of a fresh load, and when the document was there. Then starts are posted,
-and measured is the time from the start's answer until the open page shows it. `pg_stat_user_tables` tells how many rows
-of every table were fetched, by indexes and by scans, while all pages were loaded once: no more with a longer log.
+benchmarks/restart.py), spread over three weeks up to now. The history of utilisation is folded from them, and a
+snapshot is taken. Then `tenure serve` and `tenure worker` run as processes, and a real Chromium signs in. For every
+page two times are measured: the first contentful paint (the browser's own measure) of a fresh load, and the time until
+the document is complete. Then starts are posted, and the time from the start's answer until the open page shows it is
+measured. `pg_stat_user_tables` tells how many rows of every table were fetched, by indexes and by scans, while all
+pages were loaded once. A longer log must not raise that number.
 
     python -m benchmarks.pages [--events 10000 1000000]
 """
@@ -54,7 +55,7 @@ CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 
 
 async def fill(url: str, events: int) -> float:
-    """Make the log, its snapshot and its history; the seconds that folding the history took."""
+    """Make the log, its snapshot and its history; return the seconds that folding the history took."""
     database = Database(url, timeout_s=60)
     log, cloud, begin_us = EventLog(database), Cloud(), time.time_ns() // 1000 - SPAN_US
     opening = [CloudCreated(at_us=begin_us, policy=Policy(guarantee=Guarantee.NONE))]
@@ -82,7 +83,7 @@ async def fill(url: str, events: int) -> float:
 
 @contextmanager
 def running(url: str, port: int) -> Iterator[None]:
-    """The service's two processes."""
+    """Run the service's two processes."""
     environment = os.environ | {
         "TENURE_DATABASE_URL": url, "TENURE_PORT": str(port), "TENURE_ADMIN_TOKEN": TOKEN,
         "TENURE_LOG_LEVEL": "warning",
@@ -107,7 +108,7 @@ def running(url: str, port: int) -> Iterator[None]:
 
 
 def first_paints(page: Page, base: str, place: str) -> tuple[float, float]:
-    """Median first contentful paint, and median time until the document was there, in milliseconds."""
+    """Return the median first contentful paint and the median time to the document, in milliseconds."""
     paints, answers = [], []
     for _ in range(LOADS):
         page.goto(f"{base}/ui/clouds/bench{place}", wait_until="load")
@@ -121,7 +122,7 @@ def first_paints(page: Page, base: str, place: str) -> tuple[float, float]:
 
 
 def updates(page: Page, base: str, client: httpx2.Client) -> list[float]:
-    """Milliseconds from a start's answer until the open page shows it."""
+    """Return milliseconds from a start's answer until the open page shows it."""
     page.goto(f"{base}/ui/clouds/bench")
     page.wait_for_selector("[data-pulse=live], [data-pulse=fresh]")
     took = []
@@ -137,14 +138,14 @@ def updates(page: Page, base: str, client: httpx2.Client) -> list[float]:
 
 
 def rows_read(connection: psycopg.Connection) -> dict[str, int]:
-    """Rows fetched from each table so far, by indexes and by whole scans."""
+    """Return the rows fetched from each table so far, by indexes and by whole scans."""
     connection.execute("SELECT pg_stat_clear_snapshot()")
     rows = connection.execute("SELECT relname, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_user_tables")
     return {name: int(count) for name, count in rows}
 
 
 def pages_read(page: Page, base: str, url: str) -> dict[str, int]:
-    """What one load of every page fetches, by table."""
+    """Return the rows that one load of every page fetches, by table."""
     with psycopg.connect(url, autocommit=True) as connection:
         time.sleep(1.5)
         before = rows_read(connection)
@@ -157,7 +158,7 @@ def pages_read(page: Page, base: str, url: str) -> dict[str, int]:
 
 
 def measure(url: str, events: int) -> None:
-    """Everything for one length of the log."""
+    """Measure everything for one length of the log."""
     port = 8399
     fold_s = asyncio.run(fill(url, events))
     with running(url, port), sync_playwright() as playwright:

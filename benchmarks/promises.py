@@ -1,18 +1,18 @@
-"""Whether the promises are kept, and what they admit: both guarantees on recorded and synthetic workloads.
+"""Checks if promises are kept, and how much they admit: both guarantees on recorded and synthetic workloads.
 
-    python -m benchmarks.promises sixteen     # SLA 0.01 on the seeds' sixteen configurations
+    python -m benchmarks.promises sixteen     # SLA 0.01 on the papers' sixteen configurations
     python -m benchmarks.promises held-out    # pairs and platforms that nothing was chosen on
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
 
-A line of the first two parts: spot admitted / requested, evicted / admitted, completed core-hours relative to those
-without an SLA, and of the quotes' bounds (at 95 %) the share that covers. For that every spot start that got a quote,
-admitted or not, is looked at: a virtual instance at its moment is followed through the whole log, and in every epoch
-the share that was evicted within its lifetime is set against the mean of the bounds.
+A line of the first two parts shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
+those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that got a
+quote, admitted or not, is examined: a virtual instance at its moment is followed through the whole log, and in every
+epoch the share that was evicted within its lifetime is compared with the mean of the bounds.
 
-Exit code 1 where an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`.
+Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from rich.progress import Progress as Bar
 from app.domain.events import InstanceRejected, InstanceStarted, Recorded
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
-from app.forecast.history import History
 from app.forecast.replay import Replay
+from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
@@ -50,7 +50,7 @@ EVERY_US = (12 * HOUR_US, 6 * HOUR_US, HOUR_US, HOUR_US // 4)
 
 
 class Configuration(NamedTuple):
-    """A pair of traces on a platform; `known` is what the seeds print: admitted / evicted."""
+    """A pair of traces on a platform; `known` is what the papers print: admitted / evicted."""
 
     pair: str
     count: int
@@ -96,13 +96,13 @@ class Case:
 
     @property
     def size(self) -> int:
-        """Its steps: a start and a stop for each instance."""
+        """Number of steps: a start and a stop for each instance."""
         return 2 * (len(self.workload.on_demand) + len(self.workload.spot))
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of it; `covered` of `rows` epochs, all of them and those in which something was evicted."""
+    """The result; `covered` of `rows` epochs, for all of them and for those in which something was evicted."""
 
     requested: int
     admitted: int
@@ -120,7 +120,7 @@ class Result:
 
 
 def main() -> int:
-    """Run the parts asked for; 1 where a promise is not kept."""
+    """Run the parts asked for; return 1 if a promise is not kept."""
     parts: dict[str, Callable[[argparse.Namespace], bool]] = {
         "sixteen": sixteen,
         "held-out": held_out,
@@ -141,8 +141,8 @@ def main() -> int:
 
 
 def sixteen(arguments: argparse.Namespace) -> bool:
-    """The bars: each within 0.010."""
-    print("\nSLA 0.01 on the seeds' configurations")
+    """Check that each configuration keeps its bar, within 0.010."""
+    print("\nSLA 0.01 on the papers' configurations")
     results = _configurations(SIXTEEN, arguments)
     relative = [results[Guarantee.POOLED, case].core_us / results[Guarantee.NONE, case].core_us for case in FULL]
     print(f"  pooled, core-hours relative to no SLA, mean of the full platforms: {np.mean(relative):.3f}")
@@ -152,7 +152,7 @@ def sixteen(arguments: argparse.Namespace) -> bool:
 
 
 def held_out(arguments: argparse.Namespace) -> bool:
-    """What nothing was chosen on; shown, not judged."""
+    """Show the configurations that nothing was chosen on; they are not judged."""
     print("\nSLA 0.01 on other pairs and platforms")
     results = _configurations(HELD_OUT, arguments)
     for guarantee in GUARANTEES:
@@ -163,7 +163,7 @@ def held_out(arguments: argparse.Namespace) -> bool:
 
 
 def synthetic(arguments: argparse.Namespace) -> bool:
-    """Ten seeds, four SLAs."""
+    """Evaluate ten seeds with four SLAs."""
     print("\nSynthetic, 10 days on 8 nodes x 4 cores: evicted / admitted of each seed")
     seeds = range(arguments.first_seed, arguments.first_seed + 10)
     keys = [(guarantee, sla, seed) for guarantee in GUARANTEES for sla in SLAS for seed in seeds]
@@ -188,7 +188,7 @@ def synthetic(arguments: argparse.Namespace) -> bool:
 
 
 def frequency(arguments: argparse.Namespace) -> bool:
-    """What tables before their time could buy at most: they come every 15 minutes at the most. Shown, not judged."""
+    """Show what earlier tables could gain at most: they come every 15 minutes at most. This is not judged."""
     print("\nSLA 0.01 on the full platforms, by the time between two tables: admitted / evicted / core-hours of 6 h")
     keys = [(guarantee, c, every_us) for guarantee in GUARANTEES for c in FULL for every_us in EVERY_US]
     workloads = {c.pair: _recorded(c.pair, arguments.traces) for c in FULL}
@@ -220,7 +220,7 @@ def _configurations(configurations: Sequence[Configuration], arguments: argparse
     ]
     results = dict(zip(keys, _run(cases), strict=True))
     header = "admitted / evicted / core / covered"
-    print(f"  {'':18}{'pooled: ' + header:>46}{'per_instance':>36}   the seeds")
+    print(f"  {'':18}{'pooled: ' + header:>46}{'per_instance':>36}   the papers")
     for configuration in configurations:
         baseline = results[Guarantee.NONE, configuration]
         cells = "".join(f"{_cells(results[g, configuration], baseline):>36}" for g in GUARANTEES)
@@ -256,7 +256,7 @@ def _run(cases: list[Case]) -> list[Result]:
 
 
 class _Keep:
-    """The log of an evaluation."""
+    """Keeps the log of an evaluation."""
 
     def __init__(self) -> None:
         self.recorded: list[Recorded] = []
@@ -285,7 +285,7 @@ def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], Non
 
 
 def coverage(recorded: Sequence[Recorded], policy: Policy) -> list[tuple[bool, bool]]:
-    """For every epoch whether its quotes' bounds covered, and whether anything was evicted."""
+    """Return for every epoch if its quotes' bounds held, and if anything was evicted."""
     quoted: dict[str, list[tuple[int, int, Basis]]] = defaultdict(list)
     for item in recorded:
         event = item.event
@@ -315,7 +315,7 @@ def _followed(
     policy: Policy,
     until_us: int,
 ) -> list[tuple[int, bool, float]]:
-    """Epoch, whether a virtual instance was evicted within the lifetime, bound; those that outlast the log left out."""
+    """Yield epoch, eviction of a virtual instance in its lifetime, and bound; skip those that outlast the log."""
     operations = history.operations(until_us).counting_only(used)
     opening = history.opening(history.begin_us or 0)
     opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
@@ -350,7 +350,7 @@ def _recorded(pair: str, traces: Path) -> Workload:
 
 
 def synthetic_workload(seed: int) -> Workload:
-    """The utilisations of Table I; each market has a trace of its own."""
+    """Return a workload with the utilisations of Table I; each market has a trace of its own."""
     on_demand = synthesize(days=10, mean_utilisation=21.77, cores=1, seed=seed)
     return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
 

@@ -1,4 +1,4 @@
-"""How fast quantile tables are computed: merged worlds against a fork for every sample, and epochs by continuation.
+"""Measures the computation of tables: merged worlds against a fork per sample, and epochs by continuation.
 
     python -m benchmarks.replay [--threads 2] [--forks 1000] [--traces ../shared/traces/eucalyptus]
 
@@ -34,8 +34,8 @@ from app.engine.cloud import POLICY_CODE, Cloud
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, place_on_demand, release
 from app.engine.compiled import compiled
 from app.forecast.compute import Forecaster
-from app.forecast.history import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.replay import Replay
+from app.forecast.replayed import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
 from app.forecast.table import QuantileTable
 from app.workbench.workload import flavors, load_workload, operations
 
@@ -64,7 +64,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def recorded_log(traces: Path) -> list[Recorded]:
-    """The events of the workload, as the scheduler would have logged them."""
+    """Return the events of the workload, as the scheduler would have logged them."""
     workload = load_workload(traces / "DS5-trace.txt", traces / "DS6-trace.txt", DAY_US)
     cloud = Cloud()
     log = [cloud.apply(CloudCreated(at_us=0, policy=POLICY))]
@@ -105,7 +105,7 @@ def whole_table(log: list[Recorded], until_us: int, executor: ThreadPoolExecutor
 
 
 def report_forks(log: list[Recorded], until_us: int, executor: ThreadPoolExecutor, count: int, merged_s: float) -> None:
-    """Step 2 of the method, and what became of the worlds."""
+    """Run step 2 of the method, and report how worlds merged."""
     history = History()
     history.extend(log)
     steps = history.operations(until_us)
@@ -131,13 +131,13 @@ def new_replay(history: History, flavor: str) -> Replay:
 
 
 def opening(history: History) -> Cluster:
-    """The beginning of the log, with room for all of its nodes and rows."""
+    """Return the beginning of the log, with room for all of its nodes and rows."""
     found, used = history.opening(0), history.used_resources()
     return found._replace(free=found.free[:, used].copy(), demand=found.demand[:, used].copy())
 
 
 def with_room(history: History, flavor: str) -> Cluster:
-    """The same, its virtual instance of that flavor."""
+    """Return the same state, with its virtual instance of that flavor."""
     cluster = opening(history)
     cluster.demand[VIRTUAL] = history.flavors[flavor][history.used_resources()]
     cluster.is_spot[VIRTUAL], cluster.deadline_us[VIRTUAL] = True, NEVER_US
@@ -150,7 +150,7 @@ def forks(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int) ->
 
 @compiled
 def fork_each(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int, horizon_us: int, policy: int) -> Ints:
-    """How long the instance injected at each time lasted, -1 where it did not fit."""
+    """Return how long the instance injected at each time lasted, -1 if it did not fit."""
     cluster.born[VIRTUAL] = 0
     index, lasted, gone = 0, np.full(times_us.shape[0], -1), np.empty_like(cluster.node_of)
     for sample in range(times_us.shape[0]):
@@ -182,7 +182,7 @@ def copied(cluster: Cluster) -> Cluster:
 
 @compiled
 def lead(cluster: Cluster, steps: Operations, index: int, policy: int, gone: Ints) -> bool:
-    """Lead a cluster through one operation; returns whether its virtual instance was evicted."""
+    """Lead a cluster through one operation; return True if its virtual instance was evicted."""
     kind, target = steps.kind[index], steps.target[index]
     if kind <= START_SPOT:
         cluster.demand[target] = steps.sizes[steps.size[index]]
@@ -210,7 +210,7 @@ def lead(cluster: Cluster, steps: Operations, index: int, policy: int, gone: Int
 
 @compiled
 def fate(cluster: Cluster, steps: Operations, index: int, censored_us: int, policy: int, gone: Ints) -> int:
-    """When the virtual instance was evicted, or NEVER_US."""
+    """Return the time of the virtual instance's eviction, or NEVER_US."""
     while index < steps.at_us.shape[0] and steps.at_us[index] <= censored_us:
         if lead(cluster, steps, index, policy, gone):
             return steps.at_us[index]

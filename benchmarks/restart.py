@@ -1,8 +1,8 @@
-"""Restart with a long log: how soon the service answers from the state of one million events.
+"""Measures a restart with a long log: the time until the service answers from the state of one million events.
 
 Method: a million events are decided by the engine and appended through the store (starts and stops on 31 nodes, a few
-thousand instances running), a snapshot is taken, 5,000 more events follow it. Then `tenure serve` is started
-three times; measured is the time from the start of the process to the first answer that holds the log's last seq.
+thousand instances running), a snapshot is taken, and 5,000 more events follow it. Then `tenure serve` is started three
+times, and the time from the start of the process to the first answer that holds the log's last seq is measured.
 Afterwards the whole log is folded from its first event, and the digests are compared.
 
     python -m benchmarks.restart [--events 1000000]
@@ -35,8 +35,8 @@ from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
 from app.processes.wiring import database_url
 from app.scheduling.appending import Logs, States
-from app.scheduling.growth import Growth
 from app.scheduling.jobs import Snapshotting
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -51,7 +51,7 @@ CHUNK = 5000
 
 
 def opening() -> list[Event]:
-    """The cloud as it is set up."""
+    """Return the events that set the cloud up."""
     nodes = [NodeAdded(at_us=0, node=f"node-{number}", capacity=Resources(128)) for number in range(31)]
     return [
         CloudCreated(at_us=0, policy=Policy(guarantee=Guarantee.NONE)),
@@ -61,7 +61,7 @@ def opening() -> list[Event]:
 
 
 def steps(first: int, count: int) -> list[Operation]:
-    """Starts of both markets, and stops of what was started long before."""
+    """Yield starts of both markets, and stops of instances started long before."""
     found: list[Operation] = []
     for number in range(first, first + count):
         market = Market.SPOT if number % 3 else Market.ON_DEMAND
@@ -72,7 +72,7 @@ def steps(first: int, count: int) -> list[Operation]:
 
 
 async def fill(database: Database, events: int) -> int:
-    """Make the log; the cloud's id."""
+    """Make the log; return the cloud's id."""
     cloud, log = Cloud(), EventLog(database)
     recorded = [cloud.apply(event) for event in opening()]
     cloud_id = await Clouds(database).create("bench", recorded[0])
@@ -91,14 +91,14 @@ async def fill(database: Database, events: int) -> int:
 
 
 async def take_snapshot(database: Database) -> None:
-    """What the worker does."""
+    """Take a snapshot as the worker does."""
     log, snapshots = EventLog(database), Snapshots(database)
-    states = States(Logs(log, snapshots, Growth(database, log)))
+    states = States(Logs(log, snapshots, LogHeads(database, log)))
     await Snapshotting(Clouds(database), states, snapshots, every_events=1).take_due()
 
 
 def restart(url: str) -> tuple[float, int]:
-    """Seconds from the start of the process to the answer, and the seq in it."""
+    """Return seconds from the start of the process to the answer, and the seq in it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -124,7 +124,7 @@ def restart(url: str) -> tuple[float, int]:
 
 
 async def compare(database: Database, cloud_id: int) -> tuple[bool, float]:
-    """Whether snapshot and tail give the state of the whole log, and the seconds of folding that."""
+    """Return True if snapshot and tail give the state of the whole log, and the seconds of folding that."""
     log = EventLog(database)
     loaded = await load_state(cloud_id, log, Snapshots(database))
     began = time.perf_counter()

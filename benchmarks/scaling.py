@@ -1,13 +1,13 @@
-"""How the time and memory of a replay grow with history, nodes and flavors.
+"""Measures how the time and memory of a replay grow with history, nodes and flavors.
 
     python -m benchmarks.scaling                  # doubles each in turn; some minutes
     python -m benchmarks.scaling --year           # one year of 1,000 nodes, seven flavors
     python -m benchmarks.scaling --one DAYS NODES FLAVORS
 
-A synthetic log with the rate of C-D, 11 starts a day and node, seven in ten on demand; flavors of 1, 2,
-4 ... cores asked for alike; log-normal lifetimes (sigma 1.5) that fill 60 % of the cores on demand and 25 % as spot,
-whose declared lifetimes are kept. The replay decides all placements itself. Every size is run in a process of its own,
-and none before it has compiled. Events are read in chunks, as the worker does; memory is the peak of the whole process.
+The synthetic log has the rate of C-D: 11 starts a day and node, seven in ten on demand. Flavors of 1, 2, 4 ... cores
+are asked for alike. Lifetimes are log-normal (sigma 1.5) and fill 60 % of the cores on demand and 25 % as spot, and
+declared lifetimes are kept. The replay decides all placements itself. Every size runs in a process of its own, after
+compilation. Events are read in chunks, as the worker does; memory is the peak of the whole process.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def compile_kernels() -> None:
 
 
 def log(days: int, nodes: int, flavors: int) -> Iterator[Recorded]:
-    """The log's events, numbered."""
+    """Yield the log's events, numbered."""
     return (Recorded(seq, event) for seq, event in zip(count(1), events(days, nodes, flavors), strict=False))
 
 

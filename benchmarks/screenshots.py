@@ -1,4 +1,4 @@
-"""Pictures of every page, light and dark, for docs/pages.md: of a cloud that `benchmarks.demonstration` has driven.
+"""Takes pictures of every page, light and dark, for docs/pages.md, of a cloud from `benchmarks.demonstration`.
 
     make screenshots
 
@@ -46,7 +46,7 @@ _TALLEST = 1500
 
 
 def take(page: Page, name: str) -> None:
-    """One picture, cut and with few colours."""
+    """Take one picture, cut and with few colours."""
     page.wait_for_timeout(600)
     image = Image.open(io.BytesIO(page.screenshot(full_page=True)))
     image = image.crop((0, 0, image.width, min(image.height, _TALLEST))).convert("RGB")
@@ -54,7 +54,7 @@ def take(page: Page, name: str) -> None:
 
 
 def example(client: httpx2.Client, outcome: str) -> str:
-    """The page of an instance that this became of: of rejected ones the last that the SLA refused."""
+    """Return the page of an instance with this outcome; for rejected ones the last that the SLA refused."""
     found = client.get("/v1/clouds/north/decisions", params={"outcome": outcome, "market": "spot", "limit": 200}).json()
     chosen = [one for one in found["decisions"] if one["reason"] in ("sla_unattainable", "on_demand_start")]
     name = (chosen or found["decisions"])[0]["id"]
@@ -62,7 +62,7 @@ def example(client: httpx2.Client, outcome: str) -> str:
 
 
 def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: str, width: int) -> None:
-    """Every page in one theme and width."""
+    """Take every page in one theme and width."""
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{URL}/ui/sign-in")
@@ -78,14 +78,14 @@ def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: str,
 
 
 def take_everywhere(browser: Browser, places: dict[str, str]) -> None:
-    """These pages in both themes, and some of them on a phone."""
+    """Take these pages in both themes, and some of them on a phone."""
     for scheme in ("light", "dark"):
         take_all(browser, places, scheme, scheme, 1120)
     take_all(browser, {name: place for name, place in places.items() if name in PHONE}, "phone", "light", 380)
 
 
 def drive_and_take(client: httpx2.Client, browser: Browser) -> None:
-    """Pages of the cloud on a usual day; then, as notice is given, those that show it."""
+    """Take pages of the cloud on a usual day, and after notices the pages that show them."""
     demonstrate(client, "north", 12, 1)
     demonstrate(client, "south", 9, 2)
     time.sleep(3)
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def wait_for_notices(client: httpx2.Client) -> None:
-    """Until the worker has told of what is overdue and of who is at risk, and has folded the history."""
+    """Wait until the worker has reported overdue evictions and risk, and has folded the history."""
     kinds: set[str] = set()
     while not {"eviction_overdue", "eviction_risk"} <= kinds:
         time.sleep(3)
@@ -124,7 +124,7 @@ def wait_for_notices(client: httpx2.Client) -> None:
 
 
 def wait(client: httpx2.Client) -> None:
-    """Until the service answers."""
+    """Wait until the service answers."""
     while True:
         try:
             client.get("/healthcheck").raise_for_status()

@@ -1,7 +1,7 @@
-"""How long the walk over the spot instances takes, where some of them overrun and where none does.
+"""Measures the walk over the spot instances, with and without overrunning ones among them.
 
-An on-demand start that does not fit walks all spot instances, youngest first, and those that overrun before all others.
-All lines must be much alike, and twice as many instances take little more than twice as long.
+An on-demand start that does not fit walks all spot instances, overrunning ones first, then youngest first. All lines
+must be much alike, and twice as many instances may take little more than twice as long.
 
     python -m benchmarks.walks
 """
@@ -19,7 +19,7 @@ TIMES = 20
 
 
 def cluster_of(count: int, overrunning: int) -> Cluster:
-    """That many spot instances on one node, in the order of their starts, the oldest of which overrun at 1."""
+    """Return that many spot instances on one node in the order of their starts; at 1 the oldest overrun."""
     cluster = empty_cluster(1, count, 1)
     cluster.is_open[:] = True
     cluster.is_spot[:] = True
@@ -30,7 +30,7 @@ def cluster_of(count: int, overrunning: int) -> Cluster:
 
 
 def walk_ms(count: int, overrunning: int) -> float:
-    """The fastest of some walks, in milliseconds."""
+    """Return the fastest of some walks, in milliseconds."""
     cluster = cluster_of(count, overrunning)
     spot_rows_by_youth(cluster, 1)
     took = []

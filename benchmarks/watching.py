@@ -1,9 +1,9 @@
-"""What it costs to be watched: processor time of the service for each durable start or stop, with and without.
+"""Measures the cost of being watched: processor time for each durable start or stop, with and without.
 
 Method: servers of the same code on one private PostgreSQL, each in a process of its own; one client process
-(benchmarks/load.py) with 32 connections drives one after the other, round after round. Processor time of the server's
-process is what is compared (a busy neighbour slows an answer, but takes no processor time from another's account);
-medians of the rounds, and of the ratio to `blind` within each round.
+(benchmarks/load.py) with 32 connections drives one after the other, round after round. The processor time of the
+server's process is compared: a busy neighbour slows an answer, but takes no processor time from another's account.
+Compared are medians of the rounds, and of the ratio to `blind` within each round.
 
     blind    nothing is counted and nothing is logged
     counted  the metrics of the process
@@ -34,7 +34,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from benchmarks.throughput import TOKEN, measure, request, start_body, wait_for
 
 KINDS = ("blind", "counted", "logged")
@@ -50,12 +50,12 @@ def serve(kind: str, port: int) -> None:
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
-    Server(server_config(app, settings, port=port), partial(end_streams, app)).run()
+    ReadyServer(server_config(app, settings, port=port), partial(end_streams, app)).run()
 
 
 @contextmanager
 def server(kind: str, directory: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """The port of a server, and its process."""
+    """Yield the port of a server, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -72,7 +72,7 @@ def server(kind: str, directory: Path) -> Iterator[tuple[int, psutil.Process]]:
 
 
 def make_room(port: int, cloud: str) -> None:
-    """A cloud of each server's own, so that none waits for another."""
+    """Create a cloud for each server, so that none waits for another."""
     with httpx2.Client(base_url=f"http://127.0.0.1:{port}/v1", headers={"X-Auth-Token": TOKEN}) as client:
         client.post("/clouds", json={"name": cloud}).raise_for_status()
         client.post(f"/clouds/{cloud}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
@@ -80,7 +80,7 @@ def make_room(port: int, cloud: str) -> None:
 
 
 def requests(cloud: str, prefix: str, count: int) -> list[bytes]:
-    """Starts, and stops of what was started 500 starts before."""
+    """Yield starts, and stops of instances that were started 500 starts before."""
     path, found = f"/v1/clouds/{cloud}/instances", []
     for number in range(count):
         found.append(request("POST", path, start_body(f"{prefix}-{number}")))
@@ -90,7 +90,7 @@ def requests(cloud: str, prefix: str, count: int) -> list[bytes]:
 
 
 def cost_us(port: int, process: psutil.Process, work: list[bytes], seconds: float) -> float:
-    """Processor time of the server for one request."""
+    """Return the server's processor time for one request, in microseconds."""
     before = process.cpu_times()
     done = measure(port, work, seconds)
     after = process.cpu_times()

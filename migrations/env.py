@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `app.store.migrating` hands over, each in a transaction of its own."""
+"""Runs the migrations on the connection passed by app/platform/database/migrating.py, each in its own transaction."""
 
 from __future__ import annotations
 

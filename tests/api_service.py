@@ -17,7 +17,7 @@ import httpx2
 from app.platform.settings import Settings
 from app.platform.telemetry.logs import REQUESTS
 from app.processes.api import create_app, end_streams
-from app.processes.run import Server, server_config
+from app.processes.run import ReadyServer, server_config
 from app.processes.wiring import open_worker
 
 TOKEN = "tnr_token-of-the-tests"
@@ -30,7 +30,7 @@ class Service:
     url: str
     settings: Settings
     client: httpx2.Client
-    server: Server
+    server: ReadyServer
 
     def last_seq(self, cloud: str) -> int:
         return self.client.get(f"/v1/clouds/{cloud}").json()["seq"]
@@ -70,7 +70,7 @@ def running_service(database_url: str, **changed: object) -> Iterator[Service]:
     fixed = {"database_timeout_s": 3, "table_wait_s": 5, **changed}
     settings = Settings(database_url=database_url, admin_token=TOKEN, **fixed)
     app = create_app(settings)
-    server = Server(server_config(app, settings, port=0), partial(end_streams, app))
+    server = ReadyServer(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

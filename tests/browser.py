@@ -24,7 +24,7 @@ ARGUMENTS = [
 
 @dataclass
 class Watched:
-    """What pages did beside what they should: it must stay empty."""
+    """Records faults of pages, such as errors and foreign requests; it must stay empty."""
 
     complaints: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)

@@ -12,6 +12,7 @@ import pytest
 from servers import ExternalServer, debian_binaries, on_database, run_sql
 from survivors import kill, mark, survivors
 
+from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.migrating import upgrade
@@ -59,6 +60,7 @@ def database_url(embedded_server: str) -> Iterator[str]:
 async def database(database_url: str) -> AsyncIterator[Database]:
     """The module's database; each test makes clouds of its own."""
     database = Database(database_url)
+    await check_agreement(database)
     yield database
     await database.close()
 

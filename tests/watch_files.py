@@ -1,4 +1,4 @@
-"""What stands in deploy/ for Prometheus and Grafana: their expressions, and the metrics that these name."""
+"""Reads the files in deploy/ for Prometheus and Grafana: their expressions, and the metrics that these name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 _VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$cloud": ".*"}
 
 NOT_OURS = re.compile(r"up|process_\w+")
-"""What Prometheus itself and its client library tell of every target."""
+"""Metrics that Prometheus itself and its client library have of every target."""
 PROGRAMS = all(shutil.which(program) for program in ("prometheus", "promtool"))
 
 

@@ -1,1 +1,1 @@
-"""The SLA rules and the decisions that rest on them; pure."""
+"""The SLA rules and the decisions that rest on them. Pure."""

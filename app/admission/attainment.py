@@ -1,6 +1,6 @@
-"""How each SLA class stands now: what was promised, what became of it, and what is left of its eviction budget.
+"""The standing of each SLA class: promises, outcomes, and the rest of its eviction budget.
 
-All of it is read from the folded state, so it costs the same however long the log is.
+Everything is read from the folded state, so the cost does not grow with the log.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from app.engine.cloud import Cloud
 
 @dataclass(frozen=True, slots=True)
 class Attainment:
-    """All instances that were promised one eviction probability, since the cloud began.
+    """All instances promised one eviction probability since the cloud began.
 
-    `evicted`: within their declared lifetime; `running`: within it still. `low` and `high` bound the probability that
-    happened (Wilson, at `CONFIDENCE`, as if evictions were independent). `committed`: what those that run are charged,
-    0 unless the guarantee is pooled.
+    `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` bound the
+    probability observed (Wilson interval at `CONFIDENCE`, as if evictions were independent). `committed`: the charges
+    of the running ones, 0 unless the guarantee is pooled.
     """
 
     promised: float
@@ -32,32 +32,32 @@ class Attainment:
 
     @property
     def settled(self) -> int:
-        """Those whose promise was kept or broken."""
+        """The number of instances whose promise was kept or broken."""
         return self.admitted - self.running
 
     @property
     def ratio(self) -> float | None:
-        """Evicted of those admitted, the seeds' metric."""
+        """The share of admitted instances that was evicted; None if none was admitted."""
         return self.evicted / self.admitted if self.admitted else None
 
     @property
     def earned(self) -> float:
-        """How many of those admitted may be evicted."""
+        """The number of evictions that the promises to admitted instances allow."""
         return self.promised * self.admitted
 
     @property
     def left(self) -> float:
-        """What is left of the budget; below 0 the class is in debt."""
+        """The rest of the budget; the class is in debt if it is below 0."""
         return self.earned - self.evicted - self.committed
 
     @property
     def is_kept(self) -> bool:
-        """Whether no more were evicted than promised."""
+        """True if no more instances were evicted than promised."""
         return self.evicted <= self.earned
 
 
 def read_attainment(cloud: Cloud, at_us: int) -> list[Attainment]:
-    """Every class by rising probability, as of `at_us`."""
+    """Return every class by rising probability, as of `at_us`."""
     running = Counter(
         instance.probability
         for instance in cloud.running.values()

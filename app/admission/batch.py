@@ -1,4 +1,4 @@
-"""Deciding a batch of steps in order over a cloud's state; pure, so that it can be done again after a conflict."""
+"""Decides a batch of steps in order over a cloud's state. Pure, so it can be repeated after a conflict."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
 
 MOST_CLASSES = 100
-"""Callers choose their eviction probabilities freely, and each that was ever promised is kept in the state for good."""
+"""The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An operator's change: the events that it takes, decided over the state at a time in microseconds.
+    """An operator's change. `decide` returns its events, given the state and a time in microseconds.
 
-    `jump` lets its time be further ahead of an external clock than the policy's step.
+    `jump` allows a time further ahead of an external clock than the policy's step.
     """
 
     decide: Callable[[Cloud, int], Sequence[Event]]
@@ -51,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The answer to a start: its decision, at its place in the log. `repeated`: it was taken on an earlier request."""
+    """The answer to a start: the decision and its seq. `repeated` says that an earlier request had it decided."""
 
     decision: StartDecision
     seq: int
@@ -60,7 +61,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The answer to a stop. `changed` is False where the instance had ended before."""
+    """The answer to a stop. `changed` is False if the instance had ended before."""
 
     instance_id: str
     changed: bool
@@ -68,7 +69,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The answer to a change: the events that it took, none where things were so already."""
+    """The answer to a change: its events, none if the state was as wanted already."""
 
     events: tuple[Event, ...]
 
@@ -79,12 +80,14 @@ Outcome = Started | Stopped | Changed | TenureError
 
 @dataclass(slots=True)
 class Batch:
-    """What was decided so far: an outcome for each step, and the events for the log.
+    """The results so far: an outcome for each step, and the events for the log.
 
-    `known` holds start decisions by id: earlier ones that are looked up (see `ids_to_look_up`), and those of the batch.
+    `known` holds start decisions by id: those looked up (see `ids_to_look_up`) and those of this batch.
+    No event may need a newer log format than `log_format`.
     """
 
     known: dict[str, Recorded]
+    log_format: int = LOG_FORMAT
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
@@ -109,10 +112,11 @@ def decide_batch(
 def decide_next(
     batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None, waited_us: int = 0
 ) -> bool:
-    """Decide one more step and apply its events; False, and nothing, where it needs a newer table than `quotes`.
+    """Decide one more step and apply its events. Return False, changing nothing, if it needs a newer table than
+    `quotes`.
 
-    A table due at `waited_us` or before is not waited for any more: whoever calls has done so as long as is bearable.
-    A step that makes no sense has an error for its outcome and changes nothing.
+    A table due at `waited_us` or earlier is no longer waited for, because the caller has waited long enough. A step
+    that is invalid gets an error as its outcome and changes nothing.
     """
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
@@ -125,6 +129,8 @@ def decide_next(
         return True
     try:
         outcome, events = _decide(cloud, step, batch.known, server_us, quotes)
+        for event in events:
+            in_format(event, batch.log_format)
     except TenureError as error:
         batch.outcomes.append(error)
         return True
@@ -136,7 +142,7 @@ def decide_next(
 
 
 def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
-    """The due time of the table that a spot start on an external clock must wait for; None where it need not wait."""
+    """Return the due time of the table that a spot start on an external clock must wait for, or None."""
     policy = cloud.policy
     if not isinstance(step, StartRequest) or step.market is not Market.SPOT or step.at_us is None:
         return None
@@ -149,11 +155,11 @@ def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
 
 
 def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) -> list[str]:
-    """The instance ids that the log may know more about than the state does.
+    """Return the instance ids of which the log may know more than the state.
 
-    A start of an id that neither runs nor came before is caught by the log's unique index, so `every_start` is needed
-    only after it was, and on an external clock, where a repeated start comes with a time that has passed. Nor may a
-    start be refused for its SLA class before it is known to be new.
+    The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
+    after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
+    also be known as new before it is refused for its SLA class.
     """
     ids = set()
     for step in steps:
@@ -173,7 +179,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
 def _decide(
     cloud: Cloud, step: Step, known: Mapping[str, Recorded], server_us: int, quotes: Quotes | None
 ) -> tuple[Outcome | None, Sequence[Event]]:
-    """The step's outcome (None: it is the last of the events) and the events that it takes."""
+    """Return the step's events and its outcome; None if the last event is the outcome."""
     if isinstance(step, Change):
         at_us = cloud.at_us if step.at_us is None and _is_external(cloud) else _time_of_change(cloud, step, server_us)
         events = tuple(step.decide(cloud, at_us))
@@ -193,7 +199,7 @@ def _decide(
 def _decide_again(
     cloud: Cloud, step: StartRequest | StopRequest, earlier: Recorded, server_us: int
 ) -> tuple[Outcome, Sequence[Event]]:
-    """A step on an instance whose start was decided before."""
+    """Decide a step on an instance whose start was decided before."""
     if isinstance(step, StartRequest):
         decision = earlier.event
         assert isinstance(decision, InstanceStarted | InstanceRejected)
@@ -207,7 +213,7 @@ def _decide_again(
 
 
 def _is_class_too_many(cloud: Cloud, request: StartRequest) -> bool:
-    """Whether a start would found one more SLA class than a cloud may have."""
+    """Return True if the start would add an SLA class beyond the cloud's limit."""
     promised, policy = request.eviction_probability, cloud.policy
     if promised is None or policy.guarantee is Guarantee.NONE or len(cloud.classes) < MOST_CLASSES:
         return False
@@ -230,7 +236,7 @@ def _time_of_change(cloud: Cloud, change: Change, server_us: int) -> int:
 
 
 def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """The time at which a request is decided: not further ahead of an external clock than the policy's step."""
+    """Return the time at which a request is decided. Raise TimeAhead if it exceeds the policy's step of the clock."""
     at_us, step_us = _any_time_of(cloud, requested_us, server_us), cloud.policy.clock_step_us
     if step_us is not None and _is_ahead(cloud, at_us):
         raise TimeAhead(
@@ -241,19 +247,19 @@ def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
 
 
 def _is_own(cloud: Cloud, request: Operation) -> bool:
-    """Whether who asks may name the instance."""
+    """Return True if the caller may use this instance id."""
     owner = request.owner
     return owner is None or cloud.policy.shared_ids or request.instance_id.startswith(f"{owner}.")
 
 
 def _is_ahead(cloud: Cloud, at_us: int) -> bool:
-    """Whether this is further ahead of an external clock than one request may move it."""
+    """Return True if this time is further ahead of an external clock than one request may move it."""
     step_us = cloud.policy.clock_step_us
     return _is_external(cloud) and step_us is not None and at_us - cloud.at_us > step_us
 
 
 def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """The time that a request means; a log's time never runs backwards, even if the server's clock does."""
+    """Return the time that a request means. A log's time never runs backwards, even if the server's clock does."""
     if not _is_external(cloud):
         if requested_us is not None:
             raise TimeUnexpected("this cloud runs on the system clock: leave the time out")

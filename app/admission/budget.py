@@ -1,8 +1,8 @@
-"""The pooled guarantee: of all that are promised an eviction probability p, at most the share p is evicted.
+"""The pooled guarantee: of all instances promised an eviction probability p, at most the share p is evicted.
 
-Every admission earns p; what runs is charged for what it may cost (engine.exposure); an eviction costs 1. As long as
-evicted + charges <= earned, a load as high as ever seen can evict all that it would reach and the promise is kept:
-the budget survives the burst, not only the mean.
+Every admission earns p, every running instance is charged for its exposure (engine.exposure), and every eviction
+costs 1. While evicted + charges <= earned, a load as high as ever seen can evict everything that it would reach and
+the promise is still kept. So the budget survives bursts, not only the mean.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from app.engine.cloud import ClassCounts, Cloud
 from app.engine.exposure import charge, unseen
 
 EXPOSED_SHARE = 0.8
-"""How much of what was earned exposed instances may take. The rest is for those who become exposed later, when the
-on-demand load goes higher than ever before."""
+"""The share of the earnings that exposed instances may use. The rest is for those that become exposed later, when
+the on-demand load exceeds its highest value so far.
+"""
 
 
 def read_budget(
     cloud: Cloud, request: StartRequest, probability: float, estimate: float, slots: int, quotes: Quotes, at_us: int
 ) -> Budget:
-    """The budget of a start's class, with the start's own charge and risk.
+    """Return the budget of a start's class, with the start's own charge and risk.
 
-    `estimate` is the table's eviction probability of the lifetime. Whatever the history shows, the next L bring what it
-    does not with probability L / (seen + L), so the risk is not less.
+    `estimate` is the table's eviction probability for the lifetime L. The risk is at least L / (seen + L), the
+    probability that the next L bring something that the history does not show.
     """
     lifetime_us, seen_us = request.lifetime_us or 0, at_us - cloud.created_us
     admitted, evicted = cloud.classes.get(probability, ClassCounts())
@@ -45,26 +46,26 @@ def read_budget(
 
 
 def affords(budget: Budget, probability: float) -> bool:
-    """Whether a start of the class may be admitted.
+    """Return True if the start may be admitted.
 
-    It may if it earns what it is likely to cost (twice that while the class is in debt), or if the budget can pay its
-    charge beside all that is lost or charged already.
+    It may if its risk is within what it earns (half of that if the class is in debt), or if the budget can pay its
+    charge beside all evictions and charges so far.
     """
     return budget.risk <= _bearable(budget, probability) or budget.charge <= _spare(budget, exposed=budget.charge >= 1)
 
 
 def _bearable(budget: Budget, probability: float) -> float:
-    """The risk that a start may have whatever is left of the budget."""
+    """Return the risk that a start may have regardless of the rest of the budget."""
     return probability / 2 if budget.evicted > budget.earned else probability
 
 
 def _spare(budget: Budget, *, exposed: bool) -> float:
-    """What is left for the charge of a start."""
+    """Return the part of the budget that a start's charge may use."""
     return (EXPOSED_SHARE if exposed else 1.0) * budget.earned - budget.evicted - budget.committed
 
 
 def _affordable_us(budget: Budget, probability: float, certified_us: int, reached: float, seen_us: int) -> int:
-    """The longest lifetime that the rule admits in place of one that is too long; 0 where it admits none.
+    """Return the longest lifetime that would be admitted in place of one that is too long; 0 if there is none.
 
     `certified_us`: below it the table's estimate is bearable; `reached`: the share of the room that the start reaches.
     """
@@ -74,5 +75,5 @@ def _affordable_us(budget: Budget, probability: float, certified_us: int, reache
 
 
 def _unseen_at_most(risk: float, seen_us: int) -> int:
-    """The lifetime L with L / (seen + L) = risk, for a risk below 1."""
+    """Return the lifetime L with L / (seen + L) = risk, for a risk below 1."""
     return int(seen_us * risk / (1 - risk)) - 1

@@ -1,4 +1,4 @@
-"""Deciding one request over a cloud's state: the same function for live scheduling and for the trace evaluation."""
+"""Decides one request over a cloud's state, for live scheduling and for the trace evaluation alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from app.engine.cloud import Cloud
 
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
-    """The events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
+    """Return the events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
     if request.flavor not in cloud.flavors:
         raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
     if request.market is Market.ON_DEMAND:
@@ -41,14 +41,14 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
-    """The event that answers a stop; none where the instance is not running."""
+    """Return the event that answers a stop, or nothing if the instance is not running."""
     return [InstanceStopped(at_us=at_us, instance_id=instance_id)] if instance_id in cloud.running else []
 
 
 def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
-    """Evict the spot instances of a node, youngest first, then remove it.
+    """Return the evictions of a node's spot instances, youngest first, and then its removal.
 
-    NodeNotEmpty where on-demand instances run on it.
+    Raises NodeNotEmpty if on-demand instances run on it.
     """
     running = cloud.on_node(node)
     on_demand = sum(instance.market is Market.ON_DEMAND for instance in running)
@@ -59,14 +59,17 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
 
 
 def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
-    """Evict one spot instance on purpose: the named one, or the one that was started last. DrillImpossible."""
+    """Return the eviction of one spot instance as a test: the named one, or the one started last.
+
+    Raises DrillImpossible if there is no such instance.
+    """
     return _evictions(cloud, [drill_victim(cloud, instance_id)], at_us, EvictionReason.DRILL)
 
 
 def drill_victim(cloud: Cloud, instance_id: str | None) -> str:
-    """Return the id of the spot instance that a drill would evict: the named one, or the one that was started last.
+    """Return the id of the spot instance that a drill would evict: the named one, or the one started last.
 
-    DrillImpossible where the named one is no running spot instance, or where none runs.
+    Raises DrillImpossible if the named one is not a running spot instance, or if none runs.
     """
     named = [one for one in [cloud.running.get(instance_id or "")] if one]
     among = [one for one in (named if instance_id else cloud.running.values()) if one.market is Market.SPOT]
@@ -102,10 +105,10 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
 def _read_quote(
     cloud: Cloud, request: StartRequest, at_us: int, slots: int, quotes: Quotes | None
 ) -> tuple[Basis, Rejection | None]:
-    """What the table and the budget say of the request, and why that is not enough; None where it is.
+    """Return the figures from table and budget for a request, and the reason to reject it, or None.
 
-    `per_instance` is the rule of spot-sla-conference, II: admit when the quoted lifetime is greater than the declared
-    one. `pooled`: admit what the class's eviction budget affords.
+    `per_instance` admits a start if the quoted lifetime is greater than the declared one. `pooled` admits a start that
+    the class's eviction budget affords.
     """
     policy, declared_us = cloud.policy, request.lifetime_us or 0
     if policy.guarantee is Guarantee.NONE:
@@ -129,20 +132,21 @@ def _read_quote(
 
 
 def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
-    """The event that a controller's word takes; none where no hand-over waits for it."""
+    """Return the confirmation of an eviction by a controller, or nothing if no hand-over waits for it."""
     return [EvictionConfirmed(at_us=at_us, instance_id=instance_id)] if instance_id in cloud.handovers else []
 
 
 def decide_overdue(cloud: Cloud, at_us: int) -> Sequence[Event]:
-    """The events that report evictions whose deadline has passed without a controller's word."""
+    """Return the reports of evictions whose deadline has passed without a controller's confirmation."""
     due = [one for one in cloud.known_handovers() if not one.is_overdue and one.deadline_us <= at_us]
     return [EvictionOverdue(at_us=at_us, instance_id=one.instance_id, deadline_us=one.deadline_us) for one in due]
 
 
 def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: EvictionReason) -> list[Event]:
-    """Evictions, and under a grace period before them until when each victim may go on running.
+    """Return the eviction events. With a grace period, an `EvictionScheduled` with the deadline precedes each.
 
-    The grace concerns the hand-over alone: the room is booked at once, so a replay decides what was decided live.
+    The grace period affects only the hand-over: the room is booked at once, so a replay decides like the live
+    scheduler.
     """
     deadline_us = _deadline_us(cloud, at_us)
     count = len(victims) if deadline_us is None else 2 * len(victims)

@@ -1,4 +1,4 @@
-"""What a decision reads from a published quantile table."""
+"""The interface through which decisions read a published quantile table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Quotes(Protocol):
-    """What a decision reads from a published quantile table."""
+    """A published quantile table as decisions read it."""
 
     @property
     def epoch(self) -> int:
@@ -18,13 +18,13 @@ class Quotes(Protocol):
 
     @property
     def seq(self) -> int:
-        """The last event of that history."""
+        """The position of the last event of that history."""
 
     def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        """The lifetime guaranteed at an eviction probability; None where the table has nothing on the flavor."""
+        """Return the lifetime guaranteed at an eviction probability; None if the table has nothing on the flavor."""
 
     def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        """The eviction probability of a lifetime, 1.0 where it cannot be certified; None as above."""
+        """Return a lifetime's eviction probability: 1.0 if it cannot be certified, None if the flavor is unknown."""
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
-        """What the eviction probability of a lifetime is below, with this confidence; None where nothing is known."""
+        """Return the upper bound of a lifetime's eviction probability at this confidence; None if nothing is known."""

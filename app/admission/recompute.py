@@ -1,8 +1,7 @@
-"""When a quantile table should be computed anew before its time: a cloud as it was at the epoch against what it is now.
+"""The rules that ask for a quantile table before its time, by comparing the cloud now with the cloud at the epoch.
 
-A table is learnt from history. It says least about what has just begun, so a change that it does not know of is a
-reason to compute another one: nodes came or went, more was evicted since the epoch than was promised, or a class has
-lost more than its promises since the cloud began.
+A table is learnt from history and knows nothing of the latest changes. So these are reasons for a new one: nodes came
+or went, more was evicted since the epoch than was promised, or a class has lost more than its promises in all.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from app.domain.values import Guarantee, Market, NodeStatus, Policy, RunCause
 from app.engine.cloud import ClassCounts, Cloud
 
 _PAUSES = 24
-"""An interval between two epochs has room for so many tables before their time."""
+"""The number of early tables that fit into an interval between two epochs."""
 
 
 class Mark(NamedTuple):
-    """What of a cloud is compared; `promised`: how many of its running spot instances may be evicted by their SLAs."""
+    """Figures of a cloud to compare. `promised`: how many running spot instances their SLAs allow to evict."""
 
     at_us: int
     classes: Mapping[float, ClassCounts]
@@ -28,16 +27,16 @@ class Mark(NamedTuple):
 
 
 def mark(cloud: Cloud, now_us: int) -> Mark:
-    """The cloud as it is now."""
+    """Return the figures of the cloud as it is now."""
     nodes = frozenset((node.index, node.status) for node in cloud.nodes.values())
     spot = (instance for instance in cloud.running.values() if instance.market is Market.SPOT)
     return Mark(now_us, dict(cloud.classes), nodes, sum(instance.probability or 0.0 for instance in spot))
 
 
 def recompute_reason(epoch: Mark, now: Mark, policy: Policy) -> RunCause | None:
-    """Why a table should be computed now, `epoch` being the cloud when the last one was; None where it need not.
+    """Return the reason to compute a table now, or None. `epoch` holds the figures at the time of the last table.
 
-    At most once in a 24th of the interval: a table does not help against the burst that it is learning from.
+    A reason is given at most once in a 24th of the interval: a table does not help against the burst it learns from.
     """
     if policy.guarantee is Guarantee.NONE or now.at_us < epoch.at_us + policy.recompute_every_us // _PAUSES:
         return None
@@ -51,7 +50,7 @@ def recompute_reason(epoch: Mark, now: Mark, policy: Policy) -> RunCause | None:
 
 
 def is_burst(epoch: Mark, now: Mark) -> bool:
-    """Whether more was evicted since the epoch than was promised, by more than chance (three deviations) explains."""
+    """Return True if evictions since the epoch exceed the promises by more than chance (three deviations) explains."""
     promised, evicted = epoch.promised, 0
     for probability, counts in now.classes.items():
         before = epoch.classes.get(probability, ClassCounts())
@@ -61,5 +60,5 @@ def is_burst(epoch: Mark, now: Mark) -> bool:
 
 
 def overdrawn(at: Mark) -> set[float]:
-    """The classes that have lost more than was promised."""
+    """Return the classes that have lost more than was promised."""
     return {probability for probability, counts in at.classes.items() if counts.evicted > probability * counts.admitted}

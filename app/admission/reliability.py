@@ -1,8 +1,7 @@
-"""What was promised against what happened (docs/glossary.md, *SLA*): how far the quotes can be trusted.
+"""Compares promises with outcomes (docs/glossary.md, *SLA*), which shows how far quotes can be trusted.
 
-An admitted spot instance counts as evicted when it was evicted within its declared lifetime: an overrunning one has no
-promise left, and a drill breaks none. One that still runs within its lifetime says nothing yet and is left out of the
-ratio.
+An admitted spot instance counts as evicted if it was evicted within its declared lifetime. An overrunning one has no
+promise left, and a drill breaks none. The ratio leaves out instances that still run within their lifetime.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from app.domain.values import EvictionReason
 
 CONFIDENCE = 0.95
 EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
-"""Where the bins of estimated probabilities begin; each ends where the next begins, the last at 1."""
+"""The lower edges of the bins of estimated probabilities. Each bin ends where the next begins, the last at 1."""
 
 
-class End(StrEnum):
-    """What became of the promise that an admitted spot instance was given."""
+class PromiseEnd(StrEnum):
+    """The outcome of the promise to an admitted spot instance."""
 
     KEPT = "kept"
     EVICTED = "evicted"
@@ -33,26 +32,26 @@ class End(StrEnum):
 
 
 class Fate(NamedTuple):
-    """An admitted spot instance: the epoch it rests on, the probability promised, the table's estimate, its end.
+    """An admitted spot instance: its epoch, the promised probability, the table's estimate, and its end.
 
-    The first three are None where no SLA was in force, or no table was read; `bound`, the estimate's upper bound, also
-    where there was no evidence for one.
+    The first three are None if no SLA was in force or no table was read. `bound`, the upper bound of the estimate, is
+    also None if there was no evidence for one.
     """
 
     epoch: int | None
     promised: float | None
     estimated: float | None
-    end: End
+    end: PromiseEnd
     bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Admitted instances of one promise: `evicted` of those that are not `running` within their lifetime any more.
+    """Admitted instances of one promise: `evicted` of those that do not count as `running` any more.
 
-    `promised` is the class's probability, or the mean of a bin's estimates. `low` and `high` bound the probability that
-    happened with the table's confidence (Wilson), as if the instances were evicted independently of each other.
-    `bound` is the mean of the upper bounds that were quoted, None where no instance had one.
+    `promised` is the class's probability, or the mean of a bin's estimates. `low` and `high` bound the probability
+    observed at the table's confidence (Wilson), as if instances were evicted independently. `bound` is the mean of the
+    quoted upper bounds; None if no instance had one.
     """
 
     promised: float | None
@@ -67,28 +66,28 @@ class Calibration:
 
     @property
     def settled(self) -> int:
-        """Those whose promise was kept or broken."""
+        """The number of instances whose promise was kept or broken."""
         return self.admitted - self.running
 
     @property
     def happened(self) -> float | None:
-        """The share evicted of those settled."""
+        """The share evicted of those settled; None if none is settled."""
         return self.evicted / self.settled if self.settled else None
 
     @property
     def is_covered(self) -> bool:
-        """Whether no more happened than the bounds allow, where there are any."""
+        """True if no more was evicted than the quoted bound allows, or if there is no bound."""
         return self.bound is None or self.happened is None or self.happened <= self.bound
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the whole interval lies above the promise."""
+        """True if the whole interval lies above the promise."""
         return self.promised is not None and self.settled > 0 and self.low > self.promised
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """By class (promised probability), by bin of estimated probabilities, by epoch and class; each by rising order."""
+    """Comparisons by class, by bin of estimates, and by epoch and class, each in rising order."""
 
     confidence: float
     classes: tuple[Calibration, ...]
@@ -97,18 +96,18 @@ class Reliability:
 
     @property
     def coverage(self) -> float | None:
-        """In how many epochs and classes with a bound, as a ratio, it covered what happened; None without any."""
+        """The share of epochs and classes with a bound in which the bound held; None if there are none."""
         rows = [line.is_covered for line in self.epochs if line.bound is not None and line.settled]
         return sum(rows) / len(rows) if rows else None
 
 
 def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int) -> Fate:
-    """What became by `now_us` of an admitted spot instance that ended so; None where it still runs."""
+    """Return the outcome at `now_us` of an admitted spot instance. `end` is None if it still runs."""
     deadline_us = start.at_us + (start.lifetime_us or 0)
     if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL and end.at_us <= deadline_us:
-        outcome = End.EVICTED
+        outcome = PromiseEnd.EVICTED
     else:
-        outcome = End.OPEN if end is None and now_us < deadline_us else End.KEPT
+        outcome = PromiseEnd.OPEN if end is None and now_us < deadline_us else PromiseEnd.KEPT
     if start.basis is None:
         return Fate(None, None, None, outcome)
     basis = start.basis
@@ -116,7 +115,7 @@ def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | Non
 
 
 def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -> Reliability:
-    """Compare promises and ends, in whatever order they come; pure."""
+    """Compare promises and ends, given in any order. Pure."""
     known = list(fates)
     classes, bins, epochs = defaultdict(list), defaultdict(list), defaultdict(list)
     for fate in known:
@@ -135,7 +134,7 @@ def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -
 
 
 def wilson_interval(evicted: int, settled: int, confidence: float) -> tuple[float, float]:
-    """The interval of a probability of which `evicted` of `settled` were seen (Wilson 1927); (0, 1) of none."""
+    """Return the Wilson interval of a probability seen `evicted` times in `settled` trials; (0, 1) without trials."""
     if not settled:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -154,8 +153,8 @@ def _calibrate(
     epoch: int | None = None,
     estimates: tuple[float, float] | None = None,
 ) -> Calibration:
-    counts: Mapping[End, int] = {end: sum(fate.end is end for fate in fates) for end in End}
-    admitted, running, evicted = len(fates), counts[End.OPEN], counts[End.EVICTED]
+    counts: Mapping[PromiseEnd, int] = {end: sum(fate.end is end for fate in fates) for end in PromiseEnd}
+    admitted, running, evicted = len(fates), counts[PromiseEnd.OPEN], counts[PromiseEnd.EVICTED]
     low, high = wilson_interval(evicted, admitted - running, confidence)
     bounds = [fate.bound for fate in fates if fate.bound is not None]
     bound = fsum(bounds) / len(bounds) if bounds else None
@@ -163,7 +162,7 @@ def _calibrate(
 
 
 def _calibrate_bin(number: int, fates: list[Fate], confidence: float) -> Calibration:
-    """A bin's promise is the mean of its estimates."""
+    """Return the calibration of a bin. Its promise is the mean of its estimates."""
     mean = fsum(fate.estimated or 0.0 for fate in fates) / len(fates)
     return _calibrate(fates, mean, confidence, estimates=(EDGES[number], (*EDGES, 1.0)[number + 1]))
 

@@ -1,9 +1,9 @@
-"""How likely a running spot instance is evicted in what is left of its declared lifetime; pure.
+"""The probability that a running spot instance is evicted in the rest of its declared lifetime. Pure.
 
-A quantile table tells this of an instance that starts now. One that runs is like an instance that starts now with the
-slots that it sees: those that are free, the one that it holds itself, and those of the instances that would go before
-it (younger ones, and overrunning ones). With those gone, it would be the next. Instances of one flavor that do not fit
-on one node together are counted as if they did, so the estimate is no promise; the promise was made at the start.
+A quantile table gives this for an instance that starts now. A running one is treated like an instance that starts now
+and sees these slots: the free ones, its own, and those of instances that would be evicted before it (younger and
+overrunning ones). Instances of one flavor that do not fit on one node together are counted as if they did, so the
+estimate is no promise; the promise was made at the start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTHING = (0,) * len(Resources._fields)
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """A running spot instance within its declared lifetime: what is left of it, and the slots as it sees them."""
+    """A running spot instance within its declared lifetime, with the rest of that lifetime and the slots it sees."""
 
     instance_id: str
     flavor: str
@@ -30,7 +30,7 @@ class Exposed:
 
 
 def exposed_instances(cloud: Cloud, now_us: int) -> list[Exposed]:
-    """All of them, in the order in which they would be evicted."""
+    """Return all such instances in the order in which they would be evicted."""
     available = {flavor: cloud.available_slots(flavor) for flavor in cloud.flavors}
     found, before = [], list(_NOTHING)
     for running in _in_order_of_eviction(cloud, now_us):
@@ -45,9 +45,9 @@ def exposed_instances(cloud: Cloud, now_us: int) -> list[Exposed]:
 def assess_risk(
     exposed: Sequence[Exposed], at_risk: frozenset[str], threshold: float, quotes: Quotes
 ) -> list[tuple[Exposed, RiskLevel, float]]:
-    """Whose risk has passed the threshold since it was last told, and whose is back, with the probability.
+    """Return instances whose risk crossed the threshold since the last notice, with direction and new probability.
 
-    An instance whose flavor the table knows nothing of is left as it is.
+    Instances of flavors that the table does not know are left out.
     """
     changed = []
     for one in exposed:
@@ -61,7 +61,7 @@ def assess_risk(
 def decide_risk(
     cloud: Cloud, changed: Sequence[tuple[Exposed, RiskLevel, float]], threshold: float, epoch: int, at_us: int
 ) -> list[EvictionRisk]:
-    """The events that tell of it, for those that still run and were not told meanwhile."""
+    """Return the risk notices, for those that still run and have not been notified meanwhile."""
     return [
         EvictionRisk(
             at_us=at_us,

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, beside the API: watched, and started again when it ends."""
+"""A worker in its own process beside the API. It is watched, and started again when it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND = Path(app.__file__).parent.parent / "tenure_command.py"
 """By its path, so that no folder and no variable of the caller's decides which program that is."""
 READY = "ready"
 FAILED = "failed: "
-"""What a worker writes to standard output for the process that started it."""
+"""A worker writes these to standard output for its parent process."""
 
 _STOP_S = 30.0
 _LOOK_S = 0.05
@@ -32,12 +32,12 @@ _STEADY_S = 10.0
 
 
 class WorkerBeside:
-    """A worker process, from entering to leaving the block; its work never delays an answer.
+    """A worker process for the length of a block; its work never delays an answer.
 
-    It has its own process group, so that Ctrl-C reaches this process alone, which then stops it in good order; it
-    watches its standard input, so that it leaves as well when this process is killed, and hears there what is secret.
-    `on_ready` is called from another thread whenever a worker is ready. Once `at_once` is true, leaving the block waits
-    for nothing.
+    It has its own process group, so that Ctrl-C reaches this process alone, which then stops the worker in order. The
+    worker reads its standard input: there it gets its secrets, and it leaves when this process is killed and the input
+    ends. `on_ready` is called from another thread whenever a worker is ready. Once `at_once` is true, leaving the block
+    waits for nothing.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WorkerBeside:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _start(self) -> subprocess.Popen[str] | None:
-        """Start a worker; None where this process stops."""
+        """Start a worker; return None if this process is stopping."""
         command = [sys.executable, "-P", str(COMMAND), "worker", "--leave-with-parent"]
         with self._changing:
             if self._stopping.is_set():
@@ -107,12 +107,12 @@ class WorkerBeside:
 
     def _tell_secrets(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already, which is found in a moment
+        with suppress(BrokenPipeError):  # it has ended already, which is noticed in a moment
             process.stdin.write(json.dumps(dict(self._secrets)) + "\n")
             process.stdin.flush()
 
     def _follow(self, process: subprocess.Popen[str]) -> str:
-        """Hear the worker out to its end; the reason of that, as far as it told one."""
+        """Read what the worker reports until it ends; return the reason for its end."""
         reason = ""
         assert process.stdout is not None
         for line in process.stdout:
@@ -125,14 +125,16 @@ class WorkerBeside:
 
 
 def hear_secrets() -> None:
-    """Take what `_tell_secrets` has written into this process's own variables: they do not show in its environment."""
+    """Read the secrets that `_tell_secrets` wrote into this process's variables, not into its environment."""
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(sys.stdin.fileno(), 1)):  # not more: its end is watched later
+    while not line.endswith(b"\n") and (
+        byte := os.read(sys.stdin.fileno(), 1)
+    ):  # no more than the line: the end of the input is watched later
         line += byte
     os.environ.update(json.loads(line or b"{}"))
 
 
 def report(line: str) -> None:
-    """Tell the process that started this worker."""
+    """Send a line to the process that started this worker."""
     sys.stdout.write(" ".join(line.split()) + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The service's settings as commands read them: options over variables, and a sentence for what cannot be used."""
+"""The service's settings as commands read them: options before variables, and a sentence for each bad value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ DatabaseUrl = Annotated[
 
 
 def read_settings(**options: object) -> Settings:
-    """The settings: options that are not None, then variables, then defaults. InputError names what cannot be used."""
+    """Return the settings from options that are not None, variables and defaults, in this order.
+
+    Raises InputError that names the option or variable with a bad value.
+    """
     from pydantic import ValidationError  # noqa: PLC0415 - the service's libraries are slow to load
 
     from app.platform.settings import Settings  # noqa: PLC0415 - as above
@@ -57,7 +60,7 @@ def read_settings(**options: object) -> Settings:
 
 
 def database_words(settings: Settings) -> str:
-    """The database that the settings lead to, for people; without a password."""
+    """Name the database that the settings lead to, for people; without a password."""
     from app.platform.database.database import shown_url  # noqa: PLC0415 - as above
 
     if settings.database_url is None:
@@ -71,7 +74,7 @@ def tell_database(settings: Settings) -> None:
 
 
 def warn_of_unknown_variables() -> None:
-    """Say on standard error which variables begin like a setting but are none, with the nearest that is one."""
+    """Warn on standard error of unknown variables with our prefix; name the nearest setting."""
     for name, nearest in unknown_variables(os.environ).items():
         STDERR.print(
             f"tenure: {name} is not a setting and is ignored; did you mean {nearest}?",
@@ -80,7 +83,7 @@ def warn_of_unknown_variables() -> None:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that begin like a setting but are none, each with the nearest that is one."""
+    """Return variables that have our prefix but are no settings, each with the nearest setting."""
     ours = [name for name in environment if name.upper().startswith(_PREFIX) and name.upper() not in _OF_CLIENTS]
     if not ours:
         return {}
@@ -119,7 +122,7 @@ def _check_database(settings: Settings, given: Mapping[str, object]) -> None:
 
 
 def _check_folder(folder: Path, source: str) -> None:
-    """InputError where the folder cannot be one of this user's, before anything is made in it."""
+    """Raise InputError if this user cannot have the folder; nothing is created in it before."""
     there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
     if not there.is_dir():
         raise InputError(f"{source}: {there} is not a folder")

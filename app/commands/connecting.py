@@ -1,4 +1,4 @@
-"""Reaching the service from the command line: a client, the cloud that is meant, and names to complete."""
+"""Reaches the service from the command line: a client, the cloud that is meant, and names for completion."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tenure_client import ClientError, TenureClient
 
 LOCAL = "http://127.0.0.1:8080"
 _RETRY_S = 2.0
-"""How long a command that a person waits for tries again."""
+"""A command that a person waits for tries again for this long."""
 _COMPLETION_S = 1.5
 _CLOUDS_TOLD = 10
 _CLOUDS_COMPLETED = 100
 
 
 def connect(url: str, token: str | None) -> TenureClient:
-    """A client for a command that a person waits for."""
+    """Return a client for a command that a person waits for."""
     return TenureClient(url, token, retry_s=_RETRY_S)
 
 
 def cloud_meant(client: TenureClient, cloud: str | None) -> str:
-    """The cloud named, or the only one that there is. InputError where that does not say which."""
+    """Return the cloud named, or the only one. Raises InputError if there are several."""
     if cloud:
         return cloud
     names = [found.name for found in islice(client.clouds(limit=_CLOUDS_TOLD + 1), _CLOUDS_TOLD + 1)]
@@ -36,7 +36,7 @@ def cloud_meant(client: TenureClient, cloud: str | None) -> str:
 
 
 def complete_clouds(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of clouds that begin so, of the service that the line so far names; none where it cannot be asked."""
+    """Return names of clouds with this beginning, from the service named on the line; none if unreachable."""
     url, token = context.params.get("url") or LOCAL, context.params.get("token")
     try:
         with TenureClient(url, token, retry_s=0, timeout_s=_COMPLETION_S) as client:

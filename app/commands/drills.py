@@ -1,4 +1,4 @@
-"""`drill`: evict one spot instance on purpose."""
+"""The command `drill`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def drill(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Evict one spot instance on purpose, to try out what follows; it does not count against the SLA.
+    """Evict one spot instance on purpose, to test its consequences. It does not count against the SLA.
 
-    The instance is named, and you are asked. What you say yes to is evicted, or nothing where it has ended meanwhile.
+    The command names the instance and asks for confirmation. That instance is evicted, or none if it has ended
+    meanwhile.
     """
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)
@@ -51,7 +52,7 @@ def drill(
 
 
 def _ask(cloud: str, victim: InstanceAnswer) -> None:
-    """Go on after a yes only."""
+    """Continue only after a yes."""
     if not sys.stdin.isatty():
         raise InputError(
             f"this would evict {_words(victim)}, in cloud {cloud!r}: there is no terminal to ask on, "

@@ -1,4 +1,4 @@
-"""`evaluate`: recorded workloads under one policy or a matrix of them, in this process and its like."""
+"""The command `evaluate`: recorded workloads under one policy or a matrix of them."""
 
 from __future__ import annotations
 
@@ -55,15 +55,17 @@ def evaluate(
     by_epoch: options.ByEpoch = False,
     as_json: options.Json = False,
 ) -> None:
-    """Run a whole recorded workload, and print the seeds' metrics.
+    """Run a whole recorded workload, and print the metrics of the papers.
 
-    Several platforms, SLAs, guarantees and eviction policies, with commas between or each option given again, are run
-    in every combination, one in a process, over all cores.
+    Several platforms, SLAs, guarantees and eviction policies may be given, separated by commas or by repeating the
+    option. They are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed)
     slas = _slas(sla, no_sla=no_sla)
     if report is not None:
-        slas = list(dict.fromkeys([None, *slas]))  # the baseline beside what was asked for: the seeds' Figure 1
+        slas = list(
+            dict.fromkeys([None, *slas])
+        )  # the baseline beside the SLAs asked for, as in Figure 1 of spot-sla-conference
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
     found = _run(_planned(scenarios, log, watched=reliability or by_epoch or report is not None), report)
@@ -73,13 +75,13 @@ def evaluate(
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
-    """The values of a repeatable option whose values may hold several with commas between; each once."""
+    """Return the values of a repeatable option whose values may hold several with commas; each once."""
     values = [parse(part.strip()) for text in texts or () for part in text.split(",")]
     return list(dict.fromkeys(values))
 
 
 def parse_sla(text: str) -> float | None:
-    """An eviction probability, or None for the baseline."""
+    """Parse an eviction probability; None is the baseline."""
     if text == "none":
         return None
     try:
@@ -131,7 +133,7 @@ def _planned(scenarios: Sequence[Scenario], log: Path | None, *, watched: bool) 
 
 
 def _check_writable(path: Path | None) -> None:
-    """InputError now, and not after minutes of work, where the file cannot be written."""
+    """Raise InputError if the file cannot be written: now, and not after minutes of work."""
     if path is None:
         return
     try:

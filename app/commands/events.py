@@ -1,4 +1,4 @@
-"""`events`: the event log as it is, and as it grows."""
+"""The command `events`."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def events(
 ) -> None:
     """Show a cloud's event log, or follow it.
 
-    With --follow every event is shown once and in order, whatever happens to the connection or to the service; to take
-    it up later, give --after-seq the last one that you have.
+    With --follow every event is shown once and in order, whatever happens to the connection or to the service. To
+    continue later, give --after-seq the last seq that you have.
     """
     retry_s = parse_duration(retry_for) / 1e6
     with connect(url, token) as asking, TenureClient(url, token, retry_s=retry_s) as following:
         name = cloud_meant(asking, cloud)
         first = _first(asking, name, after_seq, limit)
         if follow:
-            with suppress(KeyboardInterrupt):  # this is how one leaves, not an error
+            with suppress(KeyboardInterrupt):  # Ctrl-C is the way to leave, not an error
                 _show(following.follow(name, after_seq=first), limit, as_json=as_json)
         else:
             _show(asking.events(name, after_seq=first), limit or _NEWEST, as_json=as_json)
 
 
 def _first(client: TenureClient, cloud: str, after_seq: int | None, limit: int | None) -> int:
-    """The event to begin after: the one given, or so that the newest are shown."""
+    """Return the seq to begin after: the one given, or one that shows the newest events."""
     if after_seq is not None:
         return after_seq
     return max(0, client.cloud(cloud).seq - (limit or _NEWEST))
@@ -88,7 +88,7 @@ def _line(event: EventAnswer) -> Text:
 
 
 def _words(fields: Any) -> str:  # noqa: ANN401 - JSON
-    """What an event says beyond its kind, in a line; kinds that are not known here are told as well."""
+    """Describe an event in a line, beyond its kind; unknown kinds are described as well."""
     told = [fields["id"]] if "id" in fields else []
     for name, value in fields.items():
         if name not in _SAID and value is not None and value != []:

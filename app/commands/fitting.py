@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: what matters least is left out where there is no room, and said to be."""
+"""Tables that fit the terminal: less important columns are left out, and a line names them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_GAP = 2  # of which the box draws one
+_GAP = 2  # the box draws one of them
 _NARROWEST_WORDS = 24
 """Columns that a column of words needs to be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name and place. Columns of the lowest `weight` go first where there is no room; words may wrap."""
+    """A column's name and place. Columns of the lowest `weight` go first if there is no room; words may wrap."""
 
     name: str
     weight: int = 1
@@ -29,9 +29,9 @@ class Column:
 def print_fitting(
     console: Console, columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = ""
 ) -> None:
-    """Print the rows as a table. Where not even the weightiest columns fit side by side, each row is a list.
+    """Print the rows as a table, or each row as a list if even the most important columns do not fit.
 
-    Where the output is no terminal nothing is left out, and no line is wrapped.
+    If the output is no terminal, nothing is left out and no line is wrapped.
     """
     cells = [[_text(value) for value in row] for row in rows]
     if title:
@@ -60,12 +60,12 @@ def print_fitting(
 
 
 def names(columns: Sequence[Column]) -> list[Text]:
-    """The header."""
+    """Return the header."""
     return [Text(column.name) for column in columns]
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int] | None:
-    """The columns that fit side by side, in their order; None where even the weightiest do not."""
+    """Return the columns that fit side by side, in their order; None if the most important ones do not."""
     kept = list(range(len(columns)))
     needed = [
         min(width, _NARROWEST_WORDS) if column.is_words else width

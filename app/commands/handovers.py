@@ -1,4 +1,4 @@
-"""`handover list|confirm`: evictions under a grace period, until a controller says that the instance is stopped."""
+"""The commands `handover list` and `handover confirm`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def confirm(
     token: options.Token = None,
     cloud: options.Cloud = None,
 ) -> None:
-    """Say that an evicted instance is stopped, so that its room is free. The same again changes nothing."""
+    """Confirm that an evicted instance is stopped, so that its room is free. Repeating it changes nothing."""
     with connect(url, token) as client:
         client.confirm_handover(cloud_meant(client, cloud), instance)
     STDOUT.print(f"confirmed {instance}", highlight=False)

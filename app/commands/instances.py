@@ -1,4 +1,4 @@
-"""`instances`, `explain` and `decisions`: what became of instances, and why."""
+"""The commands `instances`, `explain` and `decisions`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state
 from app.domain.values import Market
-from app.explaining.rules.explanations import Outcome
+from app.explaining.rules.explanations import DecisionOutcome
 from app.scheduling.rules.instances import InstanceStatus
 from tenure_client import json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
@@ -77,7 +77,7 @@ def instances(
     limit: options.Limit = 100,
     as_json: options.Json = False,
 ) -> None:
-    """List instances in the order of their starts, rejected ones among them."""
+    """List instances in the order of their starts, rejected ones included."""
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)
         listed = client.instances(name, status=status, market=market, marker=after, limit=min(limit + 1, _PAGE))
@@ -163,7 +163,7 @@ def decisions(
     url: options.Url = options.LOCAL,
     token: options.Token = None,
     cloud: options.Cloud = None,
-    outcome: Annotated[Outcome | None, typer.Option(help="Only those that came out so.")] = None,
+    outcome: Annotated[DecisionOutcome | None, typer.Option(help="Only those that came out so.")] = None,
     market: MarketOption = None,
     before_seq: Annotated[
         int | None, typer.Option(min=1, help="Only those before this event.", show_default="up to now")

@@ -1,4 +1,4 @@
-"""`audit` and `log export`: event logs as CSV."""
+"""The commands `audit` and `log export`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def audit_log(
     ] = "auto",
     as_json: options.Json = False,
 ) -> None:
-    """Check the rules that never break on a log; name the first event that breaks one, and exit with 1."""
+    """Check a log against the rules that never break. Name the first event that breaks one, and exit with 1."""
     rows = list(read_log(file))
     platform = [(node_name(index), capacity) for index, capacity in enumerate(parse_nodes(nodes) if nodes else ())]
     if any(row.kind == "node_added" for row in rows):
@@ -71,7 +71,7 @@ def _print(found: Audit, *, as_json: bool) -> None:
 
 
 def _totals(totals: Totals | None) -> dict[str, object] | None:
-    """As one JSON object; classes as a list, since a probability is no name."""
+    """Return the totals as one JSON object; classes as a list, since a probability is no name."""
     if totals is None:
         return None
     classes = [{"promised": p, "admitted": some, "evicted": lost} for p, (some, lost) in totals.classes.items()]
@@ -102,6 +102,6 @@ def export(
     """Write a running cloud's whole event log as CSV."""
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)
-        client.cloud(name)  # before the file is touched: there is a service, and it has the cloud
+        client.cloud(name)  # before the file is touched: the service answers and has the cloud
         with writing(out) as file, progress_bar("exporting") as progress:
             export_log(client, name, file or sys.stdout, progress=progress)

@@ -1,4 +1,4 @@
-"""How commands show what they do: tables and JSON on standard output, progress on standard error."""
+"""Output of commands: tables and JSON on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
-from app.workbench.tally import Outcome
+from app.workbench.tally import DrivenScenario
 
 _PIPED_WIDTH = 1000
 _WORTH_TELLING_S = 3.0
 _AGAIN_S = 10.0
 STDOUT = Console(soft_wrap=True)
 if not STDOUT.is_terminal:
-    STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # no terminal: nothing is cut short
+    STDOUT.width = max(STDOUT.width, _PIPED_WIDTH)  # without a terminal nothing is cut short
 STDERR = Console(stderr=True)
 
 
 def print_text(text: Text) -> None:
-    """A line or more for people, wrapped between words where there is a terminal."""
+    """Print lines for people, wrapped between words on a terminal."""
     STDOUT.print(text, soft_wrap=not STDOUT.is_terminal)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds
-    """One JSON value on a line of its own."""
+    """Print one JSON value on a line of its own."""
     STDOUT.file.write(json.dumps(value) + "\n")
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told how much of how much is done: it draws on a terminal, and elsewhere writes a line at times.
+    """Return a function that takes the steps done and all steps: a bar on a terminal, else a line at times.
 
-    Nothing is told of what is done within a few seconds.
+    Nothing is shown for work that is done within a few seconds.
     """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     lines = _Lines(what)
@@ -65,7 +65,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show that something is waited for, on standard error: a spinner on a terminal, a line at times elsewhere."""
+    """Show on standard error that something is waited for: a spinner on a terminal, else a line at times."""
     if STDERR.is_terminal:
         with Progress(SpinnerColumn(), TextColumn(what), TimeElapsedColumn(), console=STDERR, transient=True) as shown:
             shown.add_task(what, total=None)
@@ -85,7 +85,7 @@ def waiting(what: str) -> Iterator[None]:
 
 
 class _Lines:
-    """A line on standard error after three seconds, and then every ten."""
+    """Writes a line on standard error after three seconds, and then every ten."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -93,15 +93,15 @@ class _Lines:
         self._next = self._began + _WORTH_TELLING_S
 
     def tell(self, more: str) -> None:
-        """Write how it stands, if it is time again."""
+        """Write the progress, if it is time again."""
         if (now := monotonic()) >= self._next:
             self._next = now + _AGAIN_S
             text = f"{self._what}: {more}{', ' if more else ''}{now - self._began:.0f} s"
             STDERR.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
-    """The outcome of a driven workload: one JSON object, or the table of the seeds' metrics and the times it took."""
+def print_outcome(outcome: DrivenScenario, *, as_json: bool) -> None:
+    """Print a driven workload's outcome: one JSON object, or a table of the papers' metrics and the times."""
     if as_json:
         print_json(outcome.report())
         return
@@ -112,7 +112,7 @@ def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
     STDOUT.print(f"{len(outcome.tally.epochs)} epochs; {times}")
 
 
-def _metrics(outcome: Outcome) -> Table:
+def _metrics(outcome: DrivenScenario) -> Table:
     tally, hour_us = outcome.tally, 3_600_000_000
     table = numbers_table(("metric",), ("count", "of", "ratio"))
     rows = (

@@ -1,4 +1,4 @@
-"""`serve`, `worker`, `run` and `db upgrade`: the service's processes. Options go before the environment."""
+"""The commands `serve`, `worker`, `run` and `db upgrade`. Options go before environment variables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(*, host: Host = None, port: Port = None, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Answer HTTP requests; a worker has to run beside it."""
+    """Answer HTTP requests. A worker has to run beside it."""
     settings = read_settings(host=host, port=port, data_dir=data_dir, database_url=database_url)
     _serve(settings, with_worker=False)
 
@@ -52,7 +52,7 @@ def worker(
         bool, typer.Option("--leave-with-parent", help="Stop when standard input ends.", hidden=True)
     ] = False,
 ) -> None:
-    """Recompute quantile tables and take snapshots."""
+    """Compute quantile tables, take snapshots, and do all other work by the clock."""
     if leave_with_parent:
         hear_secrets()
     settings = read_settings(host=host, worker_port=port, data_dir=data_dir, database_url=database_url)
@@ -85,7 +85,7 @@ def _database() -> None:
 
 
 def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Bring the database to the newest schema; processes do so themselves when they start."""
+    """Upgrade the database to the newest schema. Processes do this themselves when they start."""
     from app.processes import wiring  # noqa: PLC0415 - as above
 
     wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)

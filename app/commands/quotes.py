@@ -1,4 +1,4 @@
-"""`quote`: what a start would be promised now."""
+"""The command `quote`."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def quote(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Ask what lifetime is guaranteed at an eviction probability, and how probable an eviction within a lifetime is.
+    """Ask which lifetime is guaranteed at an eviction probability, or how probable an eviction within a lifetime is.
 
-    With --lifetime, the exit code is 1 where no flavor asked for would be accepted for that long.
+    With --lifetime, the exit code is 1 if no flavor asked for would be accepted for that long.
     """
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
     lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US

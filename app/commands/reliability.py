@@ -1,4 +1,4 @@
-"""`reliability`: how a running cloud kept its promises."""
+"""The command `reliability`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db downgrade` and `db status`: the database's schema and log format, for who upgrades and goes back."""
+"""The commands `db downgrade` and `db status`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Finish = Annotated[
 
 
 def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Take the schema one revision back, for the version before this one; exits with 1 where that would lose data."""
+    """Take the schema one revision back, for the previous version; exit with 1 if that would lose data."""
     from app.processes import wiring  # noqa: PLC0415 - the service's libraries are slow to load
 
     settings = read_settings(data_dir=data_dir, database_url=database_url)
@@ -32,7 +32,7 @@ def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> 
 
 
 def status(*, as_json: Json = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Tell the database's schema and log format, beside those that this program knows."""
+    """Show the database's schema and log format, and those that this program knows."""
     import migrations  # noqa: PLC0415 - as above
     from app.processes import wiring  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`sla`: how a cloud keeps its promises."""
+"""The command `sla`."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def sla(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tell of each SLA class, all that were promised one probability, how many were evicted, and its budget.
+    """Show for each SLA class how many instances were evicted, and its eviction budget.
 
-    The exit code is 1 where a class lost more than was promised.
+    A class is all instances that were promised the same eviction probability. The exit code is 1 if a class lost more
+    than was promised.
     """
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)

@@ -1,4 +1,4 @@
-"""`status`: whether the service is well, and what its clouds hold."""
+"""The command `status`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tenure_client.forms.clouds import CloudAnswer
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer
 from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer
 
+_AHEAD_S = 5.0
+"""A log's time that is further ahead of the server's is told."""
 _MOST = 200
 """Clouds, nodes and flavors told at most; --json tells as many."""
 _CLOUDS = (
@@ -59,9 +61,10 @@ def status(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tell whether the service is well, what was asked of each cloud and what runs; of one cloud its nodes, too.
+    """Show the health of the service, and the requests and running instances of each cloud; for one cloud its nodes
+    too.
 
-    The exit code is 1 where the service is not ready.
+    The exit code is 1 if the service is not ready.
     """
     with connect(url, token) as client:
         readiness = client.readiness()
@@ -108,6 +111,10 @@ def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> No
     tables = {one.name: one for one in readiness.clouds}
     STDOUT.print()
     print_fitting(STDOUT, _CLOUDS, [_cloud(one, tables.get(one.name)) for one in found])
+    for one in readiness.clouds:
+        if (one.log_ahead_s or 0) > _AHEAD_S:
+            ahead = f"{length(one.log_ahead_s)} ahead of the database's clock"
+            print_text(Text(f"{one.name}: its log's time is {ahead}", style="yellow"))
 
 
 def _cloud(cloud: CloudAnswer, table: CloudReadinessAnswer | None) -> list[object]:

@@ -1,4 +1,4 @@
-"""Telling what a process does until it is ready: a spinner on a terminal, plain lines elsewhere."""
+"""Tells what a process does until it is ready: a spinner on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _AGAIN_S = 10.0
 
 
 class Steps:
-    """Tells steps and other news on standard output; where the log is JSON, in the log."""
+    """Tells steps and other news on standard output, or in the log if the log is JSON."""
 
     def __init__(self, *, to_log: bool) -> None:
         self._to_log = to_log
 
     def say(self, text: str) -> None:
-        """Tell a line."""
+        """Print a line."""
         if self._to_log:
             logger.info(text)
         else:
             self.show(text)
 
     def show(self, text: str) -> None:
-        """Tell what is for whoever started the process and for no log: it may hold a token."""
+        """Print a text for whoever started the process, never to a log: it may hold a token."""
         STDOUT.print(text, markup=False, highlight=False)
 
     def stopping(self, more: str = "") -> None:
-        """Tell that the process stops. Safe in a signal handler."""
+        """Say that the process stops. Safe in a signal handler."""
         if not self._to_log:
             os.write(sys.stdout.fileno(), f"\nstopping{more}\n".encode())
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Tell what is being done, and how long it takes where that is long."""
+        """Say what is being done, and how long it took if that was long."""
         began = monotonic()
         if STDOUT.is_terminal and not self._to_log:
             with STDOUT.status(what):

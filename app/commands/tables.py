@@ -1,4 +1,4 @@
-"""Tables of several evaluations, and of promises against what happened."""
+"""Tables of several evaluations, and of promises against outcomes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.table import Table
 
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
-from app.workbench.tally import Outcome
+from app.workbench.tally import DrivenScenario
 
-Json = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
-    """A table whose last columns hold numbers, to the right."""
+    """Return a table whose last columns hold numbers, aligned to the right."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in names:
         table.add_column(name, no_wrap=True)
@@ -25,9 +25,11 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
     return table
 
 
-def matrix_table(outcomes: Sequence[Outcome]) -> Table:
-    """A row for each evaluation: what was varied; admitted / requested of on-demand and of spot, evicted / admitted,
-    completed / requested core-hours, evicted of what the SLA allows, and how long it took.
+def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
+    """Return a table with a row for each evaluation.
+
+    The columns are: the settings that vary; admitted / requested of on-demand and of spot; evicted / admitted;
+    completed / requested core-hours; the share used of what the SLA allows; the time it took.
     """
     victims = {str(outcome.scenario.policy.eviction_policy).replace("_", "-") for outcome in outcomes}
     names = ("nodes", *(["victims"] if len(victims) > 1 else []), "guarantee", "SLA")
@@ -44,7 +46,7 @@ MATRIX_LEGEND = (
 )
 
 
-def _varied(outcome: Outcome) -> dict[str, str]:
+def _varied(outcome: DrivenScenario) -> dict[str, str]:
     policy = outcome.scenario.policy
     kept = policy.guarantee is not Guarantee.NONE
     return {
@@ -55,7 +57,7 @@ def _varied(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _ratios(outcome: Outcome) -> Iterator[str]:
+def _ratios(outcome: DrivenScenario) -> Iterator[str]:
     tally, policy = outcome.tally, outcome.scenario.policy
     yield ratio(tally.on_demand_admitted, tally.on_demand_requested)
     yield ratio(tally.spot_admitted, tally.spot_requested)
@@ -67,8 +69,8 @@ def _ratios(outcome: Outcome) -> Iterator[str]:
     yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
 
 
-def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[Table]:
-    """By class, by estimate, and on demand by epoch and class; `report` is the JSON that the service answers with."""
+def reliability_tables(report: JsonObject, title: str, *, by_epoch: bool) -> Iterator[Table]:
+    """Return tables by class, by estimate, and on request by epoch; `report` is the service's JSON answer."""
     classes = [(_share(line["promised"]), line) for line in report["classes"]]
     yield _calibrations(f"{title}: by promise", "class", classes)
     estimates = [(f"{line['estimate_from']:g} to {line['estimate_to']:g}", line) for line in report["estimates"]]
@@ -78,7 +80,7 @@ def reliability_tables(report: Json, title: str, *, by_epoch: bool) -> Iterator[
         yield _calibrations(f"{title}: by epoch", "epoch", epochs)
 
 
-def _calibrations(title: str, first: str, lines: Iterable[tuple[str, Json]]) -> Table:
+def _calibrations(title: str, first: str, lines: Iterable[tuple[str, JsonObject]]) -> Table:
     numbers = ("admitted", "running", "evicted", "promised", "bound", "happened", "between")
     table = numbers_table((first,), numbers, title)
     for name, line in lines:
@@ -100,5 +102,5 @@ def _share(value: float | None) -> str:
 
 
 def ratio(count: float, of: float) -> str:
-    """A ratio with four digits, a dash of nothing."""
+    """Return a ratio with four digits; None is a dash."""
     return f"{count / of:.4f}" if of else "-"

@@ -1,4 +1,4 @@
-"""`token create`, `token list`, `token revoke`: on the database itself, so they work before anyone has a token."""
+"""The commands `token create`, `token list` and `token revoke`. They work on the database, without any token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _tokens() -> None:
-    """Who may call the service: its access tokens. Works on the service's database, with the service's settings."""
+    """Access tokens of the service. The commands work on the service's database, with its settings."""
 
 
 def create(
@@ -53,7 +53,7 @@ def create(
     database_url: DatabaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it. It is shown this once."""
+    """Create a token and print it. It is shown only this once."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise InputError(f"{name!r} is not a name: letters, digits, dots, dashes and underscores")
     expires_us = None if expires is None else parse_duration(expires)
@@ -69,7 +69,7 @@ def create(
 
 
 def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: Json = False) -> None:
-    """List tokens, newest first, those expired and revoked among them."""
+    """List tokens, newest first, expired and revoked ones included."""
     found = _with_keeper(_all_tokens, data_dir=data_dir, database_url=database_url)
     if as_json:
         print_json({"tokens": [_fields(token) for token in found]})
@@ -83,7 +83,7 @@ def revoke(
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Take a token no more. A running process may remember it for a few seconds."""
+    """Revoke a token. A running process may still accept it for a few seconds."""
     _with_keeper(lambda keeper: keeper.revoke_named(name), data_dir=data_dir, database_url=database_url)
 
 
@@ -110,7 +110,7 @@ def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]], *, data_dir: str | 
 
 
 def _fields(token: Token) -> dict[str, Any]:
-    """As the HTTP interface tells them."""
+    """Return the fields that the HTTP interface returns."""
     return {
         "id": str(token.id),
         "name": token.name,

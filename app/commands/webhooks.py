@@ -1,4 +1,4 @@
-"""`webhook create|list|show|delete|pause|resume|test|dead|replay`: receivers that a cloud's events are sent to."""
+"""The commands `webhook create|list|show|delete|pause|resume|test|dead|replay`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def create(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Have events sent to a URL. The secret that they are signed with is shown this once."""
+    """Send events to a URL. The secret that signs them is shown only this once."""
     with connect(url, token) as client:
         made = client.create_webhook(cloud_meant(client, cloud), receiver, kinds=kind, after_seq=after_seq)
     if as_json:
@@ -84,7 +84,7 @@ def show(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show a webhook, how far it has got, and what went wrong last."""
+    """Show a webhook, how far it has got, and its last failure."""
     with connect(url, token) as client:
         found = client.webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
@@ -93,7 +93,7 @@ def show(
 def delete(
     webhook: Webhook, *, url: options.Url = options.LOCAL, token: options.Token = None, cloud: options.Cloud = None
 ) -> None:
-    """Send nothing more to it, and forget it with its dead letters."""
+    """Delete a webhook and its dead letters. Nothing more is sent to it."""
     with connect(url, token) as client:
         client.delete_webhook(cloud_meant(client, cloud), webhook)
 
@@ -106,7 +106,7 @@ def pause(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Send nothing until it is resumed; its place in the log is kept."""
+    """Stop sending until the webhook is resumed. Its place in the log is kept."""
     with connect(url, token) as client:
         found = client.pause_webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
@@ -120,7 +120,7 @@ def resume(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Go on where it was paused."""
+    """Continue where the webhook was paused."""
     with connect(url, token) as client:
         found = client.resume_webhook(cloud_meant(client, cloud), webhook)
     _print(found, as_json=as_json)
@@ -134,7 +134,7 @@ def try_out(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Send one message that is no event, and tell how it was answered. Exit code 1 where it was not taken."""
+    """Send one message that is no event, and show the receiver's answer. Exit with 1 if it was not taken."""
     with connect(url, token) as client:
         answer = client.test_webhook(cloud_meant(client, cloud), webhook)
     if as_json:
@@ -153,7 +153,7 @@ def dead(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the events that the receiver did not take, however often they were tried."""
+    """List the events that the receiver did not take in all attempts."""
     with connect(url, token) as client:
         letters = list(client.dead_letters(cloud_meant(client, cloud), webhook))
     if as_json:
@@ -177,7 +177,7 @@ def replay(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Have dead letters tried once more."""
+    """Try dead letters once more."""
     with connect(url, token) as client:
         answer = client.replay_dead_letters(cloud_meant(client, cloud), webhook, seqs=seq)
     if as_json:

@@ -1,4 +1,4 @@
-"""`whatif`: a cloud's own log, decided again."""
+"""The command `whatif`: a cloud's own log, decided again."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def whatif(
     seed: Count = None,
     as_json: options.Json = False,
 ) -> None:
-    """Decide a cloud's own log again, and compare: what if the SLA, the platform or the flavors had been others?
+    """Decide a cloud's own log again under another SLA, platform or flavors, and compare.
 
-    Everything that was asked for is asked for again, also what was rejected. Instances end at their recorded stop, and
-    at their declared lifetime where they were evicted or rejected. What is not given stays as it was recorded. Several
-    values, with commas between, are tried in every combination. A log that an evaluation wrote needs --nodes.
+    Everything that was asked for is asked for again, rejected starts included. Instances end at their recorded stop, or
+    at their declared lifetime if they were evicted or rejected. Options that are not given stay as recorded. Several
+    values, separated by commas, are tried in every combination. A log that an evaluation wrote needs --nodes.
     """
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
@@ -86,7 +86,7 @@ def whatif(
 def _settings(
     warm_up: str | None, every: str | None, horizon: str | None, samples: int | None, seed: int | None
 ) -> dict[str, int]:
-    """The fields of the policy that are given."""
+    """Return the fields of the policy that are given."""
     durations = {"warm_up_us": warm_up, "recompute_every_us": every, "horizon_us": horizon}
     given = {name: parse_duration(text) for name, text in durations.items() if text is not None}
     for name in ("recompute_every_us", "horizon_us"):
@@ -98,7 +98,7 @@ def _settings(
 
 
 def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
-    """The log, of the running cloud or of the file. InputError where it is neither or empty."""
+    """Return the log of the running cloud or of the file. Raises InputError if there is none or it is empty."""
     if log is not None:
         from app.workbench.logcsv import read_log  # noqa: PLC0415 - only where it is asked for
         from app.workbench.logevents import events_of  # noqa: PLC0415 - as above
@@ -128,7 +128,7 @@ def _changes(
     flavor: list[str] | None,
     settings: dict[str, int],
 ) -> list[Changes]:
-    """Every combination of what is given; one without any change where nothing is."""
+    """Return every combination of the given options; one without changes if none is given."""
     from app.workbench.whatif import Changes  # noqa: PLC0415 - compiled code is slow to load
 
     flavors = dict(each(flavor, _renaming))
@@ -141,7 +141,7 @@ def _changes(
 
 
 def _promises(guarantees: list[Guarantee], slas: list[float | None]) -> list[tuple[Guarantee | None, float | None]]:
-    """The baseline, where it is asked for, once."""
+    """Return the SLAs with their guarantees; the baseline, if asked for, comes once."""
     own = _or_as_it_was([sla for sla in slas if sla is not None])
     baseline: list[tuple[Guarantee | None, float | None]] = [(Guarantee.NONE, None)] if None in slas else []
     if baseline and own == [None] and not guarantees:
@@ -161,7 +161,7 @@ def _renaming(text: str) -> tuple[str, str]:
 
 
 def _told(changes: Changes) -> dict[str, Any]:
-    """What was different, as JSON values."""
+    """Return the changes as JSON values."""
     told: dict[str, Any] = {
         "nodes": platform_text(changes.nodes) if changes.nodes else None,
         "eviction_probability": changes.sla,
@@ -203,7 +203,7 @@ def _row(account: Account) -> list[str]:
 
 
 def _words(told: dict[str, Any]) -> str:
-    """The changes in one line."""
+    """Return the changes in one line."""
     words = []
     for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "flavors"):
         value = told.get(name)

@@ -21,27 +21,27 @@ _STYLES = {
 
 
 def moment(at: datetime | None) -> str:
-    """A time, to the second."""
+    """Return a time, to the second."""
     return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def length(seconds: float | None) -> str:
-    """A length of time in the unit that suits it."""
+    """Return a length of time in the unit that suits it."""
     return "-" if seconds is None else length_text(round(seconds * SECOND_US))
 
 
 def percent(share: float | None) -> str:
-    """A share of 1."""
+    """Return a share of 1 as a percentage."""
     return "-" if share is None else share_text(share)
 
 
 def state(name: str) -> Text:
-    """A status or an outcome; its colour only repeats what the word says."""
+    """Return a status or an outcome; its colour only repeats the word."""
     return Text(name, style=_STYLES.get(name, ""))
 
 
 def used(free: ResourcesAnswer, capacity: ResourcesAnswer) -> tuple[str, str, str]:
-    """What is held of each resource; a dash of one that is not counted."""
+    """Return the use of each resource; a resource that is not counted is a dash."""
     return (
         _held(free.cores, capacity.cores),
         _held(free.memory_mib, capacity.memory_mib),

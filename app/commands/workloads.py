@@ -1,4 +1,4 @@
-"""`drive` and `trace synth`: recorded and synthetic workloads."""
+"""The commands `drive` and `trace synth`: recorded and synthetic workloads."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def synth(
     seed: options.Seed = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
 ) -> None:
-    """Make the seeds' log-normal workload, as CSV start_s,lifetime_s,cores."""
+    """Make the log-normal workload of the papers, as CSV start_s,lifetime_s,cores."""
     from app.workbench.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
 
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
@@ -90,7 +90,7 @@ def synth(
 
 
 def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
-    """The eviction probability to keep; None without an SLA."""
+    """Return the eviction probability to keep; None without an SLA."""
     if no_sla:
         if sla is not None:
             raise InputError("--sla and --no-sla contradict each other")
@@ -99,7 +99,7 @@ def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
 
 
 def check_sla(probability: float) -> float:
-    """The probability itself. InputError where it is none to keep."""
+    """Return the probability. Raises InputError unless it is between 0 and 1."""
     if not 0 < probability < 1:
         raise InputError(f"--sla {probability:g} is not between 0 and 1; --no-sla admits whatever fits")
     return probability
@@ -115,7 +115,7 @@ def policy_of(
     history: str,
     seed: int,
 ) -> Policy:
-    """The policy that the options come to; `sla` None is no SLA."""
+    """Return the policy that the options describe; `sla` None is no SLA."""
     default = Policy()
     every_us = _positive("--every", every)
     return Policy(
@@ -150,7 +150,7 @@ def _history(text: str, every_us: int) -> int | None:
 
 
 def guarantee_named(text: str) -> Guarantee:
-    """The guarantee of its name on the command line."""
+    """Return the guarantee of this name on the command line."""
     known = [guarantee.replace("_", "-") for guarantee in Guarantee if guarantee is not Guarantee.NONE]
     if text not in known:
         names = " or ".join(known)
@@ -159,7 +159,7 @@ def guarantee_named(text: str) -> Guarantee:
 
 
 def eviction_policy(text: str) -> EvictionPolicy:
-    """The policy of its name on the command line."""
+    """Return the eviction policy of this name on the command line."""
     try:
         return EvictionPolicy(text.replace("-", "_"))
     except ValueError:
@@ -168,7 +168,7 @@ def eviction_policy(text: str) -> EvictionPolicy:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[TextIO | None]:
-    """The file to write to, if there is one."""
+    """Open the file to write to, if there is one."""
     if path is None:
         yield None
         return

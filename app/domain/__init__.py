@@ -1,1 +1,1 @@
-"""Values and events of the scheduler; standard library only."""
+"""Values and events of the scheduler. Imports the standard library only."""

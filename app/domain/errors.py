@@ -1,10 +1,10 @@
-"""Everything that can go wrong with a request, as one tree.
+"""All errors that a request can meet, as one tree.
 
     TenureError
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 
 class TenureError(Exception):
-    """The root; its message is the detail that a caller reads."""
+    """The root of the tree. Its message is the detail that a caller reads."""
 
 
 class NotFound(TenureError):
@@ -29,7 +29,7 @@ class CloudNotFound(NotFound):
 
     @classmethod
     def named(cls, name: str) -> CloudNotFound:
-        """Return the error of a cloud that is not there, or not for the caller: no answer tells which."""
+        """Return the error of a cloud that does not exist or is hidden from the caller; both read the same."""
         return cls(f"there is no cloud {name!r}")
 
 
@@ -46,7 +46,7 @@ class InstanceNotFound(NotFound):
 
 
 class TableNotFound(NotFound):
-    """No quantile table of that epoch, or none yet."""
+    """The cloud has no quantile table of that epoch, or none yet."""
 
 
 class RunNotFound(NotFound):
@@ -54,7 +54,7 @@ class RunNotFound(NotFound):
 
 
 class TokenNotFound(NotFound):
-    """No token of that id, or no live one of that name."""
+    """There is no token of that id, or no valid one of that name."""
 
 
 class WebhookNotFound(NotFound):
@@ -66,7 +66,7 @@ class HandoverNotFound(NotFound):
 
 
 class Conflict(TenureError):
-    """The request contradicts what is already so."""
+    """The request contradicts the present state."""
 
 
 class CloudExists(Conflict):
@@ -98,11 +98,15 @@ class DrillImpossible(Conflict):
 
 
 class TooManyWebhooks(Conflict):
-    """The cloud has as many webhooks as it may have."""
+    """The cloud has the largest number of webhooks allowed."""
 
 
 class TooManyClasses(Conflict):
-    """The cloud has promised as many eviction probabilities as it may; only those can be asked for."""
+    """The cloud has promised the largest number of distinct eviction probabilities allowed; ask for one of those."""
+
+
+class FormatNotInForce(Conflict):
+    """The change needs a log format that older programs cannot read, and the upgrade is not finished."""
 
 
 class Invalid(TenureError):
@@ -114,7 +118,7 @@ class TimeMissing(Invalid):
 
 
 class TimeUnexpected(Invalid):
-    """The cloud runs on the system clock, so a request may not carry a time."""
+    """The cloud runs on the system clock, so a request must not carry a time."""
 
 
 class TimeBackwards(Invalid):
@@ -122,11 +126,11 @@ class TimeBackwards(Invalid):
 
 
 class TimeAhead(Invalid):
-    """The request's time lies further ahead of the cloud's log than one request may move an external clock."""
+    """The request's time is further ahead of the cloud's log than one request may move an external clock."""
 
 
 class IdNotOwn(Invalid):
-    """Ids are not shared in this cloud: a caller's own begin with its token's name up to a dot, and a dot."""
+    """Ids are not shared in this cloud: a caller's ids begin with the token's name up to its first dot, and a dot."""
 
 
 class LifetimeMissing(Invalid):
@@ -142,15 +146,15 @@ class PolicyInvalid(Invalid):
 
 
 class MarkerInvalid(Invalid):
-    """The paging marker names nothing in this list."""
+    """The paging marker does not name an item of this list."""
 
 
 class WebhookRefused(Invalid):
-    """Nothing would be sent to that URL."""
+    """Webhooks must not send to that URL."""
 
 
 class TimeRangeInvalid(Invalid):
-    """The end of the time asked for is not after its begin."""
+    """The end of the time range is not after its beginning."""
 
 
 class Unavailable(TenureError):
@@ -158,32 +162,32 @@ class Unavailable(TenureError):
 
 
 class LogUnavailable(Unavailable):
-    """The event log could not be read or written. A write may have been kept all the same: sent again, it tells."""
+    """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
 
 
 class LogContended(Unavailable):
-    """Other writers were first too many times in a row."""
+    """Other writers were faster too many times in a row."""
 
 
 class EpochsCrossed(Unavailable):
-    """The batch needs the tables of more than one epoch; from this operation on it was not decided. Send it again."""
+    """The batch needs the tables of several epochs. Operations from this one on were not decided; send them again."""
 
 
 class LogNewer(Unavailable):
-    """The database, or the cloud's log in it, is for a newer version of this service."""
+    """The database, or the cloud's log in it, was written by a newer version of this service."""
 
 
 class LogBroken(Unavailable):
-    """Events are missing within the cloud's log: an operator must put a backup back, or cut the log off."""
+    """Events are missing within the cloud's log. An operator must restore a backup or cut the log off there."""
 
 
 class Overloaded(Unavailable):
-    """Too many requests wait for this cloud's log."""
+    """Too many requests are waiting for this cloud's log."""
 
 
 class TooManyStreams(Unavailable):
-    """As many event streams are open as this process, or this token, may have."""
+    """This process, or this token, has the largest number of event streams open that is allowed."""
 
 
 class NoDatabase(Exception):
-    """A command found no database of this service, or one of another version. No request meets it."""
+    """A command found no database of this service, or one of another version. Requests never raise it."""

@@ -1,4 +1,4 @@
-"""Reading what a user gives on the command line and in files."""
+"""Parsers for values given on the command line and in files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None
 
 
 class InputError(ValueError):
-    """A file or an option cannot be read; its message says where and why."""
+    """A file or an option is unreadable. The message says where and why."""
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds of a duration such as 45s, 90m, 24h, 30d; a bare number is of seconds."""
+    """Return the microseconds of a duration such as 45s, 90m, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
         raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_nodes(text: str) -> tuple[Resources, ...]:
-    """The capacities of 31x32: 31 nodes with 32 cores each."""
+    """Return the capacities that a text like 31x32 describes: 31 nodes with 32 cores each."""
     found = _NODES.fullmatch(text.strip())
     if not found or not int(found[1]) or not int(found[2]):
         raise InputError(f"{text!r} is not a platform: write 31x32 for 31 nodes with 32 cores each")
@@ -36,5 +36,5 @@ def parse_nodes(text: str) -> tuple[Resources, ...]:
 
 
 def platform_text(nodes: Sequence[Resources]) -> str:
-    """The platform as `parse_nodes` reads it; sizes that follow each other are joined by a plus."""
+    """Return the text from which `parse_nodes` reads this platform. A plus joins runs of nodes of different size."""
     return "+".join(f"{len(list(equal))}x{cores}" for cores, equal in groupby(node.cores for node in nodes))

@@ -1,13 +1,13 @@
-"""Names that are made for flavors and nodes where a recorded workload has none."""
+"""Generated names of flavors and nodes, for recorded workloads that have none."""
 
 from __future__ import annotations
 
 
 def flavor_name(cores: int) -> str:
-    """The flavor of an instance with this many cores."""
+    """Return the name of the flavor with this many cores."""
     return f"c{cores}"
 
 
 def node_name(index: int) -> str:
-    """The name of the node at this place in node order."""
+    """Return the name of the node at this index in node order."""
     return f"node-{index}"

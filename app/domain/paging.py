@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items of a list, and the marker that the next page follows; None on the last."""
+    """A part of a list, and the marker that asks for the next part; None on the last one."""
 
     items: Sequence[T]
     marker: str | None

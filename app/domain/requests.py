@@ -1,4 +1,4 @@
-"""What a controller asks for."""
+"""The requests of controllers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from app.domain.values import Market
 class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
-    `eviction_probability` is the request's own SLA; None takes the cloud's. A spot start must declare a lifetime.
-    `owner` is who asks, where that bounds the ids that may be named; None: any id.
+    `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime.
+    `owner` is the caller if the policy restricts callers to their own ids; None allows any id.
     """
 
     instance_id: str
@@ -26,7 +26,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Stop an instance; stopping one that has ended changes nothing. `owner` is as for a start."""
+    """Stop an instance. Stopping one that has ended changes nothing. `owner` is that of `StartRequest`."""
 
     instance_id: str
     at_us: int | None = None

@@ -37,12 +37,12 @@ def rfc3339(at_us: int) -> str:
 
 
 def from_rfc3339(text: str) -> int:
-    """Return the time that RFC 3339 text tells. ValueError where it tells none."""
+    """Return the time in microseconds of an RFC 3339 text. Raise ValueError if it is none."""
     return (datetime.fromisoformat(text) - _ZERO) // _MICROSECOND
 
 
 def seconds_text(us: int) -> str:
-    """Microseconds as seconds, in the shortest exact decimal: 1500000 -> '1.5'."""
+    """Return microseconds as seconds, in the shortest exact decimal: 1500000 -> '1.5'."""
     whole, fraction = divmod(abs(us), SECOND_US)
     sign = "-" if us < 0 else ""
     if not fraction:
@@ -51,7 +51,7 @@ def seconds_text(us: int) -> str:
 
 
 def parse_seconds(text: str) -> int:
-    """Microseconds of a decimal number of seconds, rounded half to even. ValueError if it is no finite number."""
+    """Return the microseconds of a decimal number of seconds, rounded half to even. ValueError if it is not finite."""
     try:
         value = Decimal(text) * SECOND_US
         return int(value.to_integral_value())
@@ -60,7 +60,7 @@ def parse_seconds(text: str) -> int:
 
 
 def length_text(us: int) -> str:
-    """A length of time for people, in the unit that suits it: 5400000000 -> '1.5 h'."""
+    """Return a length of time for people, in a suitable unit: 5400000000 -> '1.5 h'."""
     for unit, size, shortest in (
         ("d", DAY_US, 2 * DAY_US),
         ("h", HOUR_US, HOUR_US),
@@ -72,5 +72,5 @@ def length_text(us: int) -> str:
 
 
 def time_text(at_us: int) -> str:
-    """A time for people: whole seconds, UTC."""
+    """Return a time for people: whole seconds, UTC."""
     return f"{to_datetime(at_us):%Y-%m-%d %H:%M:%S} UTC"

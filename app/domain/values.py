@@ -1,15 +1,15 @@
-"""The words of the glossary as values."""
+"""The terms of the glossary as values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from app.domain.times import DAY_US, HOUR_US
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
-"""Names of clouds, nodes, flavors, instances and tokens: nothing that a path, a log line or a shell could misread."""
+"""The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
 
 
 class Market(StrEnum):
@@ -20,14 +20,14 @@ class Market(StrEnum):
 
 
 class EvictionPolicy(StrEnum):
-    """The order in which victims are taken: the youngest of one node first, or the youngest of the cloud."""
+    """The order in which victims are chosen: the youngest on one node first, or the youngest of the whole cloud."""
 
     YJF = "yjf"
     YJF_GLOBAL = "yjf_global"
 
 
 class Guarantee(StrEnum):
-    """How the SLA is read: not at all, for every admitted instance by itself, or for all of a class together."""
+    """The scope of the SLA: none, every admitted instance by itself, or all instances of a class together."""
 
     NONE = "none"
     PER_INSTANCE = "per_instance"
@@ -35,14 +35,14 @@ class Guarantee(StrEnum):
 
 
 class Clock(StrEnum):
-    """Whose time a cloud's log carries: the server's, or the one that each request brings."""
+    """The source of a cloud's time: the server's clock, or the times that requests bring."""
 
     SYSTEM = "system"
     EXTERNAL = "external"
 
 
 class NodeStatus(StrEnum):
-    """An open node takes placements; a drained one keeps what runs; a removed one is gone."""
+    """Open nodes take placements; drained nodes keep their instances and take no more; removed nodes are gone."""
 
     OPEN = "open"
     DRAINED = "drained"
@@ -50,7 +50,7 @@ class NodeStatus(StrEnum):
 
 
 class Rejection(StrEnum):
-    """Why a start was rejected."""
+    """The reason for which a start was rejected."""
 
     NO_CAPACITY = "no_capacity"
     SLA_UNATTAINABLE = "sla_unattainable"
@@ -60,7 +60,7 @@ class Rejection(StrEnum):
 
 
 class EvictionReason(StrEnum):
-    """Why a spot instance was evicted."""
+    """The reason for which a spot instance was evicted."""
 
     ON_DEMAND_START = "on_demand_start"
     NODE_REMOVED = "node_removed"
@@ -68,7 +68,7 @@ class EvictionReason(StrEnum):
 
 
 class Role(StrEnum):
-    """What a token is for. Which role may do what another may: `GRANTS` in app/platform/http/auth.py."""
+    """The purpose of a token. `GRANTS` in app/platform/http/auth.py says which role includes which others."""
 
     READER = "reader"
     MEMBER = "member"
@@ -78,7 +78,7 @@ class Role(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """Whether a notice of risk begins or ends."""
+    """The direction of a risk notice: the risk begins or ends."""
 
     RAISED = "raised"
     CLEARED = "cleared"
@@ -110,21 +110,21 @@ class Policy:
     confidence: float = 0.95
     grace_us: int = 0
     risk_threshold: float | None = None
-    clock_step_us: int | None = DAY_US
-    shared_ids: bool = True
+    clock_step_us: int | None = field(default=DAY_US, metadata={"since": 2})
+    shared_ids: bool = field(default=True, metadata={"since": 2})
 
     def due_epoch_us(self, at_us: int) -> int:
-        """When the newest table that should exist at `at_us` was due: at whole multiples of the interval."""
+        """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""
         return at_us - at_us % self.recompute_every_us
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The eviction budget of a class (all that are promised one eviction probability) as a decision found it.
+    """The eviction budget of a class (all instances promised one eviction probability) at the moment of a decision.
 
-    `earned`: what the class may lose once the instance is admitted; `evicted`: what it has lost; `committed`: the
-    charges of what runs; `charge`: the instance's own; `risk`: how likely the instance is evicted at all;
-    `affordable_us`: where the start is not afforded, the longest lifetime that would be.
+    `earned`: evictions that the class may have once the instance is admitted; `evicted`: those it has had; `committed`:
+    the charges of its running instances; `charge`: the new instance's own; `risk`: the new instance's eviction
+    probability; `affordable_us`: the longest lifetime that could be admitted, if this one cannot.
     """
 
     earned: float
@@ -137,12 +137,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a spot decision rested on.
+    """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
-    quotes at it, `estimated_probability` the eviction probability that the table gives the declared lifetime,
-    `probability_bound` what it is below with the policy's confidence.
-    All but `slots` are None where no table was read; `budget` is there under the pooled guarantee only.
+    quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
+    `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
+    the pooled guarantee has a `budget`.
     """
 
     slots: int
@@ -155,9 +155,9 @@ class Basis:
 
 
 class RunCause(StrEnum):
-    """Who wanted it: a caller, the schedule, or a start that crossed into a new epoch of an external clock.
+    """The cause of a run: a caller, the schedule, or a start that entered a new epoch of an external clock.
 
-    Or what has happened since the last table: nodes came or went, more was evicted than promised, the SLA was passed.
+    The others are changes since the last table: nodes came or went, more was evicted than promised, the SLA was broken.
     """
 
     REQUESTED = "requested"

@@ -1,1 +1,1 @@
-"""Cluster state, placement, eviction and slot counting: the one implementation that all drivers call."""
+"""Cluster state, placement, eviction and slot counting: the one implementation for all drivers."""

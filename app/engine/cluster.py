@@ -1,7 +1,8 @@
 """One cluster as flat arrays, and the compiled decisions over it.
 
-Shapes: N nodes in node order, S rows for live instances, R resources. A row is free where `node_of` is NO_NODE.
-Resources that a node does not count have UNCOUNTED of it. All is int64 or bool, so results are the same everywhere.
+Shapes: N nodes in node order, S rows for live instances, R resources. A row is free if its `node_of` is NO_NODE. A
+node has UNCOUNTED of each resource that it does not count. All values are int64 or bool, so results are the same on
+every machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Cluster(NamedTuple):
     """The arrays of one cluster.
 
     free (N, R): capacity left; is_open (N): takes placements; node_of (S): the row's node; demand (S, R);
-    born (S): start order, later starts have greater numbers; deadline_us (S): declared lifetime over; is_spot (S).
+    born (S): start order, greater for later starts; deadline_us (S): end of the declared lifetime; is_spot (S).
     """
 
     free: Ints
@@ -41,7 +42,7 @@ class Cluster(NamedTuple):
 
 
 def empty_cluster(node_count: int, row_count: int, resource_count: int) -> Cluster:
-    """A cluster of closed nodes without capacity and of free rows."""
+    """Return a cluster of closed nodes without capacity and of free rows."""
     return Cluster(
         free=np.zeros((node_count, resource_count), np.int64),
         is_open=np.zeros(node_count, np.bool_),
@@ -55,7 +56,7 @@ def empty_cluster(node_count: int, row_count: int, resource_count: int) -> Clust
 
 @inlined
 def fits(room: Ints, demand: Ints) -> bool:
-    """Whether a resource vector (R) holds a demand (R)."""
+    """Return True if a demand (R) fits into a resource vector (R)."""
     for r in range(demand.shape[0]):
         if demand[r] > room[r]:
             return False
@@ -64,13 +65,13 @@ def fits(room: Ints, demand: Ints) -> bool:
 
 @compiled
 def first_fit(cluster: Cluster, demand: Ints) -> int:
-    """The first open node with room for the demand (R), or NO_NODE (spot-sla-conference, II.A)."""
+    """Return the first open node with room for the demand (R), or NO_NODE."""
     return first_fit_among(cluster, demand, 0, cluster.free.shape[0])
 
 
 @inlined
 def first_fit_among(cluster: Cluster, demand: Ints, begin: int, end: int) -> int:
-    """The first open node from `begin` to before `end` with room for the demand (R), or NO_NODE."""
+    """Return the first open node from `begin` to before `end` with room for the demand (R), or NO_NODE."""
     for node in range(begin, end):
         if cluster.is_open[node] and fits(cluster.free[node], demand):
             return node
@@ -79,7 +80,7 @@ def first_fit_among(cluster: Cluster, demand: Ints, begin: int, end: int) -> int
 
 @compiled
 def slots_on(cluster: Cluster, demand: Ints, node: int) -> int:
-    """How many more instances of this demand (R) fit on a node; none on one that is not open."""
+    """Return the number of instances of this demand (R) that fit on a node; 0 if it is not open."""
     if not cluster.is_open[node]:
         return 0
     slots = UNCOUNTED
@@ -91,7 +92,7 @@ def slots_on(cluster: Cluster, demand: Ints, node: int) -> int:
 
 @compiled
 def available_slots(cluster: Cluster, demand: Ints) -> int:
-    """How many more instances of this demand (R) fit, summed over open nodes; slots do not span nodes."""
+    """Return the number of instances of this demand (R) that fit, summed over open nodes; slots do not span nodes."""
     total = 0
     for node in range(cluster.free.shape[0]):
         total += slots_on(cluster, demand, node)
@@ -108,7 +109,7 @@ def place(cluster: Cluster, row: int, node: int) -> None:
 
 @compiled
 def release(cluster: Cluster, row: int) -> None:
-    """Take the row's instance off its node; the exact inverse of `place`."""
+    """Take the row's instance off its node. This is the exact inverse of `place`."""
     node = cluster.node_of[row]
     cluster.node_of[row] = NO_NODE
     for r in range(cluster.demand.shape[1]):
@@ -117,7 +118,7 @@ def release(cluster: Cluster, row: int) -> None:
 
 @compiled
 def spot_rows_by_youth(cluster: Cluster, now_us: int) -> Ints:
-    """Rows of spot instances on open nodes, youngest first; overrunning ones count as younger than all others."""
+    """Return the rows of spot instances on open nodes, youngest first; overrunning ones count as youngest of all."""
     rows = np.empty(cluster.node_of.shape[0], np.int64)
     age = np.empty(cluster.node_of.shape[0], np.int64)
     count = 0
@@ -128,20 +129,23 @@ def spot_rows_by_youth(cluster: Cluster, now_us: int) -> Ints:
             if now_us > cluster.deadline_us[row]:
                 age[count] -= NEVER_US
             count += 1
-    # Not by the default quicksort: it takes quadratic time where overrunning instances alternate with others.
+    # The default, quicksort, takes quadratic time if overrunning instances alternate with others.
     return rows[np.argsort(age[:count], kind="mergesort")]
 
 
 @inlined
 def add(room: Ints, demand: Ints, sign: int) -> None:
-    """Add a demand (R) to a room (R), or take it away (sign -1)."""
+    """Add a demand (R) to a room (R), or subtract it (sign -1)."""
     for r in range(demand.shape[0]):
         room[r] += sign * demand[r]
 
 
 @bare
 def spare_unneeded(cluster: Cluster, demand: Ints, room: Ints, victims: Ints, count: int) -> int:
-    """Spare, oldest first, who is not needed; `room` (R) is the node's with all of them there, and is again after."""
+    """Remove from `victims` those whose eviction is not needed, trying the oldest first; return how many stay.
+
+    `room` (R) is the node's free room before any eviction; it is restored on return.
+    """
     for i in range(count):
         add(room, cluster.demand[victims[i]], 1)
     for i in range(count - 1, -1, -1):
@@ -163,14 +167,15 @@ def spare_unneeded(cluster: Cluster, demand: Ints, room: Ints, victims: Ints, co
 def plan_eviction(
     cluster: Cluster, demand: Ints, by_youth: Ints, room: Ints, policy: int, victims: Ints
 ) -> tuple[int, int]:
-    """The node to clear for a demand (R) that does not fit, and how many `victims` (S rows, filled youngest first).
+    """Return the node to clear for a demand (R) that does not fit, and the number of `victims` (S rows, youngest
+    first).
 
-    (NO_NODE, 0) where evicting every spot instance of any one node would not make room. `by_youth`: rows of spot
-    instances, youngest first; those that are not on an open node are passed over. `room` (N, R): what is free, the same
-    again after; it may be `cluster.free` itself where nobody else reads that meanwhile.
-    Walking all spot instances youngest first, the node that has room first is the one whose oldest victim is youngest:
-    the instance that made room is always needed, so it is that node's oldest victim. Start order is strict, so no ties
-    are left for victim count or node order to break. `yjf_global` (spot-sla-conference, II.C) takes the whole walk.
+    Returns (NO_NODE, 0) if evicting all spot instances of any one node would not make room. `by_youth`: rows of spot
+    instances, youngest first; those not on an open node are skipped. `room` (N, R): the free room, restored on return;
+    it may be `cluster.free` itself if nobody else reads that meanwhile.
+    In a walk over all spot instances, youngest first, the node that has room first is the one whose oldest victim is
+    youngest. The instance that made room is always needed, so it is that node's oldest victim. Start order is strict,
+    so there are no ties. `yjf_global` evicts every instance on the walk.
     """
     found, walked = NO_NODE, 0
     while found == NO_NODE and walked < by_youth.shape[0]:
@@ -195,7 +200,7 @@ def plan_eviction(
 
 @compiled
 def place_on_demand(cluster: Cluster, demand: Ints, now_us: int, policy: int, victims: Ints) -> tuple[int, int]:
-    """Where an on-demand start goes and how many victims it takes; (NO_NODE, 0) where it cannot. Changes nothing."""
+    """Return the node for an on-demand start and the number of victims; (NO_NODE, 0) if there is none."""
     node = first_fit(cluster, demand)
     if node != NO_NODE:
         return node, 0

@@ -1,4 +1,4 @@
-"""The one place that names the compiler."""
+"""The decorators that compile functions. No other module names the compiler."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
 def compiled(function: F) -> F:
-    """Compile for arrays, without the interpreter lock, cached on disk. Keeps the function's type for the checker."""
+    """Compile a function of arrays without the interpreter lock, cached on disk. Its type is kept for the checker."""
     return cast("F", numba.njit(**_OPTIONS)(function))
 
 
 def bare(function: F) -> F:
-    """As `compiled`, for functions that allocate nothing: references to arrays are not counted, which costs the most.
+    """Compile like `compiled`, but without counting references to arrays, for functions that allocate nothing.
 
-    A function that needs the counting does not compile so (numba's option is private).
+    Counting is the largest cost of small functions. A function that needs it fails to compile (numba's option is
+    private).
     """
     return cast("F", numba.njit(**_OPTIONS, **_UNCOUNTED)(function))
 
 
 def inlined(function: F) -> F:
-    """As `bare`, and made part of every caller: for small functions that are called most, on many arrays."""
+    """Compile like `bare` and inline into every caller. For small functions called very often, on many arrays."""
     return cast("F", numba.njit(**_OPTIONS, **_UNCOUNTED, forceinline=True)(function))
 
 
 def _cache_directory(base: Path) -> Path:
-    """A directory for these very sources: numba looks for changes in a function's own file only.
+    """Return a cache directory for exactly these sources, because numba only checks a function's own file for changes.
 
-    A kernel of the replay has the engine's functions compiled into it; it must never outlive them.
+    A kernel of the replay contains compiled functions of the engine and must never outlive them.
     """
     sources = sorted([*_APP.glob("engine/*.py"), *_APP.glob("forecast/*.py")])
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()

@@ -1,10 +1,10 @@
-"""What the running spot instances stand to lose if the on-demand load becomes as high as it ever was.
+"""Estimates the loss of the running spot instances if the on-demand load becomes as high as it ever was.
 
-Evictions come in bursts, and a burst takes the youngest first (`yjf`). So the spot instances share, oldest first, the
-*room* that the highest on-demand load so far leaves. Whoever stands beyond it is *exposed*: all of them may go at
-once, and each is charged as one eviction. Whoever stands within it is lost to a higher load only. In `seen_us` of
-history no load was higher; by exchangeability a next stretch of `left_us` holds the highest of both with probability
-left / (seen + left). How much of the room such a load leaves is not known; taken as even between nothing and all, it
+Evictions come in bursts, and a burst evicts the youngest first (`yjf`). So the spot instances share, oldest first, the
+*room* that the highest on-demand load so far leaves. Instances beyond it are *exposed*: all of them may be evicted at
+once, and each is charged as one eviction. Instances within it are lost only to a higher load. In `seen_us` of history
+no load was higher. By exchangeability, the next `left_us` contain the highest load of both periods with probability
+left / (seen + left). The room that such a load leaves is unknown and assumed uniform between nothing and all, so it
 reaches an instance that stands at a share u of the room with probability u.
 """
 
@@ -27,10 +27,11 @@ def exposure(
     seen_us: int,
     demand: Ints,
 ) -> tuple[float, float]:
-    """The charges of instances with a promise (S) of `probability`, and the share that one more `demand` (R) reaches.
+    """Return the charges of instances whose promise (S) is `probability`, and the share that one more `demand` (R)
+    reaches.
 
-    `room` (R) may be below zero. Instances that overrun and those on closed nodes count for nothing: the first have no
-    promise left, the second are evicted by no on-demand start.
+    `room` (R) may be below zero. Overrunning instances and those on closed nodes are not charged: the first have no
+    promise left, and on-demand starts never evict the second.
     """
     taken = np.zeros(room.shape[0], np.int64)
     committed = 0.0
@@ -47,7 +48,7 @@ def exposure(
 
 @compiled
 def share(taken: Ints, room: Ints) -> float:
-    """How much of the room (R) is taken (R), in the resource that is shortest; infinite where there is none."""
+    """Return the share of the room (R) that is taken (R), in the scarcest resource; infinite if there is no room."""
     most = 0.0
     for r in range(room.shape[0]):
         if taken[r] > 0:
@@ -57,7 +58,7 @@ def share(taken: Ints, room: Ints) -> float:
 
 @compiled
 def charge(reached: float, left_us: int, seen_us: int) -> float:
-    """What an instance is charged that stands at a share `reached` of the room and runs for `left_us` yet."""
+    """Return the charge of an instance that stands at a share `reached` of the room and has `left_us` to run."""
     if reached > 1.0:
         return 1.0
     return unseen(left_us, seen_us) * reached
@@ -65,5 +66,5 @@ def charge(reached: float, left_us: int, seen_us: int) -> float:
 
 @compiled
 def unseen(left_us: int, seen_us: int) -> float:
-    """The probability that the next `left_us` bring what `seen_us` of history did not; 0 for no time at all."""
+    """Return the probability that the next `left_us` bring a load that `seen_us` of history did not; 0 if 0."""
     return left_us / (seen_us + left_us) if left_us > 0 else 0.0

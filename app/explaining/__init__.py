@@ -1,1 +1,1 @@
-"""Why a decision was taken, in fields and in sentences."""
+"""This capability tells why a decision was taken, in fields and in sentences."""

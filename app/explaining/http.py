@@ -1,4 +1,4 @@
-"""Decisions with their reasons."""
+"""Handlers for decisions and their reasons."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tenure_client.forms.decisions import DecisionsAnswer
 
 
 async def explain_instance(request: Request) -> Response:
-    """Why an instance was accepted or rejected, what it was promised, and how it ended, in fields and in sentences.
+    """Explain one instance: why it was accepted or rejected, the promise to it, and how it ended.
 
-    Of an eviction: which on-demand start needed what room on which node, who else had to go and why, and whether the
-    promise counts as broken.
+    The answer says it in fields and in sentences. For an evicted instance it names the on-demand start that needed the
+    room, on which node and how much, the other victims and why they were chosen, and whether the promise is broken.
     """
     path = request.path_params
     return respond(explanation_answer(await reached(request, Explaining).explanation(path["cloud"], path["instance"])))
 
 
 async def list_decisions(request: Request) -> Response:
-    """The newest decisions first: starts that were accepted or rejected, stops and evictions, each with its reason."""
+    """List decisions, newest first: accepted and rejected starts, stops and evictions, each with its reason."""
     query = read_query(request, DecisionsQuery)
     page = await reached(request, Explaining).decisions(
         request.path_params["cloud"], query.before_seq, query.limit, query.outcome, query.market

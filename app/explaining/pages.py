@@ -1,4 +1,4 @@
-"""What was decided and why; and one instance's whole story."""
+"""The page of a cloud's decisions, and the page that tells one instance's story."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import InstanceNotFound
 from app.domain.values import NAME_PATTERN, Market
-from app.explaining.rules.explanations import Outcome
+from app.explaining.rules.explanations import DecisionOutcome
 from app.explaining.service import Explaining
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, number
@@ -21,7 +21,7 @@ _ON_PAGE = 30
 
 
 async def show(request: Request) -> Response:
-    """The newest decisions, or those before a place in the log; or the instance that was asked for by its id."""
+    """Show the newest decisions, or those before a seq; redirect to an instance if its id was asked for."""
     name = request.path_params["cloud"]
     wanted = request.query_params.get("instance", "").strip()
     unknown = None
@@ -31,11 +31,11 @@ async def show(request: Request) -> Response:
             return RedirectResponse(f"/ui/clouds/{name}/instances/{quote(wanted)}", 303)
         except InstanceNotFound:
             unknown = wanted
-    outcome = choice(request, "outcome", tuple(Outcome))
+    outcome = choice(request, "outcome", tuple(DecisionOutcome))
     market = choice(request, "market", tuple(Market))
     before = number(request, "before")
     page = await reached(request, Explaining).decisions(
-        name, before, _ON_PAGE, Outcome(outcome) if outcome else None, Market(market) if market else None
+        name, before, _ON_PAGE, DecisionOutcome(outcome) if outcome else None, Market(market) if market else None
     )
     return render(
         request,
@@ -52,14 +52,14 @@ async def show(request: Request) -> Response:
 
 
 async def _check(request: Request, wanted: str) -> None:
-    """InstanceNotFound where there is no such instance, or can be none."""
+    """Raise InstanceNotFound if no instance has this id, or none can have it."""
     if re.fullmatch(NAME_PATTERN, wanted) is None:
         raise InstanceNotFound(f"{wanted!r} is not an instance id")
     await reached(request, LogReads).instance(request.path_params["cloud"], wanted)
 
 
 async def explain(request: Request) -> Response:
-    """Why the instance was accepted, rejected or evicted."""
+    """Show why the instance was accepted, rejected or evicted."""
     name = request.path_params["cloud"]
     explanation = await reached(request, Explaining).explanation(name, request.path_params["instance"])
     return render(

@@ -1,6 +1,6 @@
-"""Finding out from the log why a decision is what it is: lookups by seq, instance and flavor, and bounded pages.
+"""Explains decisions from the log: looks up events by seq, instance and flavor, and reads bounded pages.
 
-Nothing here reads more of a longer log: see the indexes in `platform/database/schema.py`.
+A longer log costs no more. The indexes in `platform/database/schema.py` see to that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from app.domain.times import from_datetime
 from app.domain.values import Clock, Market, Resources
 from app.explaining.rules.explanations import (
     Decided,
-    Eviction,
+    DecisionOutcome,
+    EvictionExplained,
     Explanation,
     Grace,
-    Outcome,
-    Promise,
+    PromiseStatus,
     Victim,
     grace_in,
     promise_of,
@@ -40,8 +40,8 @@ from app.scheduling.rules.instances import decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
-_KINDS = {Outcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
-_INDEXED = {Outcome.REJECTED, Outcome.EVICTED}
+_KINDS = {DecisionOutcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
+_INDEXED = {DecisionOutcome.REJECTED, DecisionOutcome.EVICTED}
 _LOOKED_AT = 10_000
 """Events that a page looks back at most where the log has no index of what is asked for."""
 _READ_AT_ONCE = 500
@@ -51,7 +51,7 @@ _OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
 
 class Explaining:
-    """Explains by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does.
+    """Explains decisions by cloud name. Raises CloudNotFound for an unknown cloud and LogUnavailable.
 
     `now` is the server's clock.
     """
@@ -66,7 +66,7 @@ class Explaining:
     # --- one instance ------------------------------------------------------------------------------------------------
 
     async def explanation(self, cloud: str, instance_id: str) -> Explanation:
-        """Why an instance was accepted or rejected, and how it ended; a longer log costs no more."""
+        """Return why an instance was accepted or rejected, and how it ended; the log's length adds no cost."""
         instance = await self._reads.instance(cloud, instance_id)
         cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
         policy = await self._log.policy_at(cloud_id, instance.seq)
@@ -84,7 +84,9 @@ class Explaining:
             as_of_us=as_of_us,
             epoch_us=await self._epoch_us(cloud_id, decision.basis.epoch if decision.basis else None),
             promise=(
-                promise_of(decision, instance.end, as_of_us) if isinstance(decision, InstanceStarted) else Promise.NONE
+                promise_of(decision, instance.end, as_of_us)
+                if isinstance(decision, InstanceStarted)
+                else PromiseStatus.NONE
             ),
             acceptable=acceptable_instead(decision),
             eviction=await self._eviction(cloud_id, instance.end, decision.instance_id, grace),
@@ -97,7 +99,9 @@ class Explaining:
         found = [] if epoch is None else await self._tables.page(cloud_id, 1, epoch + 1)
         return found[0].epoch_us if found and found[0].epoch == epoch else None
 
-    async def _eviction(self, cloud_id: int, end: object, instance_id: str, grace: Grace | None) -> Eviction | None:
+    async def _eviction(
+        self, cloud_id: int, end: object, instance_id: str, grace: Grace | None
+    ) -> EvictionExplained | None:
         if not isinstance(end, InstanceEvicted):
             return None
         cause = (await self._log.at(cloud_id, [end.cause_seq]))[end.cause_seq].event
@@ -105,10 +109,10 @@ class Explaining:
         start = cause if isinstance(cause, InstanceStarted) else None
         ids = list(start.victims) if start else [instance_id]
         told = ids[:_VICTIMS_TOLD] if instance_id in ids[:_VICTIMS_TOLD] else [*ids[: _VICTIMS_TOLD - 1], instance_id]
-        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all have the same
+        deadline_us = grace.deadline_us if grace else None  # one decision evicts all of them, so all share one deadline
         victims, sizes = await self._victims(cloud_id, told, end.at_us, deadline_us, start)
         complete = start is not None and len(told) == len(ids)
-        return Eviction(
+        return EvictionExplained(
             at_us=end.at_us,
             reason=end.reason,
             cause_seq=end.cause_seq,
@@ -125,7 +129,7 @@ class Explaining:
     async def _victims(
         self, cloud_id: int, ids: Sequence[str], at_us: int, deadline_us: int | None, start: InstanceStarted | None
     ) -> tuple[tuple[Victim, ...], dict[str, Resources]]:
-        """The instances of these ids, in their order, and the resources of every flavor among them and the start's."""
+        """Return the instances of these ids in their order, and the resources of their flavors and the start's."""
         starts = await self._log.starts(cloud_id, ids)
         decisions = [decision_in(starts[name]) for name in ids]
         ends = await self._log.ends(cloud_id, ids)
@@ -156,21 +160,21 @@ class Explaining:
         cloud: str,
         before_seq: int | None,
         limit: int,
-        outcome: Outcome | None = None,
+        outcome: DecisionOutcome | None = None,
         market: Market | None = None,
     ) -> Page[Decided]:
-        """What was decided on instances before a seq (None: up to now), newest first, with reasons.
+        """Return a page of decisions before a seq (None: up to now), newest first, with reasons.
 
-        Where an outcome or a market is asked for, the page may end before it is full; its marker, the next
-        `before_seq`, then says how far it looked.
+        With a filter by outcome or market the page may be shorter than asked for. Its marker, the next `before_seq`,
+        says how far the search went.
         """
         found, more = await self._newest(await self._clouds.id_of(cloud), before_seq, limit, outcome, market)
         return Page(found, None if more is None else str(more))
 
     async def _newest(
-        self, cloud_id: int, before_seq: int | None, limit: int, outcome: Outcome | None, market: Market | None
+        self, cloud_id: int, before_seq: int | None, limit: int, outcome: DecisionOutcome | None, market: Market | None
     ) -> tuple[list[Decided], int | None]:
-        """The newest decisions before a seq, newest first; and the seq to go on before, None where there is no more."""
+        """Return the newest decisions before a seq, and the seq to go on before (None if there are no more)."""
         kinds = tuple(kind.name for one, kind in _KINDS.items() if outcome in (None, one))
         before = await self._log.last_seq(cloud_id) + 1 if before_seq is None else before_seq
         lowest = 0 if outcome in _INDEXED and market is None else max(0, before - _LOOKED_AT)
@@ -186,7 +190,7 @@ class Explaining:
             before = page[-1].seq
 
     async def _decided(self, cloud_id: int, page: Sequence[Recorded]) -> list[Decided]:
-        """The events as decisions, each with what its instance's start and its cause say."""
+        """Turn events into decisions; each tells what its instance's start and its cause say."""
         ended = [item.event for item in page if isinstance(item.event, InstanceStopped | InstanceEvicted)]
         starts = await self._log.starts(cloud_id, [event.instance_id for event in ended]) if ended else {}
         causes = await self._log.at(
@@ -203,7 +207,7 @@ def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, 
     start = decision_in(starts[event.instance_id] if is_end else recorded)
     cause_seq = event.cause_seq if isinstance(event, InstanceEvicted) else None
     cause = causes[cause_seq].event if cause_seq in causes else None
-    promise = Promise.NONE
+    promise = PromiseStatus.NONE
     if isinstance(start, InstanceStarted):
         promise = promise_of(start, end_in(recorded) if is_end else None, event.at_us)
     return Decided(

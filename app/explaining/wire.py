@@ -1,4 +1,4 @@
-"""Decisions with their reasons: an instance explained, and the newest of a cloud."""
+"""Answers about decisions: one instance explained, and the newest decisions of a cloud."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from pydantic import Field
 from app.domain.events.wire import to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Market
-from app.explaining.rules.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
+from app.explaining.rules.explanations import (
+    Decided,
+    DecisionOutcome,
+    EvictionExplained,
+    Explanation,
+    PromiseStatus,
+    Victim,
+)
 from app.platform.http.fields import Query, optional_seconds, seconds
 from app.platform.http.page_forms import Limit
 from app.scheduling.wire.instances import (
@@ -31,15 +38,16 @@ from tenure_client.forms.decisions import (
 
 class DecisionsQuery(Query):
     before_seq: Annotated[int, Field(ge=1, lt=1 << 63)] | None = Field(
-        None, description="Only what stands before this event; by default up to now. The next page's link carries it."
+        None,
+        description="Only decisions before this seq; by default the newest. The link to the next page contains it.",
     )
     limit: Limit = 100
-    outcome: Outcome | None = None
+    outcome: DecisionOutcome | None = None
     market: Market | None = None
 
 
 def decision_answer(decided: Decided) -> DecisionAnswer:
-    """The wire form of one decision."""
+    """Return the wire form of one decision."""
     return DecisionAnswer(
         seq=decided.seq,
         at=to_datetime(decided.at_us),
@@ -52,7 +60,7 @@ def decision_answer(decided: Decided) -> DecisionAnswer:
         lifetime_s=optional_seconds(decided.lifetime_us),
         quote=quote_answer(decided.basis),
         victims=victim_answers(decided),
-        ready_at=ready_at(decided) if decided.outcome is Outcome.ACCEPTED else None,
+        ready_at=ready_at(decided) if decided.outcome is DecisionOutcome.ACCEPTED else None,
         ran_s=optional_seconds(decided.ran_us),
         cause_seq=decided.cause_seq,
         cause_id=decided.cause_id,
@@ -62,7 +70,7 @@ def decision_answer(decided: Decided) -> DecisionAnswer:
 
 
 def explanation_answer(found: Explanation) -> ExplanationAnswer:
-    """The wire form of an explanation."""
+    """Return the wire form of an explanation."""
     return ExplanationAnswer(
         instance=instance_answer(found.instance),
         sentences=list(found.sentences),
@@ -79,7 +87,7 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
 
 def _promise(found: Explanation) -> PromiseAnswer:
     decision = found.instance.decision
-    given = found.promise is not Promise.NONE and decision.basis is not None
+    given = found.promise is not PromiseStatus.NONE and decision.basis is not None
     return PromiseAnswer(
         status=found.promise,
         eviction_probability=decision.basis.probability if given and decision.basis else None,
@@ -89,7 +97,7 @@ def _promise(found: Explanation) -> PromiseAnswer:
     )
 
 
-def _eviction(eviction: Eviction) -> EvictionAnswer:
+def _eviction(eviction: EvictionExplained) -> EvictionAnswer:
     start, removal = eviction.start, eviction.removal
     return EvictionAnswer(
         at=to_datetime(eviction.at_us),

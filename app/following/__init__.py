@@ -1,1 +1,1 @@
-"""Following the log: feeds, streams, webhooks, and pages that keep themselves new."""
+"""This capability lets others follow the log: feeds, streams, webhooks, and pages that refresh themselves."""

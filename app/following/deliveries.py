@@ -1,13 +1,13 @@
-"""Delivering events to webhooks: at least once, in order, what must not wait first.
+"""Delivers events to webhooks: at least once, in order, urgent events first.
 
-Each subscription has two lanes with a place in the log of their own: the urgent one holds evictions and the notices of
-evictions and of risk, but not confirmations; the ordinary one holds the rest. Within a lane events are delivered in
-order of seq, one at a time, each until it is taken or dead. An urgent event waits for no ordinary one; an ordinary
-event waits until every urgent one before it is settled. So whoever hears of an on-demand start has heard of its
-victims.
+Each subscription has two lanes, and each lane has a place of its own in the log. The urgent lane holds evictions and
+the notices of evictions and of risk, but not confirmations; the ordinary lane holds the rest. Within a lane events are
+delivered in order of seq, one at a time. Each is tried until it is taken or dead. An urgent event waits for no ordinary
+one; an ordinary event waits until every urgent one before it is settled. So a receiver that has heard of an on-demand
+start has heard of its victims.
 
-One worker of all delivers; its lock is free again when it dies, and another goes on. What is done is in the database:
-after a kill the event that was under way is sent again, under the same id.
+One of all workers delivers. When it dies its lock is released and another worker goes on. All progress is in the
+database: after a kill the event that was under way is sent again, under the same id.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from random import Random
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
 from app.domain.events.registry import KINDS, URGENT, kind_of
-from app.following.store.webhooks import DeadLetter, Lane, Progress, Webhook, Webhooks
+from app.following.store.webhooks import DeadLetter, Lane, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialSender
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
 from app.platform.outbound.messages import event_message
 from app.platform.outbound.posting import Poster, Receipt
 from app.platform.telemetry.metrics import DELIVERIES
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ _KEEP_PLACE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Courtesy:
-    """How often an event is tried, the pause after the first failure, and the largest message sent whole."""
+class DeliveryLimits:
+    """Limits of trying: the number of attempts, the pause after the first failure, and the largest whole message."""
 
     attempts: int
     retry_s: float
@@ -60,29 +60,29 @@ class Courtesy:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What the deliveries of a worker share. `render` gives an event's JSON as the paged list has it."""
+class DeliveryParts:
+    """Parts that the deliveries of a worker share. `render` gives an event's JSON as in the paged list."""
 
     log: EventLog
-    growth: Growth
+    heads: LogHeads
     webhooks: Webhooks
     locks: Locks
     poster: Poster
     trials: TrialSender
     render: Callable[[Recorded], bytes]
-    courtesy: Courtesy
+    limits: DeliveryLimits
     now: Callable[[], datetime]
 
 
 class Deliveries:
     """Runs one courier for each active webhook, while this worker is the one that delivers."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DeliveryParts) -> None:
         self._parts = parts
         self._couriers: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Deliver, or stand by, until cancelled."""
+        """Deliver or stand by, until cancelled."""
         while True:
             try:
                 await self.run_while_locked()
@@ -93,7 +93,7 @@ class Deliveries:
             await asyncio.sleep(_STANDBY_S)
 
     async def run_while_locked(self) -> None:
-        """Deliver until the lock is lost; return at once where another worker has it."""
+        """Deliver until the lock is lost; return at once if another worker has it."""
         async with self._parts.locks.held(DELIVERY_LOCK) as hold:
             if hold is None:
                 return
@@ -112,7 +112,7 @@ class Deliveries:
                 await asyncio.gather(*couriers, return_exceptions=True)
 
     async def _reconcile(self) -> None:
-        """One courier for each active webhook, and none for any other; one that failed is replaced."""
+        """Keep one courier for each active webhook and none for any other; replace those that failed."""
         active = {webhook.id: webhook for webhook in await self._parts.webhooks.active()}
         for webhook_id, courier in list(self._couriers.items()):
             if courier.done():
@@ -128,7 +128,7 @@ class Deliveries:
 class Queue:
     """A lane's next events, read some at a time."""
 
-    def __init__(self, lane: Lane, progress: Progress, kinds: list[str], now: datetime) -> None:
+    def __init__(self, lane: Lane, progress: LaneProgress, kinds: list[str], now: datetime) -> None:
         self.lane = lane
         self.settled = self._scanned = progress.seq
         self.attempts = progress.attempts
@@ -146,11 +146,11 @@ class Queue:
 
     @property
     def place(self) -> int:
-        """All of the lane's events up to here are settled."""
+        """The seq up to which all of the lane's events are settled."""
         return self._items[0].seq - 1 if self._items else self._scanned
 
     async def fill(self, log: EventLog, cloud_id: int, reach: int) -> None:
-        """Know the next event, if the log has one up to `reach`."""
+        """Read the next events of the lane, if the log has any up to `reach`."""
         while not self._items and self._scanned < reach:
             up_to = min(self._scanned + _SCANNED_AT_ONCE, reach)
             found = []
@@ -160,15 +160,15 @@ class Queue:
             self._scanned = found[-1].seq if len(found) == _READ_AT_ONCE else up_to
 
     def pop(self) -> None:
-        """The head is settled."""
+        """Settle the head."""
         self.settled = self._items.popleft().seq
         self.attempts, self.not_before = 0, 0.0
 
 
 class Courier:
-    """Delivers to one webhook, until it is paused, deleted, or delivered to by someone else."""
+    """Delivers to one webhook, until it is paused or deleted, or another courier takes over."""
 
-    def __init__(self, webhook: Webhook, parts: Parts) -> None:
+    def __init__(self, webhook: Webhook, parts: DeliveryParts) -> None:
         self._webhook = webhook
         self._parts = parts
         self._looked_s = self._compared_s = 0.0
@@ -179,17 +179,17 @@ class Courier:
         self._ordinary = Queue(Lane.ORDINARY, webhook.ordinary, sorted(wanted - URGENT), now)
 
     async def run(self) -> None:
-        """Deliver until told otherwise. LogUnavailable where the database is out of reach."""
+        """Deliver until told otherwise. Raises LogUnavailable if the database is out of reach."""
         while True:
             try:
                 return await self._run()
-            except LogNewer:  # nothing of it is lost: another version's worker delivers it, or this one later
+            except LogNewer:  # nothing is lost: a worker of another version delivers it, or this one later
                 await asyncio.sleep(_IDLE_S)
 
     async def _run(self) -> None:
         going = True
         while going:
-            reach = await self._parts.growth.reach(self._webhook.cloud_id)
+            reach = await self._parts.heads.reach(self._webhook.cloud_id)
             for queue in (self._urgent, self._ordinary):
                 await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
             due = self._due()
@@ -200,9 +200,9 @@ class Courier:
             going = going and not await self._is_resumed()
 
     async def _is_resumed(self) -> bool:
-        """Whether tries begin anew, as the database has it: this courier's count of them and its pauses are void then.
+        """True if the database says that attempts begin anew: this courier's count and pauses are void then.
 
-        Another one begins from there. The look at active webhooks does not see one that was paused for a moment only.
+        Another courier begins from there. The regular look at active webhooks does not notice a short pause.
         """
         now_s = asyncio.get_running_loop().time()
         if now_s - self._compared_s < _LOOK_S or not (self._urgent.attempts or self._ordinary.attempts):
@@ -213,7 +213,7 @@ class Courier:
         return webhook is None or (webhook.urgent.attempts, webhook.ordinary.attempts) != known
 
     def _due(self) -> Queue | None:
-        """Whose turn it is: the urgent lane's, or the ordinary one's where no urgent event before its next is open."""
+        """Return the lane whose turn it is: ordinary only if no urgent event is open before its next one."""
         now_s = asyncio.get_running_loop().time()
         urgent, ordinary = self._urgent.head, self._ordinary.head
         if urgent is not None and self._urgent.not_before <= now_s:
@@ -223,7 +223,7 @@ class Courier:
         return None if urgent is not None and urgent.seq < ordinary.seq else self._ordinary
 
     async def _deliver(self, queue: Queue) -> bool:
-        """Try the lane's next event once; False where this courier has nothing to say any more."""
+        """Try the lane's next event once; return False if another courier has taken over."""
         item = queue.head
         assert item is not None
         receipt = await self._post(item)
@@ -242,7 +242,7 @@ class Courier:
         return await self._postpone(queue, attempts, receipt.error or "")
 
     def _is_last(self, receipt: Receipt, attempts: int) -> bool:
-        most = self._parts.courtesy.attempts
+        most = self._parts.limits.attempts
         return attempts >= (min(most, _REFUSED_ATTEMPTS) if receipt.status in _REFUSALS else most)
 
     async def _bury(self, queue: Queue, item: Recorded, attempts: int, error: str) -> bool:
@@ -259,8 +259,8 @@ class Courier:
         return True
 
     async def _postpone(self, queue: Queue, attempts: int, error: str) -> bool:
-        """Equal jitter: between half and the whole of a pause that doubles each time."""
-        longest_s = min(_LONGEST_PAUSE_S, self._parts.courtesy.retry_s * 2.0 ** (attempts - 1))
+        """Postpone with equal jitter: between half and the whole of a pause that doubles each time."""
+        longest_s = min(_LONGEST_PAUSE_S, self._parts.limits.retry_s * 2.0 ** (attempts - 1))
         pause_s = longest_s * self._random.uniform(0.5, 1.0)
         queue.attempts = attempts
         queue.not_before = asyncio.get_running_loop().time() + pause_s
@@ -269,7 +269,7 @@ class Courier:
         )
 
     async def _idle(self, reach: int) -> bool:
-        """Nothing is due: replay one of those that were asked for, else wait for the log, a retry, or the next look."""
+        """Do something while nothing is due: replay one dead letter, or wait for the log, a retry or the next look."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= _IDLE_S:
             if await self._replay_one():
@@ -277,13 +277,13 @@ class Courier:
             self._looked_s = now_s
         retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
         pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
-        await self._parts.growth.wait_beyond(self._webhook.cloud_id, reach, pause_s)
+        await self._parts.heads.wait_beyond(self._webhook.cloud_id, reach, pause_s)
         return True
 
     async def _replay_one(self) -> bool:
-        """Try the first dead letter that was asked for once more; False where there is none.
+        """Try the first dead letter that is to be replayed; return False if there is none.
 
-        One only: what comes due meanwhile goes before the next.
+        It tries only one, because events that come due meanwhile go first.
         """
         webhooks, webhook_id = self._parts.webhooks, self._webhook.id
         letter = next(iter(await webhooks.asked(webhook_id, 1)), None)
@@ -298,9 +298,9 @@ class Courier:
         return True
 
     async def _keep_places(self) -> bool:
-        """Remember how far the log was searched in vain, so that a restart does not search it again.
+        """Store how far the log was searched in vain, so that a restart does not search it again.
 
-        Not while an event is tried again: its tries and its next retry belong to the place before it.
+        While an event is being retried this is not done: its attempts and next retry belong to the place before it.
         """
         for queue in (self._urgent, self._ordinary):
             place = queue.place
@@ -314,7 +314,7 @@ class Courier:
 
     async def _post(self, item: Recorded) -> Receipt:
         webhook, parts = self._webhook, self._parts
-        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.courtesy.max_bytes)
+        message = event_message(webhook.id, webhook.cloud, parts.render(item), max_bytes=parts.limits.max_bytes)
         receipt = await parts.poster.post(webhook.cloud, webhook.url, webhook.secret, message)
         self._count("delivered" if receipt.taken else "failed")
         return receipt

@@ -1,7 +1,7 @@
-"""Following a log live: every event once, in order, for many followers at the price of one.
+"""Follows a log live: every event once, in order, for many followers at the price of one.
 
-A follower pulls at its own pace and nothing is queued for it. The newest events of a followed log are read and
-rendered once and kept, a bounded number of them; who is farther behind reads the log in pages, by itself.
+A follower pulls at its own pace, and nothing is queued for it. The newest events of a followed log are read and
+rendered once, and a bounded number of them is kept. A follower that is farther behind reads the log in pages by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.domain.errors import TooManyStreams
 from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
 
 _PAGE = 200
@@ -28,7 +28,7 @@ _KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Bounds on streams: of a process, of a token in it, on a stream's silence, on its whole life."""
+    """Limits of streams: per process, per token in a process, on a stream's silence and on its whole life."""
 
     total: int
     per_owner: int
@@ -38,20 +38,20 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """An event as it goes out."""
+    """An event as it is sent."""
 
     seq: int
     content: bytes
 
 
 class Feed:
-    """See the module's docstring. `render` gives an event the form in which followers want it."""
+    """Serves the followers of all logs. `render` gives an event the form that followers get."""
 
     def __init__(
-        self, log: EventLog, growth: Growth, render: Callable[[Recorded], bytes], limits: StreamLimits
+        self, log: EventLog, heads: LogHeads, render: Callable[[Recorded], bytes], limits: StreamLimits
     ) -> None:
         self._log = log
-        self._growth = growth
+        self._heads = heads
         self._render = render
         self._limits = limits
         self._recent: dict[int, _Recent] = {}
@@ -60,12 +60,12 @@ class Feed:
 
     @property
     def open_count(self) -> int:
-        """How many streams are open."""
+        """Number of open streams."""
         return self._owners.total()
 
     @contextmanager
     def place(self, owner: int) -> Iterator[None]:
-        """Room for one stream, until the block ends; TooManyStreams where there is none."""
+        """Reserve room for one stream until the block ends. Raises TooManyStreams if there is none."""
         if self.open_count >= self._limits.total:
             raise TooManyStreams(f"this process serves {self._limits.total} event streams at once; try again later")
         if self._owners[owner] >= self._limits.per_owner:
@@ -79,9 +79,10 @@ class Feed:
             self._owners += Counter()
 
     async def follow(self, cloud_id: int, after_seq: int) -> AsyncGenerator[Sequence[Rendered], None]:
-        """The events after a seq in order, some at a time; nothing, as a sign of life, where none came for a while.
+        """Yield the events after a seq in order, some at a time; yield nothing, as a sign of life, after a silence.
 
-        Ends after the longest time that a stream may last, and when the process stops: the reader resumes elsewhere.
+        It ends after the longest time that a stream may last, and when the process stops; the reader then resumes
+        elsewhere.
         """
         end = monotonic() + self._limits.max_s
         while not self._closing.is_set() and monotonic() < end:
@@ -93,7 +94,7 @@ class Feed:
                 yield page
 
     async def check_readable(self, cloud_id: int) -> None:
-        """LogNewer where this process knows that it cannot read the log."""
+        """Raise LogNewer if this process knows that it cannot read the log."""
         await self._log.check_readable(cloud_id)
 
     def close(self) -> None:
@@ -101,9 +102,9 @@ class Feed:
         self._closing.set()
 
     async def _is_silent(self, cloud_id: int, after_seq: int, end: float) -> bool:
-        """Wait for the next event; whether there was none for as long as one heartbeat takes."""
+        """Wait for the next event; return True if none came within one heartbeat."""
         timeout_s = min(self._limits.heartbeat_s, max(0.0, end - monotonic()))
-        growing = asyncio.create_task(self._growth.wait_beyond(cloud_id, after_seq, timeout_s))
+        growing = asyncio.create_task(self._heads.wait_beyond(cloud_id, after_seq, timeout_s))
         closing = asyncio.create_task(self._closing.wait())
         try:
             done, _ = await asyncio.wait({growing, closing}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,10 +114,10 @@ class Feed:
             closing.cancel()
 
     async def _page(self, cloud_id: int, after_seq: int) -> Sequence[Rendered]:
-        reach = await self._growth.reach(cloud_id)
-        recent, times = self._recent.get(cloud_id), self._growth.times_forgotten(cloud_id)
+        reach = await self._heads.reach(cloud_id)
+        recent, times = self._recent.get(cloud_id), self._heads.times_forgotten(cloud_id)
         if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
-            # Nobody has followed so far, or for a long time: what is kept begins where this follower is.
+            # Nobody has followed so far, or for a long time: the kept events begin at this follower's place.
             recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
         if after_seq < recent.before_seq:
             tail = await self._log.tail(cloud_id, after_seq, _PAGE)
@@ -134,7 +135,7 @@ class Feed:
 
 
 class _Recent:
-    """The newest events of one log that were rendered: those after `before_seq`, up to `last_seq`."""
+    """The newest rendered events of one log: those after `before_seq`, up to `last_seq`."""
 
     def __init__(self, seq: int, times_forgotten: int) -> None:
         self.times_forgotten = times_forgotten
@@ -150,6 +151,6 @@ class _Recent:
             self.before_seq += 1
 
     def after(self, seq: int) -> Sequence[Rendered]:
-        """The next events after a seq that is not before the oldest kept; none of those that are not there yet."""
+        """Return the kept events after a seq, which must not lie before the oldest kept one."""
         begin = seq - self.before_seq
         return list(islice(self._items, begin, begin + _PAGE)) if 0 <= begin < len(self._items) else []

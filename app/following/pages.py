@@ -1,6 +1,6 @@
-"""Telling open pages that there is something new: server-sent events without content, at most one a second.
+"""Tells open pages of changes: server-sent events without content, at most one a second.
 
-A page that hears of a change asks for itself again and takes over what differs, so there is one way to draw a page.
+A page that hears of a change requests itself again and takes over what differs, so there is one way to draw a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.domain.errors import Unavailable
-from app.following.watching import Watching
+from app.following.page_watch import PageWatch
 from app.platform.http.auth import caller_of
 from app.platform.http.reached import reached
 from app.platform.http.streams import send_while
@@ -32,63 +32,63 @@ _LONGEST_S = 300.0
 _SIGNED_OUT = b"event: signed-out\ndata: {}\n\n"
 
 Look = Callable[[], Awaitable[dict[str, Any]]]
-Wait = Callable[[dict[str, Any]], Awaitable[None]]
+WaitForNews = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def follow_cloud(request: Request) -> Response:
-    """Say whenever the cloud's log, tables, runs or history of utilisation have grown."""
+    """Signal whenever the cloud's log, tables, runs or history of utilisation have grown."""
     cloud = request.path_params["cloud"]
 
     async def look() -> dict[str, Any]:
-        return asdict(await reached(request, Watching).pulse(cloud))
+        return asdict(await reached(request, PageWatch).pulse(cloud))
 
     async def wait(seen: dict[str, Any]) -> None:
-        await reached(request, Watching).wait(cloud, seen["seq"], _LOOK_S)
+        await reached(request, PageWatch).wait(cloud, seen["seq"], _LOOK_S)
 
     return _stream(request, look, wait, await look())
 
 
 async def follow_all(request: Request) -> Response:
-    """Say whenever any cloud's log has grown, or a cloud was added."""
+    """Signal whenever any cloud's log has grown or a cloud was added."""
     caller = request.scope["state"]["caller"]
 
     async def look() -> dict[str, Any]:
-        return {name: asdict(pulse) for name, pulse in (await reached(request, Watching).pulses(caller.cloud)).items()}
+        return {name: asdict(pulse) for name, pulse in (await reached(request, PageWatch).pulses(caller.cloud)).items()}
 
     async def wait(_: dict[str, Any]) -> None:
-        await reached(request, Watching).rest(_APART_S)
+        await reached(request, PageWatch).rest(_APART_S)
 
     return _stream(request, look, wait, await look())
 
 
-def _stream(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> Response:
-    reached(request, Watching).check_room(caller_of(request).id)
+def _stream(request: Request, look: Look, wait: WaitForNews, seen: dict[str, Any]) -> Response:
+    reached(request, PageWatch).check_room(caller_of(request).id)
     return _PageStream(request, _changes(request, look, wait, seen))
 
 
 class _PageStream(StreamingResponse):
-    """Changes, until the longest time is over, or the token is, or the process."""
+    """A stream of changes. It ends after the longest time, with its token, or with the process."""
 
     def __init__(self, request: Request, changes: AsyncIterator[str]) -> None:
         super().__init__(changes, media_type="text/event-stream")
         self._request = request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
+        """Send the changes."""
 
         async def may_go_on() -> None:
             await still_signed_in(self._request)
 
-        with reached(self._request, Watching).place(caller_of(self._request).id):
+        with reached(self._request, PageWatch).place(caller_of(self._request).id):
             await send_while(may_go_on, super().__call__(scope, receive, send), send, _SIGNED_OUT)
 
 
-async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any]) -> AsyncIterator[str]:
-    """The state at first, then each new one."""
-    watching = reached(request, Watching)
+async def _changes(request: Request, look: Look, wait: WaitForNews, seen: dict[str, Any]) -> AsyncIterator[str]:
+    """Yield the state at first, then each new one."""
+    page_watch = reached(request, PageWatch)
     yield f"retry: 1000\nevent: now\ndata: {json.dumps(seen)}\n\n"
     end, told = monotonic() + _LONGEST_S, monotonic()
-    while monotonic() < end and not watching.closing.is_set():
+    while monotonic() < end and not page_watch.closing.is_set():
         await wait(seen)
         try:
             found = await look()
@@ -97,7 +97,7 @@ async def _changes(request: Request, look: Look, wait: Wait, seen: dict[str, Any
         if found != seen:
             seen, told = found, monotonic()
             yield f"event: changed\ndata: {json.dumps(found)}\n\n"
-            await watching.rest(_APART_S)
+            await page_watch.rest(_APART_S)
         elif monotonic() - told > _HEARTBEAT_S:
             told = monotonic()
             yield ": heartbeat\n\n"

@@ -1,6 +1,6 @@
-"""Tests of webhooks: an API process writes down that one is wanted, the worker that delivers sends it.
+"""Tests of webhooks: an API process stores the request for a test, and the worker that delivers sends it.
 
-So nothing is ever sent from a process that answers callers, and what a receiver does to its sender it does to a worker.
+So processes that answer callers send nothing themselves, and a harmful receiver can only harm a worker.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from app.platform.outbound.posting import Poster, Receipt
 
 _LOOK_S = 0.1
 _FOUND_WITHIN_S = 5.0
-"""How long a worker may take to find a test, beside the time that the receiver may take."""
+"""A worker may take this long to find a test, in addition to the receiver's time."""
 
 
 class TrialAsker:
-    """Asks for tests and waits for what comes of them. `timeout_s` is how long a receiver may take."""
+    """Requests tests and waits for their results. `timeout_s` is how long a receiver may take."""
 
     def __init__(self, trials: Trials, timeout_s: float) -> None:
         self._trials = trials
         self._wait_s = timeout_s + _FOUND_WITHIN_S
 
     async def ask(self, webhook_id: int) -> Receipt:
-        """Return how the receiver answered; an error in its place where no worker has sent the test in time."""
+        """Return the receiver's answer, or an error if no worker has sent the test in time."""
         asked_at = await self._trials.ask(webhook_id)
         deadline = monotonic() + self._wait_s
         while monotonic() < deadline:
@@ -38,7 +38,7 @@ class TrialAsker:
 
 
 class TrialSender:
-    """Sends the tests that were asked for, each on its own."""
+    """Sends the requested tests, each on its own."""
 
     def __init__(self, trials: Trials, poster: Poster, timeout_s: float, now: Callable[[], datetime]) -> None:
         self._trials = trials
@@ -48,14 +48,14 @@ class TrialSender:
         self._sending: dict[int, asyncio.Task[None]] = {}
 
     async def look(self) -> None:
-        """Begin to send what is asked for and not under way."""
+        """Start to send the tests that are requested and not under way."""
         self._sending = {webhook_id: task for webhook_id, task in self._sending.items() if not task.done()}
         for trial in await self._trials.open(self._wanted_s):
             if trial.webhook_id not in self._sending:
                 self._sending[trial.webhook_id] = asyncio.create_task(self._send(trial))
 
     async def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         for task in self._sending.values():
             task.cancel()
         await asyncio.gather(*self._sending.values(), return_exceptions=True)

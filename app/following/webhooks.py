@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.domain.errors import TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
-from app.following.store.webhooks import DeadLetter, Progress, Webhook, Webhooks
+from app.following.store.webhooks import DeadLetter, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialAsker
 from app.platform.outbound.addresses import read_url
 from app.platform.outbound.messages import make_secret
@@ -15,21 +15,21 @@ from app.platform.outbound.posting import Receipt
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
-__all__ = ["DeadLetter", "NewWebhook", "Progress", "Receipt", "Webhook", "WebhookKeeper"]
+__all__ = ["DeadLetter", "LaneProgress", "NewWebhook", "Receipt", "Webhook", "WebhookKeeper"]
 
 PAUSED_BY_HAND = "paused by its owner"
 
 
 @dataclass(frozen=True, slots=True)
 class NewWebhook:
-    """A webhook that was just made. Callers see its secret in this value and nowhere else."""
+    """A webhook that was just created. Callers see its secret in this value and nowhere else."""
 
     webhook: Webhook
     secret: str = field(repr=False)
 
 
 class WebhookKeeper:
-    """Methods raise CloudNotFound and WebhookNotFound. `most` is how many a cloud may have."""
+    """Manages webhooks by cloud name; a cloud may have `most`. Raises CloudNotFound and WebhookNotFound."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class WebhookKeeper:
         self._allow_private = allow_private
 
     async def create(self, cloud: str, url: str, kinds: Sequence[str] | None, after_seq: int | None) -> NewWebhook:
-        """Deliver the events after a seq, by default from now on. WebhookRefused, TooManyWebhooks."""
+        """Deliver the events after a seq, by default from now on. Raises WebhookRefused, TooManyWebhooks."""
         cloud_id = await self._cloud_id(cloud)
         read_url(url, allow_private=self._allow_private)
         begin = await self._log.last_seq(cloud_id) if after_seq is None else after_seq
@@ -60,44 +60,44 @@ class WebhookKeeper:
         return NewWebhook(await self.show(cloud, webhook_id), secret)
 
     async def list(self, cloud: str, marker: int | None, limit: int) -> Page[Webhook]:
-        """A cloud's webhooks, oldest first."""
+        """Return a cloud's webhooks, oldest first."""
         found = await self._webhooks.page(await self._cloud_id(cloud), limit + 1, marker or 0)
         return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
 
     async def show(self, cloud: str, webhook_id: int) -> Webhook:
-        """One webhook."""
+        """Return one webhook."""
         webhook = await self._webhooks.get(await self._cloud_id(cloud), webhook_id)
         if webhook is None:
             raise WebhookNotFound(f"there is no webhook {webhook_id}")
         return webhook
 
     async def delete(self, cloud: str, webhook_id: int) -> None:
-        """Deliver nothing more to it, and forget it with its dead letters."""
+        """Delete the webhook and its dead letters."""
         if not await self._webhooks.delete(await self._cloud_id(cloud), webhook_id):
             raise WebhookNotFound(f"there is no webhook {webhook_id}")
 
     async def pause(self, cloud: str, webhook_id: int) -> Webhook:
-        """Deliver nothing until it is resumed; one that is paused stays so."""
+        """Deliver nothing until it is resumed. Pausing a paused one changes nothing."""
         await self._webhooks.pause((await self.show(cloud, webhook_id)).id, PAUSED_BY_HAND)
         return await self.show(cloud, webhook_id)
 
     async def resume(self, cloud: str, webhook_id: int) -> Webhook:
-        """Go on where it was paused."""
+        """Continue where it was paused."""
         await self._webhooks.resume((await self.show(cloud, webhook_id)).id)
         return await self.show(cloud, webhook_id)
 
     async def test(self, cloud: str, webhook_id: int) -> Receipt:
-        """Have a worker send one message that is no event, at once, and tell how it was answered."""
+        """Have a worker send one message, which is no event, and return the receiver's answer."""
         return await self._trials.ask((await self.show(cloud, webhook_id)).id)
 
     async def dead(self, cloud: str, webhook_id: int, after_seq: int, limit: int) -> Page[DeadLetter]:
-        """Dead letters in log order, after a seq."""
+        """Return dead letters after a seq, in log order."""
         webhook = await self.show(cloud, webhook_id)
         found = await self._webhooks.dead(webhook.id, after_seq, limit + 1)
         return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
 
     async def replay(self, cloud: str, webhook_id: int, seqs: Sequence[int] | None) -> int:
-        """Have dead letters tried once more, those of these seqs or all; how many there were."""
+        """Mark dead letters for one more attempt, all or those of these seqs; return how many there were."""
         return await self._webhooks.ask_replay((await self.show(cloud, webhook_id)).id, seqs)
 
     async def _cloud_id(self, cloud: str) -> int:

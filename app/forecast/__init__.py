@@ -1,1 +1,1 @@
-"""From the recorded history to quantile tables: replay, survival curves, tables. Pure."""
+"""Quantile tables from the recorded history: replay, survival curves, tables. Pure."""

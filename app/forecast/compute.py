@@ -1,37 +1,34 @@
-"""Publishing quantile tables from a cloud's log: a pure function of the log before the due time and of the policy."""
+"""Computes quantile tables: a pure function of the policy and of the cloud's log before the due time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
 
 from app.domain.events import Recorded
+from app.domain.progress import Progress
 from app.domain.values import Policy
 from app.engine.cluster import Ints
-from app.forecast.history import History, Operations
 from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
+from app.forecast.replayed import History, Operations
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
 
-Progress = Callable[[int, int], None]
-"""Told how many flavors of how many are done."""
-
-
 WORLD_BYTES = 512 << 20
-"""What the worlds of all flavors may take together, about; with many or large worlds there are fewer samples."""
+"""The approximate memory for the worlds of all flavors. If worlds are many or large, fewer samples are drawn."""
 GAPS_PER_SAMPLE = 16
-"""Up to this length a history is injected into in every gap: then further samples are for nothing."""
+"""Histories up to this length get an injection in every gap, so more samples would add nothing."""
 
 
-class _Task(NamedTuple):
-    """What one flavor still has to run, and the times of its injections (M).
+class _FlavorTask(NamedTuple):
+    """The work left for one flavor, and the times of its injections (M).
 
-    All that is needed to run it elsewhere: a task may be pickled, and run twice where a machine was lost.
+    A task is self-contained: it can be pickled, run elsewhere, and run again if that machine is lost.
     """
 
     flavor: str
@@ -48,25 +45,25 @@ class _Task(NamedTuple):
 class Forecaster:
     """Computes one cloud's tables, epoch after epoch.
 
-    Without a history window the replays stay where an epoch left them and the next one goes on from there; the table is
-    the one that a new Forecaster would compute from the whole log.
+    Without a history window the replays continue from the last epoch. The table is the same that a new Forecaster would
+    compute from the whole log.
     """
 
     def __init__(self, policy: Policy) -> None:
-        """`policy` alone rules the replay: changes of policy in the log are not followed."""
+        """`policy` governs the whole replay: changes of policy in the log are ignored."""
         self.policy = policy
         self._history = History()
         self._replays: dict[str, tuple[Replay, int]] = {}
         self._used: list[int] = []
 
     def extend(self, recorded: Iterable[Recorded]) -> None:
-        """Take the log's next events, in order, none left out."""
+        """Take the log's next events, in order and without gaps."""
         self._history.extend(recorded)
 
     def fold(self, until_us: int) -> None:
-        """Fold the events before `until_us`, the next due time, as far as they were taken; else `publish` does it.
+        """Fold the events before `until_us`, the next due time, as far as they were taken.
 
-        What was folded takes a tenth of the memory.
+        Folded events use a tenth of the memory. `publish` folds the rest.
         """
         self._history.operations(until_us)
 
@@ -79,10 +76,11 @@ class Forecaster:
         executor: Executor | None = None,
         progress: Progress | None = None,
     ) -> QuantileTable:
-        """The table of the epoch that was due at `until_us`, from the events before it. Due times only rise.
+        """Return the table of the epoch due at `until_us`, from the events before it. Due times must rise.
 
-        1. Fold the new events into operations. 2. Lead every flavor's replay through them, side by side where there is
-        an executor, of whatever kind: each replay goes there and comes back. 3. Estimate the curves from its samples.
+        1. Fold the new events into operations.
+        2. Lead every flavor's replay through them, in parallel if there is an executor (replays travel there and back).
+        3. Estimate the curves from the samples.
         """
         tasks = self._plan(until_us)
         done = map(_run, tasks) if executor is None else executor.map(_run, tasks)
@@ -94,7 +92,7 @@ class Forecaster:
                 progress(len(curves), len(tasks))
         return QuantileTable(epoch, until_us, seq, curves)
 
-    def _plan(self, until_us: int) -> list[_Task]:
+    def _plan(self, until_us: int) -> list[_FlavorTask]:
         history = self._history
         operations = history.operations(until_us)
         if history.begin_us is None or until_us <= history.begin_us:
@@ -104,13 +102,13 @@ class Forecaster:
         return [self._task(flavor, operations, history.begin_us, until_us) for flavor in history.flavors]
 
     def _forget_outdated(self) -> None:
-        """A replay can go on only over the resources that it began with, and only without a window."""
+        """Drop replays that began with other resources, and with a history window all of them."""
         used = self._history.used_resources()
         if used != self._used or self.policy.history_window_us is not None:
             self._replays.clear()
         self._used = used
 
-    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _Task:
+    def _task(self, flavor: str, operations: Operations, begin_us: int, until_us: int) -> _FlavorTask:
         history, window_us = self._history, self.policy.history_window_us
         start_us = begin_us if window_us is None else max(begin_us, until_us - window_us)
         if flavor not in self._replays:
@@ -123,16 +121,18 @@ class Forecaster:
         most = self._most_worlds()
         every_gap = len(at_us) <= min(most, GAPS_PER_SAMPLE * self.policy.sample_count)
         times_us = self._draw_times(flavor, start_us, until_us, None if every_gap else most)
-        return _Task(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap)
+        return _FlavorTask(
+            flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap
+        )
 
     def _most_worlds(self) -> int:
-        """How many worlds a flavor may have at a time; as the cloud grows they never become more."""
+        """Return the number of worlds that a flavor may have at a time. It never rises as the cloud grows."""
         history = self._history
         each = world_bytes(history.node_count, history.row_count, len(self._used))
         return max(WORLD_BYTES // len(history.flavors) // each, 1)
 
     def _draw_times(self, flavor: str, start_us: int, until_us: int, most_worlds: int | None) -> Ints:
-        """Moments of injection; where worlds are bounded, about that many of them lie in one horizon."""
+        """Return the moments of injection; if worlds are bounded, about that many lie in one horizon."""
         seed, name, count = self.policy.seed, flavor.encode(), self.policy.sample_count
         if most_worlds is None:
             return independent_moments([seed, until_us, *name], start_us, until_us, count)
@@ -140,7 +140,7 @@ class Forecaster:
         return nested_moments([seed, start_us, *name], start_us, until_us, count, rate)
 
 
-def _run(task: _Task) -> tuple[Replay, list[Bucket]]:
+def _run(task: _FlavorTask) -> tuple[Replay, list[Bucket]]:
     gaps = None if task.every_gap else np.searchsorted(task.at_us, task.times_us, side="right")
     task.replay.advance(task.operations, task.node_count, task.row_count, gaps)
     return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, task.times_us))

@@ -1,9 +1,9 @@
-"""At which moments of a history virtual instances are injected.
+"""The moments of a history at which virtual instances are injected.
 
-A short history is injected into in every gap, so its moments can be drawn anew for each epoch. In a long one a world
-is forked only where a moment lies. An epoch that goes on where the last one stood then needs moments that lie where
-the last one's did: every possible moment has a rank of its own, drawn once, and an epoch takes the moments of the
-lowest ranks. As the history grows they only become fewer in its old part.
+A short history gets an injection in every gap, so its moments can be drawn anew for each epoch. A long one forks
+worlds only at its moments. An epoch that continues the last one needs moments that coincide with the last one's: every
+possible moment has a rank, drawn once, and an epoch takes the moments of the lowest ranks. As the history grows,
+moments in its old part only become fewer.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from app.engine.cluster import Ints
 
 _MARGIN = 8.0
-"""Standard deviations by which more moments are made than are likely to be needed."""
+"""The standard deviations by which more moments are drawn than are likely to be needed."""
 
 
 def independent_moments(key: list[int], start_us: int, until_us: int, count: int) -> Ints:
-    """`count` moments, even over [start, until); the same whenever and wherever they are drawn from this key."""
+    """Return `count` moments, uniform over [start, until). The same key always gives the same moments."""
     generator = np.random.default_rng(key)
     return generator.integers(start_us, until_us, count)
 
 
 def nested_moments(key: list[int], start_us: int, until_us: int, count: int, highest_rate: float) -> Ints:
-    """The same with the lowest ranks of all in [start, until), at most `count` and about `highest_rate` a microsecond.
+    """Return the moments of lowest rank in [start, until): at most `count`, and about `highest_rate` a microsecond.
 
-    Those of a longer history that lie before `until_us` are among them, if its count and rate are not higher.
-    Ranks are a Poisson process: up to rank x there are x moments a microsecond on average. It is drawn by stretches
-    [start + 2^n, start + 2^(n + 1)), the first of them from the start on, each by rising rank, so no drawing depends on
+    They contain those of a longer history before `until_us`, if its count and rate are not higher.
+    Ranks are a Poisson process: up to rank x there are x moments a microsecond on average. It is drawn in stretches
+    [start + 2^n, start + 2^(n + 1)), the first one from the start on, each by rising rank, so no drawing depends on
     another.
     """
     span_us, needed = until_us - start_us, count
@@ -43,7 +43,7 @@ def nested_moments(key: list[int], start_us: int, until_us: int, count: int, hig
 
 
 def _stretch(key: list[int], n: int, highest_rank: float) -> tuple[Ints, np.ndarray]:
-    """Offsets and ranks of a stretch's moments up to a rank."""
+    """Return the offsets and ranks of a stretch's moments up to a rank."""
     begin, length = (0, 2) if n == 0 else (1 << n, 1 << n)
     generator = np.random.default_rng([*key, n])
     mean = highest_rank * length

@@ -1,6 +1,6 @@
-"""One flavor's replay: when would a virtual spot instance, started at any moment of the history, have been evicted?
+"""The replay of one flavor. It finds when a virtual spot instance, started at any moment, would have been evicted.
 
-Injection and buckets follow spot-sla-conference, II.B, censoring follows docs/forecast.md; `worlds` does the work.
+docs/forecast.md explains injection, buckets and censoring; `worlds` does the work.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints
-from app.forecast.history import VIRTUAL, Operations
+from app.forecast.replayed import VIRTUAL, Operations
 from app.forecast.states import (
     BLOCK,
     FORK_COUNT,
     MOST_STATES,
     OPERATION_COUNT,
     SLOTS,
-    Run,
+    Worlds,
     first_run,
 )
 from app.forecast.worlds import advance, forget
 
 
 class Samples(NamedTuple):
-    """Times to eviction of virtual instances, M of them.
+    """Times to eviction of M virtual instances.
 
-    slots (M): available slots just before the injection, at least 1; lasted_us (M); was_evicted (M): False where the
-    end of the history or the horizon censored the sample; started_us (M): when it was injected.
+    slots (M): available slots just before the injection, at least 1; lasted_us (M); was_evicted (M): False if the end
+    of the history or the horizon censored the sample; started_us (M): the time of the injection.
     """
 
     slots: Ints
@@ -40,10 +40,10 @@ class Samples(NamedTuple):
 
 
 class Replay:
-    """Runs the history on. What was run stays, so a later epoch only adds its own operations."""
+    """Leads one flavor through the history. The state is kept, so a later epoch only runs its own operations."""
 
     def __init__(self, opening: Cluster, start_us: int, demand: Ints, policy: Policy) -> None:
-        """`opening`: the state at `start_us`, its row VIRTUAL free; `demand` (R): the flavor's."""
+        """`opening`: the state at `start_us`, with row VIRTUAL free; `demand` (R): the flavor's."""
         opening.demand[VIRTUAL] = demand
         opening.is_spot[VIRTUAL] = True
         opening.deadline_us[VIRTUAL] = NEVER_US
@@ -51,32 +51,32 @@ class Replay:
         self.run = first_run(opening, start_us)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """After a journey the arrays may not be writable."""
+        """Restore a pickled replay; its arrays may have become read-only."""
         self.__dict__.update(state)
-        self.run = Run._make(_writable(array) for array in self.run)
+        self.run = Worlds._make(_writable(array) for array in self.run)
 
     @property
     def done(self) -> int:
-        """How many operations were run."""
+        """The number of operations run."""
         return int(self.run.counters[OPERATION_COUNT])
 
     @property
     def fork_count(self) -> int:
-        """How many worlds were forked."""
+        """The number of worlds forked."""
         return int(self.run.counters[FORK_COUNT])
 
     @property
     def most_worlds(self) -> int:
-        """How many there were at a time, at most."""
+        """The largest number of worlds at one time."""
         return max(int(self.run.counters[MOST_STATES]) - 1, 0)
 
     def advance(
         self, operations: Operations, node_count: int, row_count: int, gaps: NDArray[np.int64] | None = None
     ) -> None:
-        """Run the next operations; they touch no node and no row beyond the given counts.
+        """Run the next operations; they must not touch nodes or rows beyond the given counts.
 
-        `gaps`: all those that will be asked for from now on, or None where it may be any. They must be among the ones
-        of earlier calls, as far as these went.
+        `gaps`: those that will be asked for from now on, or None for any. They must be among the gaps of earlier calls,
+        as far as those went.
         """
         done, count = self.done, len(operations.at_us)
         is_wanted = np.full(done + count + 1, gaps is None)
@@ -85,13 +85,13 @@ class Replay:
             forget(self.run, is_wanted)
         self._make_room(int(is_wanted[done:].sum()), node_count, row_count)
         code = POLICY_CODE[self._policy.eviction_policy]
-        self.run = Run(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
+        self.run = Worlds(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
 
     def samples(self, at_us: Ints, until_us: int, times_us: Ints) -> Samples:
-        """What became of instances injected at `times_us`, all in [start, until_us), as seen at `until_us`.
+        """Return the outcomes, as seen at `until_us`, of instances injected at `times_us`, all in [start, until_us).
 
-        `at_us` (K): of all operations that were run; none before `until_us` is missing and none is later. Times at
-        which the flavor did not fit give no sample.
+        `at_us` (K): the times of all operations run, which are exactly those before `until_us`. Times at which the
+        flavor did not fit give no sample.
         """
         slots, evicted_us = self._fates(at_us, np.searchsorted(at_us, times_us, side="right"))
         slots, evicted_us, times_us = slots[slots > 0], evicted_us[slots > 0], times_us[slots > 0]
@@ -100,9 +100,9 @@ class Replay:
         return Samples(slots, np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted, times_us)
 
     def _fates(self, at_us: Ints, gaps: Ints) -> tuple[Ints, Ints]:
-        """Available slots in these gaps, and when what was injected there was evicted.
+        """Return the available slots in these gaps, and the times at which instances injected there were evicted.
 
-        A gap without a fork has no slots, but for the last one, which is still open.
+        A gap without a fork has no slots, except the last one, which is still open.
         """
         run, count = self.run, self.fork_count
         slots, evicted_us = np.zeros(len(gaps), np.int64), np.full(len(gaps), NEVER_US)
@@ -142,7 +142,7 @@ def _writable(array: np.ndarray) -> np.ndarray:
 
 
 def _padded(array: np.ndarray, size: int, axis: int = 0, fill: int = 0) -> np.ndarray:
-    """The array itself, or a longer copy along an axis."""
+    """Return the array, or a longer copy along an axis if it is too short."""
     if size <= array.shape[axis]:
         return array
     shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])

@@ -1,7 +1,7 @@
-"""The states that a replay leads side by side: the replayed history itself (the base, state 0) and alternative worlds.
+"""The states that a replay leads side by side: the replayed history (the base, state 0) and alternative worlds.
 
-Every state has its own placements and its own room; what the log says of instances and nodes (demand, age, open or
-not) is the same in all and stored once. Both together make a `Cluster`, over which the engine's own functions decide.
+Every state has its own placements and free room. Facts about instances and nodes from the log (demand, age, open or
+not) are equal in all states and stored once. Both together form a `Cluster` for the engine's functions.
 
 Shapes: W states, N nodes, B blocks of nodes, S rows, R resources, F forks.
 """
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, first_fit_among, fits, slots_on
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.history import VIRTUAL, ShortInts
+from app.forecast.replayed import VIRTUAL, ShortInts
 
 Records = NDArray[np.void]
 NONE = -1
 BLOCK = 32
-"""Nodes in a block."""
+"""The number of nodes in a block."""
 
 NOW = 0
 OPERATION_COUNT = 1
@@ -38,23 +38,23 @@ SEAT = 12
 COUNTER_COUNT = 13
 
 STATE = np.dtype([(name, np.int64) for name in ("digest", "born", "first_fork", "last_fork", "newest_us")])
-"""What a state is besides its placements.
+"""The properties of a state besides its placements.
 
-digest: a hash of them; and of a world, born: the virtual instance's start order; first_fork, last_fork: ends of the
-list of its members; newest_us: when the newest of them was forked.
+digest: a hash of the placements. Of worlds also: born: the virtual instance's start order; first_fork, last_fork: ends
+of the list of members; newest_us: when the newest member was forked.
 """
 
 
-class Run(NamedTuple):
-    """One flavor's replay.
+class Worlds(NamedTuple):
+    """The replay of one flavor.
 
     is_open (N), demand (S, R), born, deadline_us, is_spot (S): as in `Cluster`, shared by all states; states (W) of
-    STATE, the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): not less than what is free on
-    any of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the requests
-    for spot instances that have not ended, by start order, the first SPOT_COUNT; youth (S): the same youngest first as
-    of now, with the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F):
-    the gap of each fork, available slots in it, and the operation that evicted its virtual instance, or, as
-    `-2 - next`, the next member of its world, or NONE; counters.
+    STATE, the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): an upper bound of the room
+    free on each of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the
+    unfinished spot requests by start order, the first SPOT_COUNT; youth (S): the same, youngest first as of now, with
+    the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of
+    each fork, its available slots, and the operation that evicted its virtual instance, or, as `-2 - next`, the next
+    member of its world, or NONE; counters.
     """
 
     is_open: Bools
@@ -77,14 +77,14 @@ class Run(NamedTuple):
 
 
 @inlined
-def cluster_of(run: Run, k: int) -> Cluster:
-    """The k-th state as a cluster."""
+def cluster_of(run: Worlds, k: int) -> Cluster:
+    """Return the k-th state as a cluster."""
     return Cluster(run.free[k], run.is_open, run.node_of[k], run.demand, run.born, run.deadline_us, run.is_spot)
 
 
 @compiled
-def enlarged(run: Run) -> Run:
-    """The same, with room for half as many states more."""
+def enlarged(run: Worlds) -> Worlds:
+    """Return the same run with room for half as many states more."""
     count = run.states.shape[0]
     more = count + count // 2
     states = np.empty(more, run.states.dtype)
@@ -95,7 +95,7 @@ def enlarged(run: Run) -> Run:
     node_of[:count] = run.node_of
     free[:count] = run.free
     peaks[:count] = run.peaks
-    return Run(
+    return Worlds(
         run.is_open,
         run.demand,
         run.born,
@@ -117,7 +117,7 @@ def enlarged(run: Run) -> Run:
 
 
 @bare
-def copy_state(run: Run, k: int, into: int) -> None:
+def copy_state(run: Worlds, k: int, into: int) -> None:
     """Make one state equal another."""
     run.states[into] = run.states[k]
     for row in range(run.node_of.shape[1]):
@@ -131,7 +131,7 @@ def copy_state(run: Run, k: int, into: int) -> None:
 
 
 @inlined
-def put(run: Run, k: int, row: int, node: int) -> None:
+def put(run: Worlds, k: int, row: int, node: int) -> None:
     """Place a row's instance on a node of the k-th state."""
     run.node_of[k, row] = node
     run.states[k].digest += key(row, node)
@@ -142,7 +142,7 @@ def put(run: Run, k: int, row: int, node: int) -> None:
 
 
 @inlined
-def take(run: Run, k: int, row: int) -> None:
+def take(run: Worlds, k: int, row: int) -> None:
     """Take a row's instance off its node in the k-th state."""
     node = run.node_of[k, row]
     run.node_of[k, row] = NO_NODE
@@ -155,14 +155,14 @@ def take(run: Run, k: int, row: int) -> None:
 
 
 @inlined
-def raise_peak(run: Run, k: int, node: int) -> None:
-    """Keep the peak of a node's block not less than what is free on the node."""
+def raise_peak(run: Worlds, k: int, node: int) -> None:
+    """Raise the peak of a node's block to at least the node's free room."""
     for r in range(run.free.shape[2]):
         run.peaks[k, node // BLOCK, r] = max(run.peaks[k, node // BLOCK, r], run.free[k, node, r])
 
 
 @inlined
-def count_slots(run: Run, node: int) -> None:
+def count_slots(run: Worlds, node: int) -> None:
     """Count the flavor's available slots on a node of the base that has changed."""
     slots = slots_on(cluster_of(run, 0), run.demand[VIRTUAL], node)
     run.counters[SLOTS] += slots - run.slots[node]
@@ -170,8 +170,8 @@ def count_slots(run: Run, node: int) -> None:
 
 
 @inlined
-def first_fit_there(run: Run, k: int, demand: Ints) -> int:
-    """The first open node with room for the demand (R) in the k-th state, or NO_NODE."""
+def first_fit_there(run: Worlds, k: int, demand: Ints) -> int:
+    """Return the first open node with room for the demand (R) in the k-th state, or NO_NODE."""
     for block in range(run.peaks.shape[1]):
         if fits(run.peaks[k, block], demand):
             begin = block * BLOCK
@@ -183,8 +183,8 @@ def first_fit_there(run: Run, k: int, demand: Ints) -> int:
 
 
 @bare
-def lower_peak(run: Run, k: int, block: int) -> None:
-    """Make the block's peak exact."""
+def lower_peak(run: Worlds, k: int, block: int) -> None:
+    """Set the block's peak to its exact value."""
     begin = block * BLOCK
     for r in range(run.free.shape[2]):
         most = run.free[k, begin, r]
@@ -194,15 +194,15 @@ def lower_peak(run: Run, k: int, block: int) -> None:
 
 
 @bare
-def enter_spot(run: Run, row: int) -> None:
-    """A request for a spot instance begins; it is the youngest."""
+def enter_spot(run: Worlds, row: int) -> None:
+    """Add a new spot request, the youngest of all."""
     run.spot[run.counters[SPOT_COUNT]] = row
     run.counters[SPOT_COUNT] += 1
 
 
 @bare
-def leave_spot(run: Run, row: int) -> None:
-    """A request has ended."""
+def leave_spot(run: Worlds, row: int) -> None:
+    """Remove a spot request that has ended."""
     at, count = seat_by_age(run, run.born[row]), run.counters[SPOT_COUNT]
     if at < count and run.spot[at] == row:
         for i in range(at, count - 1):
@@ -211,8 +211,8 @@ def leave_spot(run: Run, row: int) -> None:
 
 
 @bare
-def seat_by_age(run: Run, born: int) -> int:
-    """How many requests for spot instances are older."""
+def seat_by_age(run: Worlds, born: int) -> int:
+    """Return the number of older spot requests."""
     low, high = 0, run.counters[SPOT_COUNT]
     while low < high:
         middle = (low + high) // 2
@@ -224,8 +224,8 @@ def seat_by_age(run: Run, born: int) -> int:
 
 
 @bare
-def next_older(run: Run, k: int) -> int:
-    """The row of the youngest spot instance in the k-th state that is older than its virtual one, or NONE."""
+def next_older(run: Worlds, k: int) -> int:
+    """Return the row of the youngest spot instance in the k-th state older than its virtual one, or NONE."""
     for i in range(seat_by_age(run, run.states[k].born) - 1, -1, -1):
         if run.node_of[k, run.spot[i]] != NO_NODE:
             return int(run.spot[i])
@@ -233,8 +233,8 @@ def next_older(run: Run, k: int) -> int:
 
 
 @bare
-def sort_by_youth(run: Run, now_us: int) -> None:
-    """Fill `youth`; overrunning instances count as younger than all others, and the virtual one does not overrun."""
+def sort_by_youth(run: Worlds, now_us: int) -> None:
+    """Fill `youth`. Overrunning instances count as younger than all others; the virtual one does not overrun."""
     count = 0
     for i in range(run.counters[SPOT_COUNT] - 1, -1, -1):
         if now_us > run.deadline_us[run.spot[i]]:
@@ -251,8 +251,8 @@ def sort_by_youth(run: Run, now_us: int) -> None:
 
 
 @bare
-def seat_virtual(run: Run, born: int) -> None:
-    """Move the virtual instance to where one of that start order stands in `youth`."""
+def seat_virtual(run: Worlds, born: int) -> None:
+    """Move the virtual instance to the place in `youth` that belongs to this start order."""
     at, youth = run.counters[SEAT], run.youth
     while at + 1 < run.counters[YOUTH_COUNT] and run.born[youth[at + 1]] > born:
         youth[at] = youth[at + 1]
@@ -266,7 +266,7 @@ def seat_virtual(run: Run, born: int) -> None:
 
 @inlined
 def key(row: int, node: int) -> int:
-    """A 64-bit hash of a row at a node; digests add up from these."""
+    """Return a 64-bit hash of a row at a node; a digest is the sum of these."""
     mixed = (row + 1) * 0x1E3779B97F4A7C15 + (node + 3) * 0x3F58476D1CE4E5B9
     mixed ^= mixed >> 29
     mixed *= 0x14D049BB133111EB
@@ -276,12 +276,12 @@ def key(row: int, node: int) -> int:
 
 
 def world_bytes(node_count: int, row_count: int, resource_count: int) -> int:
-    """The memory of a world."""
+    """Return the memory of a world in bytes."""
     return STATE.itemsize + 4 * row_count + 8 * resource_count * (node_count + -(-node_count // BLOCK))
 
 
-def first_run(opening: Cluster, start_us: int) -> Run:
-    """The base alone, with room for the first worlds; row VIRTUAL of the opening is free, with the flavor's demand."""
+def first_run(opening: Cluster, start_us: int) -> Worlds:
+    """Return the base alone, with room for the first worlds. The opening's row VIRTUAL is free."""
     node_count, resource_count = opening.free.shape
     first, row_count, block_count = 16, len(opening.node_of), -(-node_count // BLOCK)
     counters = np.zeros(COUNTER_COUNT, np.int64)
@@ -289,7 +289,7 @@ def first_run(opening: Cluster, start_us: int) -> Run:
     counters[MERGE_AT] = first
     spot = np.flatnonzero(opening.is_spot & (opening.node_of != NO_NODE))
     counters[SPOT_COUNT] = len(spot)
-    run = Run(
+    run = Worlds(
         is_open=opening.is_open,
         demand=opening.demand.copy(order="C"),
         born=opening.born,

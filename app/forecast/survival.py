@@ -1,6 +1,6 @@
-"""Kaplan-Meier per bucket: how likely an instance is evicted by a time, with censored samples told apart.
+"""Kaplan-Meier estimates for each bucket: the share of instances evicted by a time, with censored samples.
 
-Counting a censored sample as an eviction is what made the seeds so conservative (docs/forecast.md).
+Counting censored samples as evictions would make quotes far too low (docs/forecast.md).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Bucket:
     windows: tuple[int, ...] = (0,) * len(SCALES_US)
 
     def window_count(self, lifetime_us: int) -> int:
-        """How many pieces of independent evidence there are for a lifetime."""
+        """Return the number of independent pieces of evidence for a lifetime."""
         at = bisect_left(SCALES_US, lifetime_us)
         return self.windows[at] if at < len(SCALES_US) else min(self.windows[-1], 1)
 
     def lifetimes_us(self, probabilities: Floats) -> Ints:
-        """The lifetime at each probability: inf{t: level(t) > p}, the longest time where there is none."""
+        """Return the lifetime at each probability: inf{t: level(t) > p}, the longest time if there is none."""
         return np.append(self.times_us, self.longest_us)[np.searchsorted(self.levels, probabilities, side="right")]
 
 
 def estimate_buckets(samples: Samples) -> list[Bucket]:
-    """The Kaplan-Meier estimate of the time to eviction, by rising slots."""
+    """Return the Kaplan-Meier estimates of the time to eviction, by rising slots."""
     order = np.lexsort((samples.lasted_us, samples.slots))
     slots, lasted_us, was_evicted = samples.slots[order], samples.lasted_us[order], samples.was_evicted[order]
     seen, begin = np.unique(slots, return_index=True)
@@ -74,10 +74,10 @@ def estimate_buckets(samples: Samples) -> list[Bucket]:
 def _estimate_levels(
     lasted_us: Ints, was_evicted: Bools, end: Ints, times_us: Ints, levels: Floats, points: Ints
 ) -> None:
-    """Fill every bucket's distinct eviction times and levels, from where it begins, and their number in `points`.
+    """Fill every bucket's distinct eviction times and levels, from its beginning, and their number in `points`.
 
-    The samples stand by bucket (each up to its `end`), then by time. Those censored at the time of an eviction were
-    still at risk then.
+    Samples are ordered by bucket (each up to its `end`), then by time. Those censored at the time of an eviction count
+    as still at risk then.
     """
     i = 0
     for bucket in range(end.shape[0]):

@@ -1,11 +1,10 @@
-"""Alternative worlds: the recorded history with one virtual spot instance more, for every moment of injection.
+"""Alternative worlds: the recorded history plus one virtual spot instance, for every moment of injection.
 
-Between two operations nothing changes, so an injection depends on its *gap* only: the stretch of time between them.
-Every gap that is asked for and in which the flavor fits forks a world off the base, the replayed history itself; the
-base and all worlds are then led through the same operations, each as a state of its own (`states`). Worlds that have
-become equal share their fate from then on and are merged: a world stands for all forks that were merged into it (its
-members). A digest finds equal worlds and a comparison confirms them, so the results are exact; when they are merged
-does not matter.
+Between two operations nothing changes, so an injection depends only on its *gap*, the stretch of time between them.
+Every requested gap in which the flavor fits forks a world off the base, the replayed history itself. The base and all
+worlds are then led through the same operations, each as a state of its own (`states`). Worlds that have become equal
+have the same future and are merged: a world stands for all forks merged into it (its members). A digest finds equal
+worlds and a comparison confirms them, so the results are exact, whenever worlds are merged.
 
 Gap g follows the first g operations.
 """
@@ -16,7 +15,7 @@ import numpy as np
 
 from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
 from app.engine.compiled import bare, compiled, inlined
-from app.forecast.history import (
+from app.forecast.replayed import (
     END,
     NODE_ADDED,
     NODE_OPENED,
@@ -38,7 +37,7 @@ from app.forecast.states import (
     STATE_COUNT,
     YOUNGEST,
     YOUTH_COUNT,
-    Run,
+    Worlds,
     cluster_of,
     copy_state,
     count_slots,
@@ -57,14 +56,14 @@ from app.forecast.states import (
 
 _OLDER = -2
 _CHECKS = 64
-"""How often in a horizon it is looked for worlds past it."""
+"""The number of searches in one horizon for worlds that are past theirs."""
 
 
 @compiled
-def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Run:
-    """Lead all states through K operations; `is_wanted` (K) tells which of the gaps before them to fork in.
+def advance(run: Worlds, operations: Operations, is_wanted: Bools, policy: int, horizon_us: int) -> Worlds:
+    """Lead all states through K operations; `is_wanted` (K) says in which of the gaps before them to fork.
 
-    Room for as many more forks is the caller's duty.
+    The caller must have made room for that many forks.
     """
     for index in range(operations.at_us.shape[0]):
         now_us = operations.at_us[index]
@@ -76,8 +75,8 @@ def advance(run: Run, operations: Operations, is_wanted: Bools, policy: int, hor
 
 
 @compiled
-def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
-    """The gap ends now: fork a world for it, if it is wanted (1); those past the horizon are given up now and then."""
+def close_gap(run: Worlds, at_us: int, is_wanted: Bools, horizon_us: int) -> Worlds:
+    """End the gap: fork a world if it is wanted (1), and from time to time give up worlds past their horizon."""
     counters = run.counters
     if at_us == counters[NOW]:
         return run
@@ -97,8 +96,8 @@ def close_gap(run: Run, at_us: int, is_wanted: Bools, horizon_us: int) -> Run:
 
 
 @bare
-def fork(run: Run, end_us: int) -> None:
-    """A world like the base, with a virtual instance that is younger than all."""
+def fork(run: Worlds, end_us: int) -> None:
+    """Add a copy of the base with a virtual instance younger than all others."""
     counters = run.counters
     k, this = counters[STATE_COUNT], counters[FORK_COUNT]
     run.fork_gap[this], run.fork_slots[this], run.fork_fate[this] = counters[OPERATION_COUNT], counters[SLOTS], NONE
@@ -113,8 +112,8 @@ def fork(run: Run, end_us: int) -> None:
 
 
 @bare
-def enter(run: Run, operations: Operations, index: int) -> None:
-    """What an operation means to all states alike: a starting instance's row, a node's room and whether it is open."""
+def enter(run: Worlds, operations: Operations, index: int) -> None:
+    """Apply an operation's effect on all states alike: a starting instance's row, a node's room and state."""
     kind, target = operations.kind[index], operations.target[index]
     size = operations.sizes[operations.size[index]]
     if kind <= START_SPOT:
@@ -138,8 +137,8 @@ def enter(run: Run, operations: Operations, index: int) -> None:
 
 
 @bare
-def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
-    """Lead every state through the operation, the last first: a world that is given up leaves its place to the last."""
+def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> None:
+    """Lead every state through the operation, the last first, because a world given up leaves its place to the last."""
     run.counters[YOUTH_COUNT] = NONE
     for k in range(run.counters[STATE_COUNT] - 1, -1, -1):
         if kind == END:
@@ -152,8 +151,8 @@ def follow(run: Run, kind: int, target: int, now_us: int, policy: int) -> None:
 
 
 @inlined
-def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
-    """Start the row's instance in the k-th state, if it can be."""
+def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
+    """Start the row's instance in the k-th state, if possible."""
     node = first_fit_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
         node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy)
@@ -164,8 +163,8 @@ def start(run: Run, k: int, kind: int, target: int, now_us: int, policy: int) ->
 
 
 @bare
-def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
-    """As the engine's in the k-th state; the victims are the first of `gone`."""
+def plan_eviction_there(run: Worlds, k: int, demand: Ints, now_us: int, policy: int) -> tuple[int, int]:
+    """Plan an eviction in the k-th state as the engine does; the victims are the first of `gone`."""
     if run.counters[YOUTH_COUNT] == NONE:
         sort_by_youth(run, now_us)
     seat_virtual(run, run.states[k].born)
@@ -174,8 +173,8 @@ def plan_eviction_there(run: Run, k: int, demand: Ints, now_us: int, policy: int
 
 
 @bare
-def spot_rows_on(run: Run, k: int, node: int) -> int:
-    """Fill `gone` with the spot instances on a node; returns how many."""
+def spot_rows_on(run: Worlds, k: int, node: int) -> int:
+    """Fill `gone` with the spot instances on a node, and return their number."""
     count = 0
     for row in range(run.node_of.shape[1]):
         if run.node_of[k, row] == node and run.is_spot[row]:
@@ -185,8 +184,8 @@ def spot_rows_on(run: Run, k: int, node: int) -> int:
 
 
 @bare
-def evict(run: Run, k: int, count: int) -> bool:
-    """The first rows of `gone` leave the k-th state; True where its virtual instance is one: it is given up then."""
+def evict(run: Worlds, k: int, count: int) -> bool:
+    """Remove the first rows of `gone` from the k-th state. If its virtual instance is one, drop it and return True."""
     for i in range(count):
         if run.gone[i] == VIRTUAL:
             evict_virtual(run, k)
@@ -197,8 +196,8 @@ def evict(run: Run, k: int, count: int) -> bool:
 
 
 @bare
-def evict_virtual(run: Run, k: int) -> None:
-    """The virtual instance is evicted: so is that of every member."""
+def evict_virtual(run: Worlds, k: int) -> None:
+    """Evict the virtual instance, for every member of the world."""
     this = run.states[k].first_fork
     while this != NONE:
         member, following = this, run.fork_fate[this]
@@ -208,16 +207,16 @@ def evict_virtual(run: Run, k: int) -> None:
 
 
 @bare
-def give_up(run: Run, k: int) -> None:
-    """Nothing more is asked of the k-th world; the last one takes its place."""
+def give_up(run: Worlds, k: int) -> None:
+    """Drop the k-th world and move the last one to its place."""
     run.counters[STATE_COUNT] -= 1
     if k != run.counters[STATE_COUNT]:
         copy_state(run, run.counters[STATE_COUNT], k)
 
 
 @compiled
-def merge(run: Run) -> None:
-    """Merge worlds that have become equal, and note how many more there may be before it is worth looking again."""
+def merge(run: Worlds) -> None:
+    """Merge worlds that have become equal, and set the number of worlds at which to look again."""
     count = run.counters[STATE_COUNT]
     older, into = np.empty(count, np.int64), np.full(count, NONE)
     size = 16
@@ -241,10 +240,10 @@ def merge(run: Run) -> None:
 
 
 @bare
-def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
-    """Whether two worlds will share their fate.
+def are_equal(run: Worlds, k: int, j: int, older: Ints) -> bool:
+    """Return True if two worlds will have the same future.
 
-    Ages matter only by comparison: two virtual instances are of equal age where the same one comes next (`older`).
+    Only the order of ages matters: two virtual instances are of equal age if the same one is next older (`older`).
     """
     if run.states[k].digest != run.states[j].digest or older[k] != older[j]:
         return False
@@ -255,8 +254,8 @@ def are_equal(run: Run, k: int, j: int, older: Ints) -> bool:
 
 
 @bare
-def join(run: Run, k: int, j: int) -> None:
-    """The members of the k-th world are the j-th world's from now on."""
+def join(run: Worlds, k: int, j: int) -> None:
+    """Make the members of the k-th world members of the j-th."""
     world, into = run.states[k], run.states[j]
     run.fork_fate[into.last_fork] = -2 - world.first_fork
     into.last_fork = world.last_fork
@@ -265,8 +264,8 @@ def join(run: Run, k: int, j: int) -> None:
 
 
 @compiled
-def forget(run: Run, is_wanted: Bools) -> None:
-    """Give up the worlds that no gap (G) which is still asked for is a member of."""
+def forget(run: Worlds, is_wanted: Bools) -> None:
+    """Give up the worlds that contain none of the gaps (G) still wanted."""
     for k in range(run.counters[STATE_COUNT] - 1, 0, -1):
         this = run.states[k].first_fork
         while this != NONE and not is_wanted[run.fork_gap[this]]:

@@ -1,1 +1,1 @@
-"""Quantile tables: computing, publishing and reading them; quotes, and how promises were kept."""
+"""Quantile tables: computing, publishing and reading them; quotes, and the record of promises kept."""

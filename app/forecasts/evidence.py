@@ -1,4 +1,4 @@
-"""What a quantile table's curves rest on, cut down to what a page can show."""
+"""The evidence for a quantile table's curves, reduced to what a page can show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUCKETS = 60
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A bucket of samples: what happened to virtual instances that were started at so many available slots."""
+    """A bucket of samples: the outcomes of virtual instances started at one number of available slots."""
 
     slots: int
     sample_count: int
@@ -29,7 +29,7 @@ class Evidence:
 
 
 def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
-    """The bucket of these slots, or the nearest seen ones around it; none for zero slots, which need no evidence."""
+    """Return the bucket of these slots, or its nearest neighbours with samples. Zero slots need no evidence."""
     buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
     below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
     above = [] if below and below[0].slots == slots else [bucket for bucket in buckets if bucket.slots > slots][:1]
@@ -37,19 +37,19 @@ def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]
 
 
 def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
-    """At most so many of the items, the first and the last among them, evenly chosen."""
+    """Return at most `most` items, evenly chosen, with the first and the last among them."""
     if len(items) <= most:
         return list(items)
     return [items[round(at)] for at in np.linspace(0, len(items) - 1, most)]
 
 
 def evidence_rows(buckets: Sequence[Bucket]) -> list[Evidence]:
-    """Buckets for a table."""
+    """Return the rows of buckets shown in a table."""
     return [_evidence(bucket) for bucket in spread(buckets)]
 
 
 def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]) -> dict[str, object]:
-    """A chart: the lifetime guaranteed at each probability by available slots, with the samples behind it."""
+    """Return a chart of the lifetime guaranteed at each probability by available slots, with the numbers of samples."""
     shown = spread(buckets, _POINTS)
     lifetimes = [bucket.lifetimes_us(np.array(probabilities)) for bucket in shown]
     series: list[dict[str, object]] = [
@@ -78,7 +78,7 @@ def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]
 
 
 def risk_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
-    """A chart: the share evicted by each lifetime, at a few numbers of available slots."""
+    """Return a chart of the share evicted by each lifetime, at a few numbers of available slots."""
     times = [int(us) for us in np.linspace(0, most_us, _POINTS)]
     series = [
         {
@@ -97,7 +97,7 @@ def risk_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], mo
 
 
 def _certified(probability: float | None) -> float | None:
-    """A risk to be drawn: beyond the longest time observed nothing is known."""
+    """Return a risk to draw; None beyond the longest time observed, where nothing is known."""
     return None if probability is None or probability >= 1 else probability
 
 

@@ -1,4 +1,4 @@
-"""Requests for the tables that fall due, made by the worker."""
+"""Requests for due tables, made by the worker."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.scheduling.store.clouds import Clouds
 
 
 class Schedule:
-    """Asks for every cloud's tables, at its due times and when much has changed.
+    """Requests every cloud's tables, at their due times and after large changes.
 
-    A cloud with an external clock has no schedule: its time stands still between requests, so the request that
-    crosses into a new epoch asks for the table (forecasts/tables.py).
+    A cloud with an external clock has no schedule, because its time stands still between requests. The request that
+    enters a new epoch asks for the table (forecasts/tables.py).
     """
 
     def __init__(self, clouds: Clouds, states: States, tables: Tables, runs: Runs, now_us: Callable[[], int]) -> None:
@@ -30,15 +30,15 @@ class Schedule:
         self._marks: dict[int, tuple[int, Mark]] = {}
 
     async def request_due(self) -> int:
-        """Ask for the tables that are due now. To be called often: what went wrong last time is made up for."""
+        """Request the tables due now. Call it often: it makes up for earlier failures."""
         return await for_each_cloud((await self._clouds.list()).values(), self._request_due)
 
     async def request_changed(self) -> int:
-        """Ask for new tables where what has happened since the newest one calls for it (admission/recompute.py)."""
+        """Request new tables for clouds that have changed enough since the newest one (admission/recompute.py)."""
         return await for_each_cloud((await self._clouds.list()).values(), self._request_changed)
 
     async def _request_due(self, cloud_id: int) -> int:
-        """Ask, once in this process, for the due table, unless it is there or was due before the log began."""
+        """Request the due table once in this process, unless it exists or was due before the log began."""
         cloud = await self._states.current(cloud_id)
         due_us = cloud.policy.due_epoch_us(self._now_us())
         if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
@@ -52,7 +52,7 @@ class Schedule:
         return int(is_needed)
 
     async def _request_changed(self, cloud_id: int) -> int:
-        """Compare the cloud with what it was when this process first saw its newest table, or last asked for one."""
+        """Compare the cloud with its state when this process first saw its newest table, or last requested one."""
         tables = await self._tables.page(cloud_id, 1)
         if not tables:
             return 0

@@ -1,7 +1,7 @@
-"""Recomputing quantile tables (docs/architecture.md, *The life of a quantile table*).
+"""Recomputation of quantile tables (docs/architecture.md, *The life of a quantile table*).
 
 A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
-publishes. A run that fails leaves the old table in place, says why, and is tried again.
+publishes. A failed run leaves the old table in place, records its error, and is tried again.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _READ_EVENTS = 20_000
 
 
 @dataclass(slots=True)
-class _Replay:
-    """A cloud's replay as far as this process has taken it; a later epoch only adds events."""
+class _KeptReplay:
+    """A cloud's replay, kept between epochs; a later epoch only adds events."""
 
     settings: tuple[object, ...]
     forecaster: Forecaster
@@ -52,7 +52,7 @@ class _Replay:
 
 
 class Forecasts:
-    """Runs recomputations, one of a cloud at a time, under its lock."""
+    """Executes recomputations, one of a cloud at a time, under its lock."""
 
     def __init__(
         self,
@@ -71,17 +71,17 @@ class Forecasts:
         self._locks = locks
         self._executor = executor
         self._now_us = now_us
-        self._replays: dict[int, _Replay] = {}
+        self._replays: dict[int, _KeptReplay] = {}
 
     async def run_pending(self) -> int:
-        """Do what was asked for and not done yet, oldest first; how many runs were finished or failed."""
+        """Execute pending runs, oldest first, and return the number that finished or failed."""
         done = 0
         for run in await self._runs.pending():
             done += await self.run(run)
         return done
 
     async def run(self, run: Run) -> bool:
-        """Do one run, unless another worker holds the cloud's lock or has done it."""
+        """Execute one run, unless another worker holds the cloud's lock or has done it."""
         with working_on(run_id=run.id, cloud_id=run.cloud_id):
             return await self._run(run)
 
@@ -92,10 +92,10 @@ class Forecasts:
             if attempt is None:
                 return False
             try:
-                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=str(run.cause)):
+                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
-            except Exception as error:  # whatever it was: the old table stays, the run says why, and is retried
+            except Exception as error:  # on any error the old table stays, the run records the error, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
                 await self._runs.fail(run.id, attempt, f"{type(error).__name__}: {error}")
@@ -106,17 +106,17 @@ class Forecasts:
             return True
 
     async def _is_readable(self, cloud_id: int) -> bool:
-        """False where a newer version's worker has to do the cloud's runs."""
+        """Return False if only a newer version's worker can execute the cloud's runs."""
         try:
             await self._states.current(cloud_id)
         except LogNewer:
             return False
-        except LogBroken:  # the run will say so
+        except LogBroken:  # the run will report it
             return True
         return True
 
     async def _recompute(self, run: Run) -> int:
-        """Compute and publish the run's table; the newest one's epoch where that is as new already."""
+        """Compute and publish the run's table, and return its epoch; the newest table's if that is recent enough."""
         began = perf_counter()
         cloud = await self._states.current(run.cloud_id)
         policy, seq = cloud.policy, cloud.seq
@@ -141,16 +141,16 @@ class Forecasts:
         return epoch
 
     async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
-        """Return the number behind all tables, also behind those of the log that a backup has left out."""
+        """Return the epoch after all tables, including those that a backup lost and only the log mentions."""
         epoch, seq = (0, 0) if newest is None else (newest.epoch, newest.seq)
         return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
 
     async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
-        """The cloud's replay, brought up to `seq`; begun anew where the policy calls for another one."""
+        """Return the cloud's replay at `seq`, started anew if the policy requires it."""
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings:
-            replay = self._replays[cloud_id] = _Replay(settings, Forecaster(policy))
+            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy))
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
             replay.forecaster.extend(tail)
@@ -160,14 +160,14 @@ class Forecasts:
 
 
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
-    """The part of a policy that a replay depends on."""
+    """Return the part of a policy that a replay depends on."""
     return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed
 
 
 def warm_up() -> None:
-    """Have every compiled function of a recomputation ready, so that a first table does not wait for the compiler.
+    """Compile every function of a recomputation, so that a first table does not wait for the compiler.
 
-    A table is computed from an hour in which a spot instance is evicted, on every path that a real one takes.
+    It computes a table from an hour that contains an eviction, which takes every path that real ones take.
     """
     events: list[Event] = [
         CloudCreated(at_us=0, policy=Policy()),

@@ -1,4 +1,4 @@
-"""How a running cloud kept its promises, read from a stretch of its log; the stretch bounds the work."""
+"""The record of promises kept by a running cloud, read from a bounded stretch of its log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
 LONGEST_STRETCH = 50_000
-"""Events that are looked at; only the spot starts admitted among them, and these instances' ends, are read."""
+"""The number of events in a stretch. Only its admitted spot starts, and the ends of those instances, are read."""
 _READ_EVENTS = 2_000
-"""Events of one statement: what it gives is read in a few milliseconds, in which nothing else is answered."""
+"""The number of events in one statement. Decoding its result blocks other work for a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class Stretch:
 
 
 class Reliabilities:
-    """Reads by cloud name how promises were kept; CloudNotFound for an unknown one."""
+    """Reads the record of promises by cloud name. Raises CloudNotFound for an unknown one."""
 
     def __init__(self, clouds: Clouds, log: EventLog) -> None:
         self._clouds = clouds
         self._log = log
 
     async def read(self, cloud: str, after_seq: int | None, now_us: int) -> Stretch:
-        """Return how the promises given in a stretch of the log were kept by then (`read_reliability`)."""
+        """Return the record of promises given in a stretch of the log, as of `now_us` (`read_reliability`)."""
         return await read_reliability(self._log, await self._clouds.id_of(cloud), after_seq, now_us)
 
 
 async def read_reliability(
     log: EventLog, cloud_id: int, after_seq: int | None, now_us: int, *, longest: int = LONGEST_STRETCH
 ) -> Stretch:
-    """What became of the spot starts admitted in the stretch after `after_seq`, or in the newest one."""
+    """Return the outcomes of spot starts admitted in the stretch after `after_seq`, or in the newest one."""
     newest_seq = await log.last_seq(cloud_id)
     first = max(0, newest_seq - longest) if after_seq is None else min(after_seq, newest_seq)
     last = min(newest_seq, first + longest)

@@ -1,4 +1,4 @@
-"""Forecast runs, the requests to recompute a cloud's quantile table, and the tables that come of them.
+"""Forecast runs, which are requests to recompute a cloud's quantile table, and the resulting tables.
 
 pending -> running -> succeeded
                    -> failed -> running (again, after a pause that doubles; five attempts in all)
@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.domain.values import RunCause
-
 
 class RunStatus(StrEnum):
-    """Where a run stands; see the module's docstring."""
+    """The state of a run."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -24,13 +22,16 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`due_us`: the end of the history to compute from, None for the present; `epoch`: the table that came of it."""
+    """A run. `due_us`: the end of the history to use, None for the present; `epoch`: the resulting table.
+
+    `cause` and `status` are words of `RunCause` and `RunStatus`, or those of a newer version.
+    """
 
     id: int
     cloud_id: int
-    cause: RunCause
+    cause: str
     due_us: int | None
-    status: RunStatus
+    status: str
     attempts: int
     error: str | None
     epoch: int | None

@@ -1,4 +1,4 @@
-"""Reads of a cloud's published tables and of the runs that compute them; and asking for a run."""
+"""Reads of a cloud's published tables and of the runs that compute them, and requests for runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.scheduling.store.clouds import Clouds
 
 
 class TableReads:
-    """Reads tables and runs by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does."""
+    """Reads tables and runs by cloud name. Raises CloudNotFound for an unknown one, and LogUnavailable."""
 
     def __init__(self, clouds: Clouds, tables: Tables, runs: Runs, cache: TableCache) -> None:
         self._clouds = clouds
@@ -25,16 +25,16 @@ class TableReads:
         self._cache = cache
 
     async def tables(self, cloud: str, marker: int | None, limit: int) -> Page[TableSummary]:
-        """Published tables, newest first, after the epoch `marker`; without their curves."""
+        """Return the published tables after the epoch `marker`, newest first, without their curves."""
         found = await self._tables.page(await self._clouds.id_of(cloud), limit + 1, marker)
         return Page(found[:limit], str(found[limit - 1].epoch) if len(found) > limit else None)
 
     async def newest(self, cloud: str) -> QuantileTable | None:
-        """The newest published quantile table, None before the first; at least as new as any that was told of."""
+        """Return the newest quantile table, None before the first. Answers never mentioned a newer one."""
         return await self._cache.load(await self._clouds.id_of(cloud))
 
     async def table(self, cloud: str, epoch: int | None) -> tuple[TableSummary, QuantileTable]:
-        """The table of an epoch, None for the newest, with its curves."""
+        """Return the table of an epoch (None: the newest) with its curves."""
         cloud_id = await self._clouds.id_of(cloud)
         stored = await (self._tables.newest(cloud_id) if epoch is None else self._tables.get(cloud_id, epoch))
         if stored is None:
@@ -44,16 +44,16 @@ class TableReads:
         return stored, await asyncio.to_thread(decode_table, stored)
 
     async def request_run(self, cloud: str) -> Run:
-        """Ask the workers for a table of the history so far; the run that waits already, if one does."""
+        """Request a table of the history so far. If a run is already pending, return that one."""
         return await self._runs.request(await self._clouds.id_of(cloud), RunCause.REQUESTED, None)
 
     async def runs(self, cloud: str, marker: int | None, limit: int) -> Page[Run]:
-        """Runs, newest first, after the one with the id `marker`."""
+        """Return the runs after the one with the id `marker`, newest first."""
         found = await self._runs.page(await self._clouds.id_of(cloud), limit + 1, marker)
         return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
 
     async def run(self, cloud: str, run_id: int) -> Run:
-        """One run."""
+        """Return one run."""
         run = await self._runs.get(await self._clouds.id_of(cloud), run_id)
         if run is None:
             raise RunNotFound(f"there is no run {run_id}")

@@ -1,4 +1,4 @@
-"""The newest published tables as this process holds them: swapped whole when a new one is announced."""
+"""The newest published tables in memory, replaced as a whole when a new one is announced."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from time import monotonic
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.values import RunCause
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import StoredTable, Tables
-from app.platform.database.signals import Notice, Resync, TablePublished
+from app.platform.database.signals import Resync, Signal, TablePublished
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
-"""How long a waiting request relies on the announcement alone, and between two tries."""
+"""The time for which a waiting request relies on the announcement alone, and the pause between two tries."""
 
 
 def decode_table(stored: StoredTable) -> QuantileTable:
-    """The table that was stored; takes a while where there are many samples."""
+    """Return the stored table. Decoding takes long if there are many samples."""
     return QuantileTable.from_bytes(stored.data, epoch=stored.epoch, epoch_us=stored.epoch_us, seq=stored.seq)
 
 
 class TableCache:
-    """Newest table by cloud. Requests that need a table of a later epoch ask for it and wait here."""
+    """The newest table of each cloud. Requests that need a table of a later epoch ask for it and wait here."""
 
     def __init__(self, tables: Tables, runs: Runs, wait_s: float) -> None:
         self._tables = tables
@@ -40,11 +40,11 @@ class TableCache:
         self._loading: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def newest(self, cloud_id: int) -> QuantileTable | None:
-        """The table to decide with; None before the first. Another process may have published a newer one just now."""
+        """Return the table to decide with; None before the first. Another process may have a newer one."""
         return self._newest.get(cloud_id)
 
     async def load(self, cloud_id: int) -> QuantileTable | None:
-        """Hold the cloud's newest published table, and return it. It is decoded only where another one is held."""
+        """Load the cloud's newest published table and return it. It is decoded only if it differs from the one held."""
         async with self._loading[cloud_id]:
             held = self._newest.setdefault(cloud_id, None)
             newest = await self._tables.page(cloud_id, 1)
@@ -55,7 +55,7 @@ class TableCache:
             return self._newest[cloud_id]
 
     async def wait_for(self, cloud_id: int, due_us: int) -> None:
-        """Ask for the table of that due time and wait until it is published; give up on it after the time allowed."""
+        """Request the table of that due time and wait until it is published, or until the time allowed is over."""
         if self._given_up_us.get(cloud_id) == due_us:
             return
         await self._runs.request(cloud_id, RunCause.EXTERNAL_CLOCK, due_us)
@@ -71,8 +71,8 @@ class TableCache:
             await self._wait_for_announcement(cloud_id)
             await self.load(cloud_id)
 
-    async def follow(self, notices: AsyncIterator[Notice]) -> None:
-        """Load what is announced, until cancelled; everything held, after a gap in the announcements."""
+    async def follow(self, notices: AsyncIterator[Signal]) -> None:
+        """Load announced tables until cancelled; after a gap in the announcements, reload everything held."""
         async for notice in notices:
             if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
                 await self._load_at_last(notice.cloud_id)
@@ -81,13 +81,16 @@ class TableCache:
                     await self._load_at_last(cloud_id)
 
     async def _load_at_last(self, cloud_id: int) -> None:
-        """Load, however often the database is out of reach: a table that is missed here would be missed for good."""
+        """Load, retrying while the database is out of reach, because a missed table would not be announced again."""
         while True:
             try:
                 await self.load(cloud_id)
             except LogUnavailable as error:
                 logger.warning("the newest table could not be read", extra={"cloud_id": cloud_id, "error": str(error)})
                 await asyncio.sleep(_POLL_S)
+            except LogNewer as error:
+                logger.warning("the newest table is left alone", extra={"cloud_id": cloud_id, "error": str(error)})
+                return
             else:
                 return
 
@@ -105,5 +108,5 @@ class TableCache:
 
 
 def is_of(held: QuantileTable | None, summary: TableSummary) -> bool:
-    """Tell whether the table is the published one. Its epoch alone does not say so in a database that was put back."""
+    """Return True if the table is the published one. Its epoch is not enough if the database was put back."""
     return held is not None and (held.epoch, held.epoch_us, held.seq) == (summary.epoch, summary.epoch_us, summary.seq)

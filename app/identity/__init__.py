@@ -1,1 +1,1 @@
-"""Access tokens and signing in."""
+"""This capability keeps access tokens and signs people in."""

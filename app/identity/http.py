@@ -1,4 +1,4 @@
-"""Access tokens."""
+"""Handlers for access tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenure_client.forms.service import TokensAnswer
 
 
 async def create_token(request: Request) -> Response:
-    """A new token. It is shown in this answer and never again."""
+    """Create a token. Its secret is in this answer and never shown again."""
     body = await read_body(request, TokenBody)
     made = await reached(request, TokenKeeper).create(body.name, body.role, body.cloud, body.expires_in_us)
     headers = {"Location": f"/v1/tokens/{made.token.id}", "Cache-Control": "no-store"}
@@ -24,7 +24,7 @@ async def create_token(request: Request) -> Response:
 
 
 async def list_tokens(request: Request) -> Response:
-    """Tokens, newest first, with their last use; those expired and revoked among them."""
+    """List tokens, newest first, with their last use. Expired and revoked ones are included."""
     query = read_query(request, NumberedPageQuery)
     page = await reached(request, TokenKeeper).list(query.marker, query.limit)
     answers = [token_answer(token) for token in page.items]
@@ -32,12 +32,12 @@ async def list_tokens(request: Request) -> Response:
 
 
 async def show_token(request: Request) -> Response:
-    """What a token is for, and when it was used last."""
+    """Show a token's role, cloud and last use."""
     return respond(token_answer(await reached(request, TokenKeeper).show(_id(request))))
 
 
 async def revoke_token(request: Request) -> Response:
-    """Take a token no more; one that was revoked stays so. A process may remember it for a few seconds."""
+    """Revoke a token; revoking it again changes nothing. A process may still accept it for a few seconds."""
     await reached(request, TokenKeeper).revoke(_id(request))
     return Response(status_code=204)
 

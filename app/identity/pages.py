@@ -1,4 +1,4 @@
-"""Signing in with a token, and out."""
+"""Pages that sign in with a token, and sign out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _HOME = "/ui"
 
 
 async def show_form(request: Request) -> Response:
-    """The form that asks for a token."""
+    """Show the form that asks for a token."""
     request.app.state.rates.count_address(request.scope)
     return _form(request, _target(request.query_params.get("next")))
 
 
 async def sign_in(request: Request) -> Response:
-    """Keep the token in the browser's cookie, if it is somebody's who may see these pages."""
+    """Keep the token in a cookie of the browser, if it is valid and allows these pages."""
     _check_origin(request)
     form = await _read_form(request)
     target, token = _target(form.get("next")), form.get("token", "").strip()
@@ -42,7 +42,7 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Forget the token in this browser; it stays valid elsewhere until it is revoked."""
+    """Forget the token in this browser. It stays valid elsewhere until it is revoked."""
     _check_origin(request)
     answer = RedirectResponse("/ui/sign-in", 303)
     answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict", secure=_is_secure(request))
@@ -54,7 +54,7 @@ def _form(request: Request, target: str, problem: str | None = None) -> Response
 
 
 def _check_origin(request: Request) -> None:
-    """Forbidden where a page of another site sent the form: browsers say who did, in one header or the other."""
+    """Raise Forbidden if a page of another site sent the form; browsers name the sender in one of two headers."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         own = site in {"same-origin", "none"}
@@ -76,12 +76,15 @@ async def _read_form(request: Request) -> dict[str, str]:
 
 
 def _target(wanted: str | None) -> str:
-    """Where to go after signing in: a page of ours, never another site."""
+    """Return the page to go to after signing in: one of ours, never another site's."""
     if not wanted or len(wanted) > 1000 or not wanted.isprintable() or "\\" in wanted:
         return _HOME
     return wanted if wanted == _HOME or wanted.startswith((f"{_HOME}/", f"{_HOME}?")) else _HOME
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether the browser speaks TLS, to us or to a proxy that says so; a lie can only make the cookie stricter."""
+    """Return True if the browser speaks TLS to us or to a proxy that says so.
+
+    A false header can only make the cookie stricter.
+    """
     return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "") == "https"

@@ -1,4 +1,4 @@
-"""Access tokens. Only their SHA-256 is stored; the token itself is shown once, when it is made."""
+"""Access tokens in PostgreSQL. Only their SHA-256 is stored; a token is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ token.id, token.name, role, cloud_id, cloud.name AS cloud, token.created_at, exp
 revoked_at IS NULL AND expires_at <= now() AS expired
 """
 _FROM = "FROM token LEFT JOIN cloud ON cloud.id = token.cloud_id"
-# A use is written once a minute at most, and in the round trip that finds the token.
+# A use is written once a minute at most, in the round trip that finds the token.
 _FIND = f"""
 WITH used AS (
     UPDATE token SET last_used_at = now()
@@ -53,7 +53,7 @@ UPDATE token SET revoked_at = expires_at WHERE name = %(name)s AND revoked_at IS
 
 
 class AdminOrigin(StrEnum):
-    """Where a service's admin token comes from."""
+    """The source of a service's admin token."""
 
     GIVEN = "given"
     """The settings name it."""
@@ -66,14 +66,14 @@ class AdminOrigin(StrEnum):
 
 
 class AdminToken(NamedTuple):
-    """The admin token at a start: `secret` is None unless it was made now."""
+    """The admin token at a start. `secret` is None unless it was created now."""
 
     origin: AdminOrigin
     secret: str | None = None
 
 
 class TokenStatus(StrEnum):
-    """What became of a token."""
+    """The state of a token."""
 
     VALID = "valid"
     EXPIRED = "expired"
@@ -82,11 +82,14 @@ class TokenStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token: whose it is, what it is for, its one cloud (None: all), and since when and until."""
+    """The stored facts of a token: its name, its role, its one cloud (None: all), and its times.
+
+    `role` is a word of `Role`, or of a newer version.
+    """
 
     id: int
     name: str
-    role: Role
+    role: str
     cloud_id: int | None
     cloud: str | None
     created_at: datetime
@@ -97,23 +100,23 @@ class Token:
 
     @property
     def status(self) -> TokenStatus:
-        """What became of it."""
+        """The token's state."""
         if self.revoked_at is not None:
             return TokenStatus.REVOKED
         return TokenStatus.EXPIRED if self.expired else TokenStatus.VALID
 
 
 class Tokens:
-    """The tokens that callers show."""
+    """The tokens of all callers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def ensure_admin(self, secret: str | None, *, replace_unused: bool = True) -> AdminToken:
-        """See to it that there is an admin token: `secret`, which then is the only one of that name, or any.
+        """Ensure that an admin token exists: `secret`, which then is the only one of that name, or any.
 
-        Without `secret`, a token `admin` is made where there is none. One that nobody has used yet is replaced, since
-        whoever starts the service may not have seen it; not so where `replace_unused` is False.
+        Without `secret` a token named `admin` is created if there is none. A token that was never used is replaced,
+        because whoever starts the service may not have seen it; `replace_unused=False` keeps it.
         """
         async with self._database.transaction() as session:
             lock_space, lock_id = TOKEN_LOCK
@@ -131,7 +134,7 @@ class Tokens:
         return AdminToken(AdminOrigin.MADE, made_up)
 
     async def create(self, name: str, role: Role, cloud_id: int | None, expires_us: int | None, secret: str) -> Token:
-        """Enter a token, which expires so much later; TokenExists where a live one has this name."""
+        """Store a token that expires after the given time. Raises TokenExists if a live one has this name."""
         parameters = {
             "name": name,
             "role": role,
@@ -151,19 +154,19 @@ class Tokens:
         return _token(row)
 
     async def find(self, token_hash: bytes) -> Token | None:
-        """The token of this SHA-256, unless there is none, or it has expired or was revoked. Notes that it was used."""
+        """Return the token of this SHA-256 and note its use; None if unknown, expired or revoked."""
         rows = await self._database.execute(_FIND, {"hash": token_hash})
         if not rows or not compare_digest(rows[0].hash, token_hash):
             return None
         return _token(rows[0])
 
     async def get(self, token_id: int) -> Token | None:
-        """The token of this id, whatever became of it."""
+        """Return the token of this id in any state."""
         rows = await self._database.execute(f"SELECT {_COLUMNS} {_FROM} WHERE token.id = %(id)s", {"id": token_id})
         return _token(rows[0]) if rows else None
 
     async def page(self, limit: int, before_id: int | None = None) -> Sequence[Token]:
-        """At most `limit` tokens, newest first, of those made before the one named."""
+        """Return at most `limit` tokens made before the named one, newest first."""
         rows = await self._database.execute(
             f"SELECT {_COLUMNS} {_FROM} WHERE %(before)s::integer IS NULL OR token.id < %(before)s "
             "ORDER BY token.id DESC LIMIT %(limit)s",
@@ -172,7 +175,7 @@ class Tokens:
         return [_token(row) for row in rows]
 
     async def revoke(self, token_id: int) -> bool:
-        """Take the token no more; False where there is none. One that was revoked before stays as it is."""
+        """Revoke the token; return False if there is none. A token that was revoked before stays as it is."""
         return bool(
             await self._database.execute(
                 "UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s RETURNING id",
@@ -181,7 +184,7 @@ class Tokens:
         )
 
     async def revoke_named(self, name: str) -> bool:
-        """Take the live token of this name no more; False where there is none."""
+        """Revoke the live token of this name; return False if there is none."""
         return bool(
             await self._database.execute(
                 "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id",
@@ -191,12 +194,12 @@ class Tokens:
 
 
 def make_secret() -> str:
-    """A new token: 256 random bits, behind letters by which a search for leaked secrets can know it."""
+    """Return a new secret: 256 random bits after a prefix by which scanners for leaked secrets can know it."""
     return _PREFIX + secrets.token_urlsafe(32)
 
 
 def hash_token(secret: str) -> bytes:
-    """What is stored of a token. It is long and random, so that no salt and no slow hash is needed."""
+    """Return the stored form of a token. A secret is long and random, so it needs no salt and no slow hash."""
     return sha256(secret.encode()).digest()
 
 
@@ -210,7 +213,7 @@ def _token(row: AnyRow) -> Token:
     return Token(
         row.id,
         row.name,
-        Role(row.role),
+        row.role,
         row.cloud_id,
         row.cloud,
         row.created_at,

@@ -1,4 +1,4 @@
-"""Access tokens: what is known of them, and once the token itself."""
+"""Bodies and answers of access tokens."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tenure_client.forms.service import NewTokenAnswer, TokenAnswer
 
 
 class TokenBody(Body):
-    """A new token."""
+    """Body that creates a token."""
 
-    name: Name = Field(description="Whose it is; no other live token has this name.")
-    role: Role = Field(description="What it is for.")
+    name: Name = Field(description="The token's name. No other valid token has it.")
+    role: Role = Field(description="The purpose of the token.")
     cloud: Name | None = Field(None, description="The only cloud that it is for; left out: all clouds.")
     expires_in_us: PositiveSeconds | None = Field(
-        None, alias="expires_in_s", description="How long it is valid; left out: until it is revoked."
+        None, alias="expires_in_s", description="The time for which it is valid; left out: until it is revoked."
     )
 
 
 def token_answer(token: Token) -> TokenAnswer:
-    """The wire form of what is known of a token."""
+    """Return the wire form of a token's stored facts."""
     return TokenAnswer(
         id=str(token.id),
         name=token.name,
@@ -39,6 +39,6 @@ def token_answer(token: Token) -> TokenAnswer:
 
 
 def new_token_answer(made: NewToken) -> NewTokenAnswer:
-    """The same with the token itself."""
+    """Return the wire form of a new token, with its secret."""
     known = token_answer(made.token)
     return NewTokenAnswer(**{name: getattr(known, name) for name in TokenAnswer.__struct_fields__}, token=made.secret)

@@ -1,1 +1,1 @@
-"""A past that a cloud begins with."""
+"""This capability gives a new cloud a recorded past to begin with."""

@@ -1,4 +1,4 @@
-"""A recorded past as it is read: instances, the platform that they ran on, and what the rules made of odd lines."""
+"""A recorded past as readers of files fill it: instances, their platform, and counts of the rules that applied."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
 from app.domain.values import NAME_PATTERN, EvictionPolicy, Resources
-from app.importing.rules.pastrules import LINES_NAMED, Findings, PastRule
-from app.importing.rules.records import PastInstance, Place
+from app.importing.rules.pastrules import LINES_NAMED, PastRule, RuleCounts
+from app.importing.rules.records import FileLine, PastInstance
 from app.importing.store.scratch import Scratch
 
 _LONGEST_NAME = 255
@@ -26,13 +26,13 @@ _NAMED_FLAVOR = re.compile(rf"({NAME_PATTERN})=([0-9]{{1,5}})")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The flavors that recorded sizes come to: `named` ones, or powers of two, or each size its own."""
+    """The mapping from recorded sizes to flavors: named flavors, powers of two, or one flavor for each size."""
 
     named: tuple[tuple[str, int], ...] = ()
     doubling: bool = False
 
     def choose(self, cores: int, widest: int | None) -> tuple[str, int] | None:
-        """The smallest flavor that holds so many cores, and its cores; None where there is none."""
+        """Return the smallest flavor that holds this many cores, and its cores; None if none does."""
         if widest is not None and cores > widest:
             return None
         if self.named:
@@ -43,18 +43,18 @@ class Sizes:
         return flavor_name(cores), cores
 
     def widest(self, node_cores: int | None) -> int | None:
-        """The most cores that one instance can have on nodes of this size; None where nothing bounds them."""
+        """Return the most cores of one instance on nodes of this size; None without a bound."""
         bounds = [node_cores, self.named[-1][1] if self.named else None]
         return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def is_name(text: str) -> bool:
-    """Whether the service's interface takes this as a name or an id."""
+    """Return True if the service's interface accepts this as a name or an id."""
     return _NAME.fullmatch(text) is not None
 
 
 def parse_sizes(text: str) -> Sizes:
-    """The flavors that `exact`, `doubling` or small=1,large=4 stand for."""
+    """Parse `exact`, `doubling` or a list such as small=1,large=4 into sizes."""
     if text == "exact":
         return Sizes()
     if text == "doubling":
@@ -69,7 +69,7 @@ def parse_sizes(text: str) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a caller wants of a past; `sizes` None takes what suits the format."""
+    """A caller's options for a past. `sizes` None takes what suits the format."""
 
     nodes: tuple[Resources, ...] | None = None
     sizes: Sizes | None = None
@@ -79,7 +79,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When the past began and ended, as recorded, and how much of it gaps have taken away."""
+    """The recorded begin and end of the past, and the time that was cut out of its gaps."""
 
     begin_us: int
     end_us: int
@@ -88,7 +88,7 @@ class Span:
 
     @property
     def length_us(self) -> int:
-        """How long it is in the log."""
+        """Length of the past in the log."""
         return self.end_us - self.begin_us - self.cut_us
 
 
@@ -98,7 +98,7 @@ class Past:
     def __init__(self, scratch: Scratch, files: Sequence[str], wishes: Wishes) -> None:
         self.scratch = scratch
         self.files = list(files)
-        self.findings = Findings(files)
+        self.findings = RuleCounts(files)
         self.wishes = wishes
         self.nodes: list[tuple[str, Resources]] | None = None
         self.flavors: dict[str, Resources] = {}
@@ -111,11 +111,11 @@ class Past:
             self.nodes = [(node_name(index), capacity) for index, capacity in enumerate(wishes.nodes)]
 
     def node_cores(self) -> int | None:
-        """The cores of the widest node; None while the platform is unknown."""
+        """Return the cores of the widest node; None while the platform is unknown."""
         return max((capacity.cores for _, capacity in self.nodes or ()), default=None)
 
-    def flavor_of(self, cores: int, place: Place, sizes: Sizes) -> str | None:
-        """The flavor for a recorded size; None where it is too wide, which is noted."""
+    def flavor_of(self, cores: int, place: FileLine, sizes: Sizes) -> str | None:
+        """Return the flavor for a recorded size; if the size is too wide, count that and return None."""
         chosen = sizes.choose(cores, sizes.widest(self.node_cores()))
         if chosen is None:
             self.findings.add(PastRule.TOO_WIDE, place)
@@ -125,8 +125,8 @@ class Past:
         self.add_flavor(chosen[0], Resources(chosen[1]))
         return chosen[0]
 
-    def pieces(self, cores: int, place: Place, sizes: Sizes) -> list[tuple[str, str]]:
-        """Name suffixes and flavors of the instances that a parallel job comes to."""
+    def pieces(self, cores: int, place: FileLine, sizes: Sizes) -> list[tuple[str, str]]:
+        """Return name suffixes and flavors of the instances into which a parallel job is split."""
         widest = sizes.widest(self.node_cores())
         if widest is None or cores <= widest or cores > widest * _MOST_PIECES:
             flavor = self.flavor_of(cores, place, sizes)
@@ -137,14 +137,14 @@ class Past:
         return [(f".p{number}", flavor) for number, flavor in enumerate(flavors, 1) if flavor is not None]
 
     def add_flavor(self, name: str, demand: Resources) -> None:
-        """A flavor of the history. InputError where there are too many to forecast each."""
+        """Add a flavor of the history. Raises InputError if there are too many to forecast each."""
         self.flavors.setdefault(name, demand)
         if len(self.flavors) > _MOST_FLAVORS:
             raise InputError(f"more than {_MOST_FLAVORS} flavors: give a few with --flavors, such as doubling")
 
     def take(self, instance: PastInstance) -> None:
-        """Keep an instance, under another name where its own is taken."""
-        place = Place(instance.file, instance.line)
+        """Keep an instance, under another name if its own is taken."""
+        place = FileLine(instance.file, instance.line)
         if instance.stop_us is not None and instance.stop_us < instance.start_us:
             self.findings.add(PastRule.NEGATIVE_DURATION, place)
             return
@@ -158,12 +158,12 @@ class Past:
             number = self._name_counts[instance.name] = self._name_counts.get(instance.name, 1) + 1
             added = self.scratch.add(instance._replace(name=_renamed(instance.name, number)))
 
-    def told(self, place: Place) -> str:
-        """Where that is."""
+    def told(self, place: FileLine) -> str:
+        """Return the file and the line of a place, for people."""
         return f"{self.files[place.file]}, line {place.line}"
 
     def finish(self) -> Span:
-        """Apply the rules that look at the whole past, sort it, and say when it was. InputError where it is empty."""
+        """Apply the rules that need the whole past, sort it, and return its span. Raises InputError if it is empty."""
         span = self.scratch.span_us()
         if span is None or not self.scratch.places("1", (), 0)[0]:
             raise InputError(f"{', '.join(self.files)}: no instance is left to import")
@@ -187,7 +187,7 @@ class Past:
             self.findings.add_many(rule, *self.scratch.places(condition, values, LINES_NAMED, line))
 
     def _note_gaps(self) -> int:
-        """Note long gaps; how much of them is cut out."""
+        """Count long gaps; return the time that is cut out of them."""
         longest_us, cut_us = self.wishes.longest_gap_us, 0
         rule = PastRule.LONG_GAP if longest_us is None else PastRule.GAP_SHORTENED
         for place, gap_us in self.scratch.gaps(_LONG_GAP_US if longest_us is None else longest_us):

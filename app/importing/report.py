@@ -1,4 +1,4 @@
-"""What an import tells: what was read, what was taken, what the rules did, and what the log holds now."""
+"""The report of an import: lines read and taken, rules applied, and the contents of the log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Guarantee, NodeStatus
 from app.forecasts.rules import Run
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.rules.pastrules import Effect
 from app.importing.service import Import, Imported
 
 
 def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bool) -> dict[str, Any]:
-    """The report of an import, or of what it would be, as JSON values; `table` is the request for the first table."""
+    """Return the report of an import or of a rehearsal, as JSON values. `table` is the request for the first table."""
     past, decider = wanted.past, imported.decider
     rules = past.findings.report()
     written = imported.written_count
@@ -36,7 +36,7 @@ def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bo
 
 
 def _log(wanted: Import, decider: PastDecider) -> dict[str, Any]:
-    """What the past comes to in the log."""
+    """Summarise the log that the past gives."""
     cloud, policy = decider.cloud, wanted.policy
     nodes = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
     quoted_us = decider.begin_us + policy.warm_up_us

@@ -1,9 +1,9 @@
-"""Importing a past: the beginning of a cloud's log, written from recorded files (docs/import.md).
+"""Imports a past: writes the beginning of a cloud's log from recorded files (docs/import.md).
 
-The events that the files come to are a function of the files and the options alone, so the log itself tells how far
-an import has come: what it holds must be the beginning of those events, and what is missing is appended. An import
-that was killed goes on where it stood, and one that is whole changes nothing. Until it is whole nobody sees its cloud,
-so nothing live can come between, and no table is computed from half a past.
+The events are a function of the files and the options alone, so the log itself tells how far an import has come. The
+log must hold the beginning of those events, and the import appends what is missing. An import that was killed continues
+where it stood, and a finished one changes nothing. The cloud stays hidden until its import is finished, so no live
+event can come between, and no table is computed from half a past.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from time import monotonic, perf_counter
 from app.domain.errors import CloudExists
 from app.domain.events import Recorded
 from app.domain.inputs import InputError
+from app.domain.progress import Progress
 from app.domain.times import MAX_TIME_US, to_datetime
 from app.domain.values import Clock, Policy
 from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
+from app.importing.errors import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Span
-from app.importing.refusals import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.store.imports import ImportedClouds
 from app.platform.database.locks import Locks
 from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
 from app.scheduling.store.snapshots import Snapshots
-
-Progress = Callable[[int, int], None]
-"""Told how many steps of how many are decided and in the log."""
 
 BATCH = 2_000
 _LOOK_EVERY_S = 0.2
@@ -40,7 +38,7 @@ _TAKEN_UP_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What is to be imported, and as what. `as_recorded`: times stay; otherwise the past ends now."""
+    """The past to import, and its options. With `as_recorded` times stay; otherwise the past ends now."""
 
     cloud: str
     past: Past
@@ -51,9 +49,9 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of it: the cloud that was led through the past, how many of its events were there before.
+    """The result of an import: the cloud that lived through the past, and how many events were there before.
 
-    `run` is the request for its first table, where this import let the cloud be seen.
+    `run` is the request for the first table; None unless this import made the cloud visible.
     """
 
     decider: PastDecider
@@ -83,10 +81,10 @@ class Imports:
         self._now_us = now_us
 
     async def run(self, wanted: Import, progress: Progress | None = None) -> Imported:
-        """Import, or go on with an import.
+        """Import, or continue an import.
 
-        1. Decide the beginning, and enter the cloud with it where there is none. 2. Compare the events with those that
-        the log holds. 3. Append what is missing. 4. Let the cloud be seen, and ask for its first table.
+        1. Decide the beginning, and create the cloud with it if there is none. 2. Compare the events with those that
+        the log holds. 3. Append what is missing. 4. Make the cloud visible, and ask for its first table.
         """
         began = perf_counter()
         found = await self._clouds.find(wanted.cloud)
@@ -110,18 +108,18 @@ class Imports:
         return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
 
     async def wait_for_table(self, imported: Imported, wait_s: float) -> Run | None:
-        """The request for the first table when it is done, or has failed, or nobody takes it up, or time is up."""
+        """Return the request for the first table once it has ended, nobody takes it up, or time is up."""
         run, began = imported.run, monotonic()
         while run is not None and run.status in (RunStatus.PENDING, RunStatus.RUNNING):
             waited_s = monotonic() - began
-            if waited_s > wait_s or (run.status is RunStatus.PENDING and waited_s > _TAKEN_UP_S):
+            if waited_s > wait_s or (run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
             run = await self._runs.get(run.cloud_id, run.id)
         return run
 
     async def abandon(self, name: str) -> bool:
-        """Remove what an unfinished import of this name has written; False where there is none."""
+        """Remove what an unfinished import of this name has written; return False if there is none."""
         found = await self._clouds.find(name)
         if found is None or not found[1]:
             return False
@@ -136,7 +134,7 @@ class Imports:
         return await self._clouds.finish(cloud_id)
 
     async def _shift_us(self, wanted: Import, found: tuple[int, bool] | None) -> int:
-        """What is added to recorded times; an import that goes on keeps what its first attempt has chosen."""
+        """Return the time to add to recorded times. A continued import keeps that of its first attempt."""
         if found is not None and not wanted.as_recorded:
             (first,) = await self._log.tail(found[0], 0, 1)
             return first.event.at_us - wanted.span.begin_us
@@ -150,7 +148,7 @@ class Imports:
 
 
 def rehearse(wanted: Import, now_us: int, progress: Progress | None = None) -> Imported:
-    """Decide the past without any database: nothing is kept."""
+    """Decide the past without a database; nothing is kept."""
     began = perf_counter()
     decider, count = PastDecider(wanted.past, wanted.span, wanted.policy, choose_shift_us(wanted, now_us)), 0
     for count, _ in enumerate(decider.events(), 1):
@@ -160,7 +158,7 @@ def rehearse(wanted: Import, now_us: int, progress: Progress | None = None) -> I
 
 
 def choose_shift_us(wanted: Import, now_us: int) -> int:
-    """What is added to recorded times. InputError where the past would not lie between 1970 and now."""
+    """Return the time to add to recorded times. Raises InputError if the past is not between 1970 and now."""
     begin_us, end_us = wanted.span.begin_us, wanted.span.begin_us + wanted.span.length_us
     shift_us = 0 if wanted.as_recorded else now_us - end_us
     if begin_us + shift_us < 0:
@@ -172,19 +170,19 @@ def choose_shift_us(wanted: Import, now_us: int) -> int:
 
 
 class _Batches:
-    """The events of a past, decided in another thread while the batch before is being written."""
+    """The events of a past. A second thread decides the next batch while one is being written."""
 
     def __init__(self, decider: PastDecider) -> None:
         self.decider = decider
         self._events = decider.events()
 
     async def next(self) -> list[Recorded]:
-        """The next events; none at the end."""
+        """Return the next events; none at the end."""
         return await asyncio.to_thread(lambda: list(islice(self._events, BATCH)))
 
 
 class _Writing:
-    """Makes a cloud's log hold the events of a past: those that are there are compared, the others appended."""
+    """Makes a cloud's log hold the events of a past: compares those that it has and appends the others."""
 
     def __init__(self, log: EventLog, cloud: str, cloud_id: int, *, importing: bool) -> None:
         self.there_count = 0
@@ -196,7 +194,7 @@ class _Writing:
         self._at_end = False
 
     def entered(self, first: list[Recorded]) -> None:
-        """The cloud was entered with these events, and has no others."""
+        """Note that the cloud was created with these events and has no others."""
         self.written_count = len(first)
         self._at_end = True
 

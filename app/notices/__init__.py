@@ -1,1 +1,1 @@
-"""Grace periods: hand-overs that wait for a confirmation, overdue evictions, instances at risk."""
+"""This capability keeps grace periods: unconfirmed hand-overs, overdue evictions, instances at risk."""

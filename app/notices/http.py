@@ -1,4 +1,4 @@
-"""Handing over the room of evicted instances."""
+"""Handlers for hand-overs: evicted instances whose stop a controller confirms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenure_client.forms.instances import HandoversAnswer
 
 
 async def list_handovers(request: Request) -> Response:
-    """Evictions under the cloud's grace period that no controller has confirmed: those with time left, and overdue."""
+    """List evictions under the cloud's grace period that no controller has confirmed, overdue ones included."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     known = cloud.known_handovers()
@@ -30,7 +30,7 @@ async def list_handovers(request: Request) -> Response:
 
 
 async def confirm_handover(request: Request) -> Response:
-    """Say that an evicted instance is stopped, so that its room is free. The same again changes nothing."""
+    """Confirm that an evicted instance is stopped, so that its room is free. Repeating it changes nothing."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     cloud, instance = request.path_params["cloud"], request.path_params["handover"]
     if not await reached(request, Scheduler).confirm(cloud, instance, at_us):

@@ -1,7 +1,7 @@
-"""Notices that nobody asks for: of risk, and of evictions that no controller has confirmed in time.
+"""The worker's jobs that append notices: of risk, and of evictions that no controller has confirmed in time.
 
-They are events of the log, so they have their place among all others, and every feed tells of them. A worker appends
-them as any writer does: if another one was first, they are decided again.
+Notices are events of the log. So they have their place among all others, and every feed tells of them. A worker appends
+them as any writer does: if another process appended first, they are decided again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
 
-Notice: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
+WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
 
 
-class Notices:
-    """See the module's docstring. `now_us` is the server's clock, in microseconds."""
+class NoticeWriter:
+    """Appends notices to the logs of all clouds. `now_us` is the server's clock, in microseconds."""
 
     def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
         self._clouds = clouds
@@ -38,15 +38,18 @@ class Notices:
         self._newest: dict[int, QuantileTable] = {}
 
     async def report_overdue(self) -> int:
-        """Report every eviction whose deadline has passed unconfirmed, once; how many."""
+        """Report every eviction whose deadline has passed unconfirmed, once; return how many."""
         return await self._of_all("eviction_overdue", self._report)
 
     async def assess_risks(self) -> int:
-        """Tell whose risk has passed the threshold of its cloud, and whose is back; how many."""
+        """Report instances whose risk crossed their cloud's threshold in either direction; return how many."""
         return await self._of_all("eviction_risk", self._assess)
 
-    async def _of_all(self, kind: str, notice: Notice) -> int:
-        """How many were written. The counter is there before them: of one that begins at 1, Prometheus sees no rise."""
+    async def _of_all(self, kind: str, notice: WriteNotices) -> int:
+        """Run over all clouds and return how many notices were written.
+
+        The counter exists before the first one: Prometheus sees no rise in a counter that begins at 1.
+        """
         names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
 
         async def write(cloud_id: int) -> int:
@@ -80,7 +83,7 @@ class Notices:
         )
 
     async def _table(self, cloud_id: int) -> QuantileTable | None:
-        """The newest table, decoded once."""
+        """Return the newest table, decoded once."""
         newest = await self._tables.page(cloud_id, 1)
         if not newest:
             return None

@@ -1,4 +1,4 @@
-"""What the state knows of evictions that are not over yet, and of those that are likely: for the pages."""
+"""Unfinished and likely evictions of a cloud, read from its state for the pages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Endangered:
 
 
 @dataclass(frozen=True, slots=True)
-class Notices:
-    """The first hand-overs by deadline, the first instances at risk in the order of their eviction, and how many."""
+class NoticeOverview:
+    """The first hand-overs by deadline, the first instances at risk in order of eviction, and the numbers of both."""
 
     leaving: Sequence[Leaving]
     leaving_count: int
@@ -42,12 +42,12 @@ class Notices:
     shows_risk: bool
 
 
-def notices_of(cloud: Cloud, now: datetime) -> Notices:
-    """The cloud's; each sort is shown where there are any, or where the policy asks for them."""
+def notices_of(cloud: Cloud, now: datetime) -> NoticeOverview:
+    """Return the cloud's notices. Each kind is shown if there are any or if the policy asks for it."""
     now_us = cloud.present_us(from_datetime(now))
     leaving = [Leaving(one, one.is_overdue or one.deadline_us <= now_us) for one in cloud.known_handovers()]
     at_risk = [Endangered(one, now_us > one.deadline_us) for name in cloud.at_risk if (one := cloud.running.get(name))]
-    return Notices(
+    return NoticeOverview(
         leaving[:_SHOWN],
         len(leaving),
         sum(one.is_overdue for one in leaving),

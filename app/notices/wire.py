@@ -1,4 +1,4 @@
-"""Evictions under a grace period, until a controller has confirmed them."""
+"""Answers about evictions under a grace period that no controller has confirmed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tenure_client.forms.instances import HandoverAnswer
 
 
 class HandoverStatus(StrEnum):
-    """Whether there is time left."""
+    """The state of a hand-over: in time or overdue."""
 
     PENDING = "pending"
     OVERDUE = "overdue"
 
 
 def handover_answer(handover: Handover) -> HandoverAnswer:
-    """The wire form of an eviction that waits for a controller's word."""
+    """Return the wire form of a hand-over."""
     return HandoverAnswer(
         id=handover.instance_id,
         node=handover.node,

@@ -1,1 +1,1 @@
-"""The state of all clouds and of the service, for whoever watches it."""
+"""This capability tells operators and Prometheus the state of all clouds and of the service."""

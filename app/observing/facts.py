@@ -1,4 +1,4 @@
-"""Facts of a cloud that operators and Prometheus are told, as plain values."""
+"""Facts of a cloud for operators and Prometheus, as plain values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:
-    """All instances that were promised one eviction probability; `left` is what is left of their eviction budget.
+    """The class of all instances that were promised one eviction probability; `left` is its eviction budget.
 
-    `low` and `high` bound the probability that happened. `name` is the promise as text, or `OTHER`.
+    `low` and `high` bound the probability that was observed. `name` is the promise as text, or `OTHER`.
     """
 
     name: str
@@ -25,14 +25,16 @@ class ClassFacts:
 
 @dataclass(frozen=True, slots=True)
 class CloudFacts:
-    """One cloud. Mappings are by market, node status, flavor or run status; None where there is nothing to tell.
+    """The facts of one cloud. Mappings are by market, node status, flavor or run status; None means no data.
 
-    Counts of instances are since the log began. `table_age_s` is by the cloud's own clock, from the end of the history
-    that its newest table was computed from: what a decision compares with `table_max_age_s`.
+    Counts of instances are since the log began. `table_age_s` is the age of the newest table by the cloud's own clock,
+    counted from the end of the history behind it. Decisions compare the same number with `table_max_age_s`.
+    `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
     """
 
     name: str
     log_events: int
+    log_ahead_s: float | None
     requested: Mapping[str, int]
     admitted: Mapping[str, int]
     evicted: int

@@ -1,12 +1,14 @@
-"""Health of the service: the database it needs, and how fresh each cloud's table is."""
+"""Health of the service: its database, and the freshness of each cloud's table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.times import SECOND_US
+from app.domain.values import Clock
 from app.forecasts.store.tables import Tables
+from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
@@ -15,38 +17,48 @@ from app.scheduling.store.log import EventLog
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """A cloud's newest table: its epoch, and how long ago it was published; None before the first."""
+    """A cloud's newest table: its epoch, and how long ago it was published; None before the first.
+
+    `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
+    """
 
     cloud: str
     epoch: int | None
     computed_at: datetime | None
     age_s: float | None
+    log_ahead_s: float | None
 
 
-class Health:
-    """Tells whether the service can work; `now` is the server's clock."""
+class HealthCheck:
+    """Checks that the service can work."""
 
-    def __init__(
-        self, database: Database, clouds: Clouds, log: EventLog, tables: Tables, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, database: Database, clouds: Clouds, log: EventLog, tables: Tables, clock: ServerClock) -> None:
         self._database = database
         self._log = log
         self._clouds = clouds
         self._tables = tables
-        self._now = now
+        self._clock = clock
 
     async def check_ready(self) -> None:
-        """LogUnavailable where the database does not answer, LogNewer where this process is too old for it or a log."""
+        """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log."""
         await check_agreement(self._database)
         await self._log.check_all_readable()
 
     async def readiness(self) -> list[Readiness]:
-        """The newest table of every cloud."""
+        """Return the newest table of every cloud."""
         return [await self._readiness(name, cloud_id) for name, cloud_id in (await self._clouds.list()).items()]
 
     async def _readiness(self, name: str, cloud_id: int) -> Readiness:
+        ahead_s = await self._log_ahead_s(cloud_id)
         newest = await self._tables.page(cloud_id, 1)
         if not newest:
-            return Readiness(name, None, None, None)
+            return Readiness(name, None, None, None, ahead_s)
         computed_at = newest[0].computed_at
-        return Readiness(name, newest[0].epoch, computed_at, (self._now() - computed_at).total_seconds())
+        age_s = (self._clock.now() - computed_at).total_seconds()
+        return Readiness(name, newest[0].epoch, computed_at, age_s, ahead_s)
+
+    async def _log_ahead_s(self, cloud_id: int) -> float | None:
+        seq, at_us = await self._log.end(cloud_id)
+        if (await self._log.policy_at(cloud_id, seq)).clock is Clock.EXTERNAL:
+            return None
+        return max(0, at_us - self._clock.now_us()) / SECOND_US

@@ -1,6 +1,6 @@
-"""What is so of the clouds, in Prometheus' terms: read from their logs and the database when asked.
+"""Per-cloud gauges and counters, computed from log state and database at scrape time.
 
-Every process would tell the same, so this is scraped once for the whole service, not once a process.
+Every process returns the same values, so one process is scraped for the whole service.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from prometheus_client.registry import Collector
 
 from app.observing.facts import ClassFacts, CloudFacts
 
-Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: its name after `tenure_cloud_`, its labels after `cloud`, and its values of a cloud by theirs."""
+    """One metric: its name after `tenure_cloud_`, its labels after `cloud`, and its values by those labels."""
 
-    kind: Kind
+    kind: MetricKind
     name: str
     what: str
     labels: tuple[str, ...]
     values: Callable[[CloudFacts], Mapping[tuple[str, ...], float | None]]
 
     def of(self, clouds: Iterable[CloudFacts]) -> CounterMetricFamily | GaugeMetricFamily:
-        """Its samples of these clouds; none where the value is None."""
+        """Return the metric's samples of these clouds; clouds whose value is None have none."""
         metric = self.kind(f"tenure_cloud_{self.name}", self.what, labels=["cloud", *self.labels])
         for cloud in clouds:
             for labels, value in self.values(cloud).items():
@@ -36,15 +36,17 @@ class Family:
         return metric
 
 
-def _one(kind: Kind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
+def _one(kind: MetricKind, name: str, what: str, value: Callable[[CloudFacts], float | None]) -> Family:
     return Family(kind, name, what, (), lambda cloud: {(): value(cloud)})
 
 
-def _by(label: str, kind: Kind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]) -> Family:
+def _by(
+    label: str, kind: MetricKind, name: str, what: str, values: Callable[[CloudFacts], Mapping[str, int]]
+) -> Family:
     return Family(kind, name, what, (label,), lambda cloud: {(key,): value for key, value in values(cloud).items()})
 
 
-def _of_class(kind: Kind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
+def _of_class(kind: MetricKind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
     return Family(
         kind, f"sla_{name}", what, ("class",), lambda cloud: {(one.name,): value(one) for one in cloud.classes}
     )
@@ -57,6 +59,12 @@ ANSWERING = _one(
 FAMILIES = (
     ANSWERING,
     _one(_COUNTER, "log_events_total", "Events in the cloud's log.", lambda c: c.log_events),
+    _one(
+        _GAUGE,
+        "log_ahead_seconds",
+        "How far the time of the cloud's log is ahead of the database's clock; absent with an external clock.",
+        lambda c: c.log_ahead_s,
+    ),
     _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
     _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
     _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
@@ -141,14 +149,14 @@ FAMILIES = (
 
 
 class CloudCollector(Collector):
-    """All families, of the clouds that answered; `silent` names those that did not."""
+    """All metrics of the clouds that answered. `silent` names the clouds that did not."""
 
     def __init__(self, clouds: Iterable[CloudFacts], silent: Iterable[str]) -> None:
         self._clouds = tuple(clouds)
         self._silent = tuple(silent)
 
     def collect(self) -> Iterator[Metric]:
-        """One metric after the other."""
+        """Yield one metric after the other."""
         for family in FAMILIES:
             metric = family.of(self._clouds)
             if family is ANSWERING:

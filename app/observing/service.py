@@ -1,6 +1,6 @@
-"""What is so of every cloud right now, for whoever watches the service.
+"""Gathers the present facts of every cloud.
 
-A cloud that does not answer in time is told as such, and keeps nobody from hearing of the others.
+A cloud that does not answer in time is named, and the facts of the others are returned without it.
 """
 
 from __future__ import annotations
@@ -18,68 +18,71 @@ from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.errors import LogNewer
 from app.domain.times import SECOND_US
-from app.domain.values import Market, NodeStatus
+from app.domain.values import Clock, Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
 from app.observing.facts import OTHER, ClassFacts, CloudFacts
 from app.observing.store import Observation, Observations
+from app.platform.clock import ServerClock
 from app.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 KEPT_S = 1.0
-"""Who asks again this soon gets the same answer, so that nobody can keep the service busy with looking at itself."""
+"""A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 ANSWER_S = 2.0
-"""How long each cloud is waited for, here and by the pages that show many."""
+"""Each cloud is waited for this long, here and by the pages that show many."""
 _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenClouds:
     """The clouds that answered, by name, and the names of those that did not."""
 
     clouds: tuple[CloudFacts, ...] = ()
     silent: tuple[str, ...] = ()
 
 
-class Observing:
-    """Reads the state of all clouds as of their logs' ends."""
+class CloudWatch:
+    """Reads the state of all clouds as of the ends of their logs."""
 
-    def __init__(self, scheduler: Scheduler, observations: Observations) -> None:
+    def __init__(self, scheduler: Scheduler, observations: Observations, clock: ServerClock) -> None:
         self._scheduler = scheduler
         self._observations = observations
+        self._clock = clock
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._seen = Seen()
+        self._seen = SeenClouds()
         self._seen_until = 0.0
 
-    async def clouds(self) -> Seen:
-        """Every cloud, by name; not older than a second."""
+    async def clouds(self) -> SeenClouds:
+        """Return the facts of every cloud by name, at most a second old."""
         async with self._looking:
             if monotonic() >= self._seen_until:
                 self._seen = await self._look_at_all()
                 self._seen_until = monotonic() + KEPT_S
             return self._seen
 
-    async def _look_at_all(self) -> Seen:
+    async def _look_at_all(self) -> SeenClouds:
         found = await self._observations.all()
         looked = await asyncio.gather(*(self._look(one) for one in found))
         silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
-        return Seen(tuple(facts for facts in looked if facts is not None), tuple(silent))
+        return SeenClouds(tuple(facts for facts in looked if facts is not None), tuple(silent))
 
     async def _look(self, found: Observation) -> CloudFacts | None:
-        """What is so of the cloud; None where it cannot be read in time."""
+        """Return the facts of one cloud; None if they cannot be read in time."""
         async with self._places:
             return await in_time(found.cloud, self._facts(found))
 
     async def _facts(self, found: Observation) -> CloudFacts:
-        return facts_of(found, *await self._scheduler.attainment(found.cloud))
+        cloud, present_us, attainment = await self._scheduler.attainment(found.cloud)
+        return facts_of(found, cloud, present_us, attainment, self._clock.now_us())
 
 
 async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
-    """What is asked of one cloud of many; None where it takes too long or fails."""
+    """Await one cloud's part of a question to many; return None if it fails or takes too long."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asked
@@ -87,19 +90,22 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
         return None  # the store has said so, and readiness does
     except TimeoutError:
         logger.warning("a cloud did not answer in time", extra={"cloud": cloud, "waited_s": ANSWER_S})
-    except Exception:  # one cloud's trouble must not keep anybody from the others
+    except Exception:  # one cloud's fault must not hide the others
         logger.exception("a cloud could not be read", extra={"cloud": cloud})
     return None
 
 
-def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment]) -> CloudFacts:
-    """What the state and the database say together; `present_us` is by the cloud's clock."""
+def facts_of(
+    found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment], server_us: int
+) -> CloudFacts:
+    """Join what the state and the database say of a cloud. `present_us` is by the cloud's clock."""
     policy, counts = cloud.policy, cloud.counts
     capacity = _capacity(cloud)
     running, used = _running(cloud)
     return CloudFacts(
         name=found.cloud,
         log_events=cloud.seq,
+        log_ahead_s=None if policy.clock is Clock.EXTERNAL else max(0, cloud.at_us - server_us) / SECOND_US,
         requested={Market.ON_DEMAND: counts.on_demand_requested, Market.SPOT: counts.spot_requested},
         admitted={Market.ON_DEMAND: counts.on_demand_admitted, Market.SPOT: counts.spot_admitted},
         evicted=counts.spot_evicted,
@@ -125,7 +131,7 @@ def facts_of(found: Observation, cloud: Cloud, present_us: int, attainment: Sequ
 
 
 def _classes(attainment: Sequence[Attainment]) -> list[ClassFacts]:
-    """The classes with most instances one by one, by rising promise, and all others as one."""
+    """Return the largest classes one by one, by rising promise, and all others as one."""
     ranked = sorted(attainment, key=lambda one: (-one.admitted, one.promised))
     told = [_class(str(one.promised), [one]) for one in sorted(ranked[:CLASSES_MAX], key=lambda one: one.promised)]
     return [*told, _class(OTHER, ranked[CLASSES_MAX:])] if ranked[CLASSES_MAX:] else told
@@ -141,13 +147,13 @@ def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
 
 
 def _handovers(cloud: Cloud) -> dict[str, int]:
-    """Evictions that are not confirmed, by whether a worker has reported them."""
+    """Count unconfirmed evictions, by whether a worker has reported them as overdue."""
     overdue = sum(one.is_overdue for one in cloud.handovers.values())
     return {"pending": len(cloud.handovers) - overdue, "overdue": overdue}
 
 
 def _capacity(cloud: Cloud) -> dict[str, list[int]]:
-    """The cores of each node, by status."""
+    """Return the cores of each node that is present, by status."""
     cores: dict[str, list[int]] = {NodeStatus.OPEN: [], NodeStatus.DRAINED: []}
     for node in cloud.nodes.values():
         if node.status is not NodeStatus.REMOVED:
@@ -156,7 +162,7 @@ def _capacity(cloud: Cloud) -> dict[str, list[int]]:
 
 
 def _running(cloud: Cloud) -> tuple[dict[str, int], dict[str, int]]:
-    """How many instances run, and the cores that they take, by market."""
+    """Count running instances and their cores, by market."""
     cluster = cloud.cluster
     runs = cluster.node_of != NO_NODE
     counts, cores = {}, {}

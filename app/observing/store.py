@@ -1,6 +1,4 @@
-"""What the database knows of every cloud beside its log: newest table, newest snapshot, open runs, webhooks. In one
-statement.
-"""
+"""Reads every cloud's newest table, newest snapshot, open runs and webhooks in one statement."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ ORDER BY c.name COLLATE "C"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One cloud. `failed` counts the runs that failed since the newest table was published."""
+    """The observation of one cloud. `failed` counts the runs that failed since the newest table was published."""
 
     cloud: str
     epoch: int | None
@@ -53,11 +51,11 @@ class Observation:
 
 
 class Observations:
-    """See the module's docstring."""
+    """Reads the observations of all clouds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self) -> list[Observation]:
-        """Every cloud, by name."""
+        """Return the observation of every cloud, by name."""
         return [Observation(*row) for row in await self._database.execute(_ALL)]

@@ -1,1 +1,1 @@
-"""The ground that every capability stands on; it knows none of them."""
+"""Foundations shared by all capabilities. It imports none of them."""

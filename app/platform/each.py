@@ -1,4 +1,4 @@
-"""Doing something for each cloud, so that one cloud's trouble is not the others'."""
+"""A loop over clouds in which one cloud's failure does not affect the others."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ logger = logging.getLogger(__name__)
 
 
 async def for_each_cloud(cloud_ids: Iterable[int], work: Callable[[int], Awaitable[int]]) -> int:
-    """Do the work for each cloud, and return the sum of what it returns.
+    """Do the work for each cloud, and return the sum of the results.
 
-    What went wrong is raised, as one ExceptionGroup, when all clouds had their turn. Where the database is out of reach
-    for two clouds in a row, it is out of reach for all: LogUnavailable.
+    Errors are raised as one ExceptionGroup after all clouds had their turn. If the database is out of reach for two
+    clouds in a row, it is so for all: LogUnavailable.
     """
     total, troubles, is_lost = 0, list[Exception](), False
     for cloud_id in cloud_ids:
         try:
             total += await work(cloud_id)
-        except LogNewer:  # the store has said so
+        except LogNewer:  # the store has logged it
             continue
         except LogUnavailable as error:
             if is_lost:

@@ -1,7 +1,7 @@
-"""Long work on the event loop, a slice at a time, with turns for others in between.
+"""Long work on the event loop that regularly lets other tasks run.
 
-In one pass of the event loop one slice of all long work is done, however many do such work: who asks for little waits
-for a few slices, not for as many as there are others who ask for much.
+The event loop does one slice of all long work in a pass, however many tasks do such work. A request that asks for
+little waits for a few slices, not for as many as there are requests that ask for much.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 TURN_S = 0.005
-"""So long may work go on before others get their turn."""
+"""The time that work may take before others get a turn."""
 _LINES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-"""Where long work waits for its next slice, by event loop."""
+"""The lock that long work takes for each slice, by event loop."""
 
 
 class Turns:
-    """Tells when others must have a turn, and gives it to them. The first slice is not waited for."""
+    """Tells when other tasks need a turn, and gives it to them. The first slice needs no turn of its own."""
 
     def __init__(self) -> None:
         self._since = perf_counter()
@@ -35,11 +35,11 @@ class Turns:
         self._leave()
 
     def is_due(self) -> bool:
-        """Whether this work has had its time."""
+        """Return True if this work has had its time."""
         return perf_counter() - self._since > TURN_S
 
     async def give(self) -> None:
-        """Let everybody else who is ready go first, and all long work that waits already."""
+        """Let all other ready tasks run first, and the long work that waits already."""
         self._leave()
         await asyncio.sleep(0)
         line = _LINES.setdefault(asyncio.get_running_loop(), asyncio.Lock())

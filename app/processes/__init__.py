@@ -1,1 +1,1 @@
-"""Composition: what each kind of process is made of."""
+"""Composition of each kind of process."""

@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from app.engine.cloud import warm_up
 from app.following.feed import Feed
-from app.following.watching import Watching
+from app.following.page_watch import PageWatch
 from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
-from app.platform.http.connection import BoundedConnection, Bounds
-from app.platform.http.install import DESCRIPTION, Terms, install, install_docs
+from app.platform.http.connection import BoundedConnection, ConnectionLimits
+from app.platform.http.install import DESCRIPTION, RequestLimits, install, install_docs
 from app.platform.http.serving import Served
 from app.platform.settings import Settings
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
@@ -27,11 +27,11 @@ from app.processes.wiring import Services, WorkerParts, open_services
 def end_streams(app: FastAPI) -> None:
     """End the answers that would never end by themselves, so that the process can stop."""
     app.state.services[Feed].close()
-    app.state.services[Watching].close()
+    app.state.services[PageWatch].close()
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application; it opens the database when it starts and leaves it when it stops."""
+    """Return the application. It opens the database when it starts and closes it when it stops."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -43,37 +43,37 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(**DESCRIPTION, lifespan=lifespan)
-    install(app, _rows(settings, ENDPOINTS), _terms(settings))
+    install(app, _rows(settings, ENDPOINTS), _limits(settings))
     install_docs(app, ENDPOINTS)
     install_pages(app)
     return app
 
 
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
-    """What a worker tells of itself: its health and its metrics."""
+    """Return a worker's application: its health and its metrics."""
     app = FastAPI(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
-    install(app, _rows(settings, WORKERS), _terms(settings))
+    install(app, _rows(settings, WORKERS), _limits(settings))
     return app
 
 
 def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnection]:
-    """What uvicorn makes of each connection."""
+    """Return the protocol class by which uvicorn serves each connection."""
     addresses = getattr(app.state, "addresses", None) or Addresses()
-    bounds = Bounds(
+    limits = ConnectionLimits(
         settings.request_timeout_s, settings.max_connections, settings.max_connections_per_address, addresses
     )
-    return partial(BoundedConnection, bounds)
+    return partial(BoundedConnection, limits)
 
 
 def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
-    """The rows as this process serves them: metrics need no token where the settings say so."""
+    """Return the endpoints of this process; metrics need no token if the settings say so."""
     is_open = settings.metrics_access == "open"
     return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
 
 
-def _terms(settings: Settings) -> Terms:
-    return Terms(
+def _limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
         max_body_bytes=settings.max_body_bytes,
         token_requests_per_s=settings.token_requests_per_s,
         address_requests_per_min=settings.address_requests_per_min,

@@ -40,7 +40,7 @@ METRICS = (
 )
 _HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
 WORKERS = (_HEALTH, METRICS[0])
-"""What a worker answers."""
+"""The endpoints of a worker."""
 
 ENDPOINTS = (
     Served(
@@ -137,7 +137,7 @@ ENDPOINTS = (
         clouds.create_cloud,
         role=Role.ADMIN,
         body=cloud_wire.CloudBody,
-        errors=(errors.CloudExists, errors.PolicyInvalid, errors.TimeUnexpected),
+        errors=(errors.CloudExists, errors.PolicyInvalid, errors.TimeUnexpected, errors.FormatNotInForce),
         example={"name": "north", "policy": {"eviction_probability": 0.01, "warm_up_s": 86400}},
     ),
     Served(
@@ -155,7 +155,7 @@ ENDPOINTS = (
         clouds.change_cloud,
         role=Role.ADMIN,
         body=cloud_wire.CloudChange,
-        errors=(*_TIME, *_WRITE, errors.PolicyInvalid),
+        errors=(*_TIME, *_WRITE, errors.PolicyInvalid, errors.FormatNotInForce),
         example={"policy": {"eviction_probability": 0.02}},
     ),
     Served(

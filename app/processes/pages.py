@@ -1,4 +1,4 @@
-"""Putting the pages on the application, below /ui."""
+"""Adds the pages to the application, below /ui."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from app.platform.pages.rendering import STATIC
 _CLOUD = "/ui/clouds/{cloud}"
 
 
-class _Files(StaticFiles):
-    """The pages' own files; a browser asks each time whether its copy is still good."""
+class _PageFiles(StaticFiles):
+    """The pages' own files. A browser asks each time if its copy is still good."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -31,13 +31,13 @@ class _Files(StaticFiles):
 
 
 def install_pages(app: FastAPI) -> None:
-    """Add the pages' routes, before which the application must have its authenticator."""
+    """Add the pages' routes. The application must have its authenticator before."""
     app.router.routes.extend(_routes())
 
 
 def _routes() -> list[BaseRoute]:
     return [
-        Mount("/ui/static", _Files(directory=STATIC)),
+        Mount("/ui/static", _PageFiles(directory=STATIC)),
         Route("/ui/sign-in", public(signing.show_form)),
         Route("/ui/sign-in", public(signing.sign_in), methods=["POST"]),
         Route("/ui/sign-out", public(signing.sign_out), methods=["POST"]),

@@ -1,4 +1,4 @@
-"""Running the service: the API, the worker, or both with one command."""
+"""Runs the service: the API, the worker, or both with one command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SECRETS = frozenset(
 
 
 def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
-    """How uvicorn runs an application; nothing of ours depends on who a proxy says the caller is."""
+    """Return uvicorn's settings. Nothing in the service depends on what a proxy says of the caller."""
     options: dict[str, Any] = {
         "loop": "uvloop",
         "http": connections(app, settings),
@@ -55,7 +55,7 @@ def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.C
 
 
 def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
-    """Run the API until it is interrupted, and with it a worker process if asked for. InputError for a taken port."""
+    """Run the API until it is interrupted, with a worker process if asked for. Raises InputError for a taken port."""
     listener = _listen(settings.host, settings.port)
     interrupts = _Interrupts(steps)
     with _traced("serve"), suppress(KeyboardInterrupt), ExitStack() as stack:
@@ -75,7 +75,9 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
             steps.show(greeting(settings, port, app.state.admin_token))
 
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
-        server = Server(server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps)
+        server = ReadyServer(
+            server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps
+        )
         if with_worker:
             environment, secrets = worker_environment(settings, url)
             on_ready = partial(ready.arrived, "worker")
@@ -85,11 +87,11 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
 
 
 def worker_environment(settings: Settings, url: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What a worker beside this process is to know: variables for its environment, and those that it is told itself.
+    """Return the variables of a worker beside this process, and the secrets to send to it.
 
-    An environment can be read for as long as the process lives, so no secret is in it; tokens are none of its business.
+    An environment can be read as long as the process lives, so it holds no secret. A worker gets no tokens at all.
     """
-    wrong = unknown_variables(os.environ)  # this process has told of them
+    wrong = unknown_variables(os.environ)  # this process has warned of them
     ours = {"TENURE_DATABASE_URL": url, "TENURE_HOST": settings.host}
     known = {name: value for name, value in os.environ.items() if name not in wrong and name.upper() not in _TOKENS}
     secrets = {name: value for name, value in (known | ours).items() if name.upper() in _SECRETS}
@@ -97,7 +99,7 @@ def worker_environment(settings: Settings, url: str) -> tuple[dict[str, str], di
 
 
 class _Together:
-    """Calls `done` when all of `parts` have arrived for the first time; from any thread."""
+    """Calls `done` once all of `parts` have arrived, from any thread."""
 
     def __init__(self, parts: set[str], done: Callable[[], None]) -> None:
         self._missing = parts
@@ -105,7 +107,7 @@ class _Together:
         self._changing = threading.Lock()
 
     def arrived(self, part: str) -> None:
-        """Count one in."""
+        """Note that one part has arrived."""
         with self._changing:
             last = self._missing == {part}
             self._missing.discard(part)
@@ -114,7 +116,7 @@ class _Together:
 
 
 class _Interrupts:
-    """SIGINT and SIGTERM until the server has them: the first unwinds what was begun, others do not break that off."""
+    """Handles SIGINT and SIGTERM until the server does: the first stops the start, later ones are ignored."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -127,14 +129,14 @@ class _Interrupts:
         if self._noted:
             return
         self._noted = True
-        logging.disable()  # a terminal's Ctrl-C reaches programs that were started as well, and they complain
+        logging.disable()  # a terminal's Ctrl-C also reaches the programs that we started, and they complain
         self._steps.stopping()
         if not self._holding:
             raise KeyboardInterrupt
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep an interrupt for the end of the block: what is half started could not be stopped."""
+        """Delay an interrupt to the end of the block, because something half started could not be stopped."""
         self._holding = True
         try:
             yield
@@ -144,8 +146,8 @@ class _Interrupts:
                 raise KeyboardInterrupt
 
 
-class Server(uvicorn.Server):
-    """Says where it is when it is ready, not before; and stops in good order, however often it is told."""
+class ReadyServer(uvicorn.Server):
+    """A server that reports its address when it is ready, and stops in order however often it is told to."""
 
     def __init__(
         self,
@@ -163,14 +165,14 @@ class Server(uvicorn.Server):
         """Begin to answer, and say so."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
-            # What is there by now stays, so the collector need not look through it again every few thousand requests.
+            # These objects stay for good, so the collector need not look through them every few thousand requests.
             gc.collect()
             gc.freeze()
         if self.started:
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what would never end by itself, wait for the rest, and close what the lifespan opened in any case."""
+        """End endless answers, wait for the rest, and in any case close what the lifespan opened."""
         self._end_streams()
         await super().shutdown(sockets)
         if self.force_exit:
@@ -178,7 +180,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """For good: uvicorn would raise them again when it has stopped, and so break off what is tidied up then."""
+        """Take the signals for good: uvicorn would raise them again at its end and so interrupt the cleanup."""
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 signal.signal(number, self.handle_exit)
@@ -193,9 +195,9 @@ class Server(uvicorn.Server):
 
 
 def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:
-    """Run a worker until it is interrupted, or until the process at the other end of its standard input is gone.
+    """Run a worker until it is interrupted, or until its parent process is gone and standard input ends.
 
-    That process is told when the worker is ready, and why it fails.
+    The parent is told when the worker is ready, and the reason if it fails.
     """
     from app.processes.worker import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
 
@@ -213,7 +215,7 @@ def _worker_listener(settings: Settings) -> socket.socket | None:
 
 @contextmanager
 def _reported(*, told: bool) -> Iterator[None]:
-    """Tell the process that started this one why it fails; what is expected to happen needs no traceback."""
+    """Tell the parent process why this one fails; expected errors need no traceback."""
     try:
         yield
     except Exception as error:
@@ -236,8 +238,8 @@ def _traced(process: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
-    """A worker's answers to who asks how it is, on its own event loop: a worker that hangs does not answer."""
-    server = _Beside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
+    """Serve a worker's health and metrics on its own event loop, so that a worker that hangs does not answer."""
+    server = _ServerBeside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
@@ -246,8 +248,8 @@ async def _answering(settings: Settings, listener: socket.socket, parts: WorkerP
         await serving
 
 
-class _Beside(uvicorn.Server):
-    """A server that leaves signals to whoever runs beside it."""
+class _ServerBeside(uvicorn.Server):
+    """A server that leaves signals to the program around it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -255,22 +257,22 @@ class _Beside(uvicorn.Server):
 
 
 async def _until_told(work: Coroutine[None, None, None], settings: Settings, steps: Steps | None) -> None:
-    """Work until a signal, or until standard input ends where `steps` is None: then another process started this."""
+    """Work until a signal; if `steps` is None (a parent process started this), until standard input ends."""
     working = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
 
     def leave() -> None:
-        if not working.cancelling():  # once: the next one would break off the tidying up
+        if not working.cancelling():  # only once: another cancellation would interrupt the cleanup
             working.cancel()
             if steps is not None:
                 steps.stopping()
-        elif settings.database_url is not None:  # a server of this process's own is to be stopped in order
+        elif settings.database_url is not None:  # a database server that this process started must be stopped in order
             os._exit(1)
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, leave)
     if steps is None:
-        loop.add_reader(sys.stdin, working.cancel)  # nothing is ever written there: it is readable when it ends
+        loop.add_reader(sys.stdin, working.cancel)  # nothing more is written there: it becomes readable at its end
     with suppress(asyncio.CancelledError):
         await working
     for number in _SIGNALS:
@@ -279,13 +281,13 @@ async def _until_told(work: Coroutine[None, None, None], settings: Settings, ste
 
 
 def _heed_no_more() -> None:
-    """All is over: another signal would only break off the interpreter's own leave."""
+    """Ignore further signals, which would only interrupt the interpreter's own exit."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socket:
-    """The socket to serve on, bound before anything else is done. InputError where the address cannot be had."""
+    """Return the bound socket to serve on. Raises InputError if the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -301,7 +303,7 @@ def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socke
 
 
 def greeting(settings: Settings, port: int, token: AdminToken) -> str:
-    """What is told when the service is ready: where it is, the admin token, and the first request."""
+    """Return the text for a ready service: its address, the admin token, and the first request."""
     host = "localhost" if settings.host in ("127.0.0.1", "0.0.0.0", "::", "::1") else settings.host  # noqa: S104
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     lines = [
@@ -339,5 +341,8 @@ def _token_lines(settings: Settings, token: AdminToken) -> list[str]:
 
 
 def _database_option(settings: Settings) -> str:
-    """What leads a command to the same database from any folder; a URL may hold a password, so it is a variable."""
+    """Return the option that leads a command to the same database from any folder.
+
+    A database URL may hold a password, so it is never an option but a variable.
+    """
     return f" --data-dir {quote(str(settings.data_dir))}" if settings.database_url is None else ""

@@ -1,29 +1,27 @@
-"""Builds everything a process needs, once; the only composition point."""
+"""Builds everything that a process needs, once; the only point of composition."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
-from app.following.deliveries import Courtesy, Deliveries
-from app.following.deliveries import Parts as DeliveryParts
+from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts
 from app.following.feed import Feed, StreamLimits
+from app.following.page_watch import PageWatch
 from app.following.store.pulses import Pulses
 from app.following.store.trials import Trials
 from app.following.store.webhooks import Webhooks
 from app.following.trials import TrialAsker, TrialSender
-from app.following.watching import Watching
 from app.following.webhooks import WebhookKeeper
 from app.forecasts.jobs import Schedule
 from app.forecasts.recompute import Forecasts
@@ -36,10 +34,12 @@ from app.identity.service import TokenKeeper
 from app.identity.store import Tokens
 from app.importing.service import Imports
 from app.importing.store.imports import ImportedClouds
-from app.notices.jobs import Notices
-from app.observing.health import Health
-from app.observing.service import Observing
+from app.notices.jobs import NoticeWriter
+from app.observing.health import HealthCheck
+from app.observing.service import CloudWatch
 from app.observing.store import Observations
+from app.platform.clock import ServerClock
+from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.embedded import embedded_url
 from app.platform.database.locks import Locks
@@ -52,15 +52,15 @@ from app.platform.database.migrating import (
     upgrade,
     upgrade_at_last,
 )
-from app.platform.database.signals import Notice, listen
+from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.scheduling.appending import Logs, States
-from app.scheduling.growth import Growth
 from app.scheduling.jobs import Snapshotting
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.sequencer import Limits, Parts
+from app.scheduling.sequencer import QueueLimits, SequencerParts
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
@@ -70,14 +70,14 @@ from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused"]
-"""What is passed on from the store as it is."""
+"""Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
 
 
 class Services(dict[type, Any]):
-    """The services of a process, each under its class: handlers and pages reach them so."""
+    """The services of a process by their class; handlers and pages find them here."""
 
     def __init__(self, *services: object) -> None:
         super().__init__({type(service): service for service in services})
@@ -85,33 +85,24 @@ class Services(dict[type, Any]):
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the worker calls, and what tells others how it is."""
+    """The jobs of a worker, and its answers about its health."""
 
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
-    notices: AsyncIterator[Notice]
+    notices: AsyncIterator[Signal]
     deliveries: Deliveries
-    warnings: Notices
-    health: Health
+    warnings: NoticeWriter
+    health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
 
 
-def now_us() -> int:
-    """The server's clock, in microseconds."""
-    return time.time_ns() // 1000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @contextmanager
 def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
-    """The configured database, or the service's own, started if need be and stopped by the last process to leave.
+    """Yield the URL of the configured database or of the service's own, which is started if it does not run.
 
-    Without `create`, NoDatabase where the service has no database of its own yet.
+    The last process to leave stops the service's own. Without `create`, raises NoDatabase if it does not exist yet.
     """
     if settings.database_url is not None:
         yield settings.database_url
@@ -121,30 +112,32 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
 
 
 def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
-    """Bring the database to the newest schema; `finish` also puts the newest log format in force."""
+    """Upgrade the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
         upgrade(url, finish=finish)
 
 
 def downgrade_schema(settings: Settings) -> Standing:
-    """Take the database's schema one revision back; how it stands then. DowngradeRefused."""
+    """Take the database's schema one revision back; return its standing. Raises DowngradeRefused."""
     with database_url(settings, create=False) as url:
         return downgrade(url)
 
 
 def database_standing(settings: Settings) -> Standing:
-    """How the database stands: its schema, which programs it takes, its log format."""
+    """Return the database's standing: its schema, the programs it accepts, its log format."""
     with database_url(settings, create=False) as url:
         return stand(url)
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
-    """The database at its newest schema; without `create`, NoDatabase where it is not that already."""
+    """Open the database at its newest schema. Without `create`, raises NoDatabase if it has another."""
     with database_url(settings, create=create) as url:
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         try:
+            with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
+                await check_agreement(database)
             yield database
         finally:
             await database.close()
@@ -152,26 +145,28 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """The services of an API process."""
-    async with open_database(settings) as database:
+    """Open the services of an API process."""
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits, growth = Limits(settings.queue_limit, settings.batch_limit), Growth(database, log)
-        feed = Feed(log, growth, event_frame, stream_limits(settings))
-        scheduler = Scheduler(clouds, Parts(Logs(log, Snapshots(database), growth), cache, now_us, limits))
+        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log)
+        feed = Feed(log, heads, event_frame, stream_limits(settings))
+        scheduler = Scheduler(
+            clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
+        )
         following = asyncio.create_task(cache.follow(listen(database)))
-        health = Health(database, clouds, log, tables, _now)
+        health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
-        explaining = Explaining(clouds, log, tables, _now)
+        explaining = Explaining(clouds, log, tables, clock.now)
         try:
-            observing = Observing(scheduler, Observations(database))
+            observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
-            async with growth.kept_up():
+            async with heads.kept_up():
                 webhooks = webhook_keeper(settings, database)
-                watching = Watching(clouds, Pulses(database), growth)
-                history = UtilisationHistory(clouds, log, UtilisationRows(database), now_us)
-                others = observing, tokens, feed, webhooks, watching, history
-                yield Services(scheduler, health, explaining, *reads, *others)
+                page_watch = PageWatch(clouds, Pulses(database), heads)
+                history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
+                others = observing, tokens, feed, webhooks, page_watch, history
+                yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -179,24 +174,24 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def stream_limits(settings: Settings) -> StreamLimits:
-    """The bounds on event streams that the settings ask for."""
+    """Return the settings' limits of event streams."""
     return StreamLimits(
         settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
     )
 
 
-def poster(settings: Settings) -> Poster:
-    """What sends to webhooks."""
+def poster(settings: Settings, clock: ServerClock) -> Poster:
+    """Return the sender of webhook requests."""
     return Poster(
         timeout_s=settings.webhook_timeout_s,
         allow_private=settings.webhook_allow_private,
         at_once=_POSTS_AT_ONCE,
-        now=_now,
+        now=clock.now,
     )
 
 
 def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
-    """What manages webhooks."""
+    """Return the use cases of webhooks."""
     return WebhookKeeper(
         Clouds(database),
         EventLog(database),
@@ -207,17 +202,17 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     )
 
 
-def deliveries(settings: Settings, database: Database, growth: Growth, post: Poster) -> Deliveries:
-    """What delivers to webhooks."""
+def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster, clock: ServerClock) -> Deliveries:
+    """Return the deliverer of events to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
-    courtesy = Courtesy(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
-    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, _now)
-    return Deliveries(DeliveryParts(log, growth, webhooks, locks, post, trials, event_json, courtesy, _now))
+    limits = DeliveryLimits(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
+    trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, clock.now)
+    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now))
 
 
 @contextmanager
 def forecast_executor(settings: Settings) -> Iterator[Executor]:
-    """What replays flavors side by side: a Dask cluster where one is named, or threads of this process.
+    """Return the executor that replays flavors side by side: a Dask cluster if one is set, else threads.
 
     The library of the cluster comes with the extra `dask`.
     """
@@ -232,23 +227,23 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 
 @asynccontextmanager
 async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
-    """The services of a worker process."""
-    await asyncio.to_thread(warm_up)  # compiled later, it would hold up every job and statement for as long
-    async with open_database(settings) as database:
+    """Open the services of a worker process."""
+    await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
+    async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        growth = Growth(database, log)
-        states = States(Logs(log, snapshots, growth))
+        heads = LogHeads(database, log)
+        states = States(Logs(log, snapshots, heads))
         with forecast_executor(settings) as executor:
-            async with growth.kept_up(), poster(settings) as post:
+            async with heads.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
-                    Forecasts(log, states, tables, runs, Locks(database), executor, now_us),
+                    Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
-                    Schedule(clouds, states, tables, runs, now_us),
+                    Schedule(clouds, states, tables, runs, clock.now_us),
                     listen(database),
-                    deliveries(settings, database, growth, post),
-                    Notices(clouds, states, tables, now_us),
-                    Health(database, clouds, log, tables, _now),
+                    deliveries(settings, database, heads, post, clock),
+                    NoticeWriter(clouds, states, tables, clock.now_us),
+                    HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                 )
@@ -256,14 +251,14 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
 
 @asynccontextmanager
 async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
-    """What `tenure import` calls: it works on the database, whether or not a service runs."""
-    async with open_database(settings, create=False) as database:
+    """Open the use cases of `tenure import`. They work on the database, whether or not a service runs."""
+    async with open_database(settings, create=False) as database, ServerClock(database.time_us).kept() as clock:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
-        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), now_us)
+        yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), clock.now_us)
 
 
 @asynccontextmanager
 async def open_tokens(settings: Settings) -> AsyncIterator[TokenKeeper]:
-    """The tokens alone: for commands that work on the database itself, so before anyone has a token."""
+    """Open the tokens alone, for commands that work on the database before anyone has a token."""
     async with open_database(settings, create=False) as database:
         yield TokenKeeper(Tokens(database), Clouds(database), Locks(database))

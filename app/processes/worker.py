@@ -1,4 +1,4 @@
-"""The worker process: schedules recomputations and snapshots, and does what is asked for at once."""
+"""The worker process: it schedules tables and snapshots, and does at once what is asked for."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": Non
 """A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
-Beside = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
+BesideWorker = Callable[[WorkerParts], AbstractAsyncContextManager[None]]
 
 
 async def run_worker(
-    settings: Settings, beside: Beside | None = None, ready: Callable[[], None] = lambda: None
+    settings: Settings, beside: BesideWorker | None = None, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Work until cancelled, with something `beside` that is open for as long; call `ready` when it has begun."""
+    """Work until cancelled, with the context `beside` open meanwhile; call `ready` when work has begun."""
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
         _every(scheduler, _DUE_S, parts.schedule.request_due)
@@ -49,13 +49,13 @@ async def run_worker(
         _every(scheduler, _OVERDUE_S, parts.warnings.report_overdue)
         _every(scheduler, _RISK_S, parts.warnings.assess_risks)
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
-        # A long way to catch up is no reason to warn of: the next one finds it busy, and returns.
+        # A long catch-up is no reason for a warning: the next call finds it busy and returns.
         scheduler.modify_job("catch_up", max_instances=2)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         if settings.dask_scheduler is None:
-            # Beside everything else, and left behind when the worker stops: after an installation it takes a minute.
+            # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
             Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()
@@ -72,7 +72,7 @@ async def run_worker(
 async def _run_pending(forecasts: Forecasts) -> None:
     try:
         await forecasts.run_pending()
-    except LogUnavailable as error:  # the job that looks every few seconds will find what waits
+    except LogUnavailable as error:  # the job that looks every few seconds will find the waiting runs
         logger.warning("pending runs were left for later", extra={"error": str(error)})
 
 

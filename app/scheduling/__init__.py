@@ -1,1 +1,1 @@
-"""Clouds, nodes, flavors and instances: every change is decided, appended to the log and then answered."""
+"""Clouds, nodes, flavors and instances. Every change is decided, appended to the log and then answered."""

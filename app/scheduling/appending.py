@@ -1,12 +1,12 @@
-"""The one way to write a cloud's log: catch up, decide, append, and keep what was decided, or leave no trace of it.
+"""The only way to write a cloud's log: catch up, decide, append, then keep the decision or leave no trace of it.
 
-A writer decides over the in-memory state, which is the log folded up to a seq, and appends what follows it. The key of
-the log proves that nobody was first. Where nothing is to be written no key proves it, so the state's seq is compared
-with the log's last one. Where another process was first, the tail is read and all is decided again. After such a
-conflict this process takes turns for a while, so that two busy processes do not overtake each other for ever; a turn
-that does not come soon is done without, because its holder may be stopped.
+A writer decides over the in-memory state, the log folded up to a seq, and appends the events that follow. The log's key
+proves that no other writer was faster. If there is nothing to append, the state's seq is compared with the log's last
+one instead. If another process was faster, the tail is read and everything is decided again. After such a conflict this
+process takes turns for a while, so that two busy processes do not overtake each other for ever. It stops waiting for a
+turn that does not come soon, because the holder may be stopped.
 
-Where the log does not hold what the state ends with, it was put back from a backup: the state is forgotten, and loaded.
+If the log does not contain the state's last event, it was restored from a backup: the state is dropped and loaded anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import LogRewound, catch_up, load_state
 from app.scheduling.store.log import (
     EventLog,
@@ -39,28 +39,29 @@ _TRIES = 20
 _TAKE_TURNS_S = 5.0
 
 Decide = Callable[[Cloud, LogAccess], Awaitable[Sequence[Recorded]]]
-"""Applies events to the state and returns them. It reads the log only through what it is given, and may be called
-again: it then finds the state without what it applied before."""
+"""Applies events to the state and returns them. It reads the log only through its argument. It may be called again, on
+a state without the events that it applied before.
+"""
 
 
 class StateBehind(Exception):
-    """The state that was decided on, without writing anything, is not the newest one."""
+    """The state was not the newest one, and the decision over it wrote nothing that would have shown this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """What appenders need: the log, its snapshots, and who is told of every commit."""
+    """The needs of appenders: the log, its snapshots, and the listener for every commit."""
 
     log: EventLog
     snapshots: Snapshots
-    growth: Growth
+    heads: LogHeads
 
 
 class Appender:
-    """One cloud's state in step with its log; see the module's docstring.
+    """Keeps one cloud's state in step with its log, and appends to it.
 
-    `lost` is told of what kept a decision from the log. `find` returns the number of the cloud, anew for each load: a
-    database that was put back may know the cloud under another one.
+    `lost` is called with the reason if a decision did not reach the log. `find` returns the number of the cloud, anew
+    for each load: a restored database may know the cloud by another one.
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Appender:
         self.cloud = Cloud()
         self.cloud_id = 0
         self.looks_up_starts = False
-        """Set where the log knew an instance's start or end that a decision did not look up."""
+        """True if a decision did not look up a start or an end that the log contained."""
         self.loads = 0
-        """How often the state was loaded: what was kept of the log before the last time may be of another log."""
+        """The number of times the state was loaded. Copies of the log made before the last time may be of another log.
+        """
         self._find = find
         self._logs = logs
         self._lost = lost
@@ -81,7 +83,7 @@ class Appender:
         self._alone = asyncio.Lock()
 
     async def current(self) -> Cloud:
-        """Return the state as of the log's end. Read it at once: it may change when the caller awaits anything."""
+        """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         async with self._alone:
             self._in_sync = False
             await self._catch_up()
@@ -94,9 +96,9 @@ class Appender:
             await asyncio.gather(self._loading, return_exceptions=True)
 
     async def append_decided(self, decide: Decide) -> Sequence[Recorded]:
-        """Decide, make the events durable, and return them; LogContended where others are always first.
+        """Decide, make the events durable, and return them. Raise LogContended if others are always faster.
 
-        Whatever `decide` raises is raised, and what it applied is forgotten.
+        Errors of `decide` are passed on, and the events that it applied are forgotten.
         """
         async with self._alone:
             for _ in range(_TRIES):
@@ -128,14 +130,14 @@ class Appender:
                 recorded = await decide(self.cloud, log)
                 await self._append(log, recorded, before_us)
         except BaseException:
-            # Its outcome may be unknown: then the log will tell.
+            # The outcome may be unknown; the log will tell.
             self.cloud.rollback()
             self._in_sync = False
             raise
         self.cloud.commit()
         self.looks_up_starts = False
         if recorded:
-            self._logs.growth.tell(self.cloud_id, self.cloud.seq)
+            self._logs.heads.tell(self.cloud_id, self.cloud.seq)
         return recorded
 
     async def _append(self, log: LogAccess, recorded: Sequence[Recorded], before_us: int) -> None:
@@ -150,7 +152,7 @@ class Appender:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[LogAccess]:
-        """What to read and to append to: the log itself, or for a while after a conflict a turn at it."""
+        """Yield the log to read and append to: directly, or for a while after a conflict under a turn."""
         if monotonic() >= self._take_turns_until:
             yield self._logs.log
             return
@@ -159,7 +161,7 @@ class Appender:
             yield turn
 
     async def _catch_up(self) -> None:
-        """Fold what the log holds beyond the state: at first use, after a conflict, after a failed append."""
+        """Fold the log's events beyond the state: at first use, after a conflict, after a failed append."""
         if self._in_sync:
             return
         if self.cloud.seq:
@@ -172,7 +174,7 @@ class Appender:
         self._in_sync = True
 
     async def _load(self) -> None:
-        """Load the state; who gives up waiting for it does not make the next begin anew."""
+        """Load the state. If a caller stops waiting for it, the next caller does not start over."""
         self._loading = self._loading or asyncio.create_task(self._loaded(), context=Context())
         try:
             self.cloud = await asyncio.shield(self._loading)
@@ -187,22 +189,22 @@ class Appender:
 
     def _forget(self) -> None:
         self.cloud = Cloud()
-        self._logs.growth.forget(self.cloud_id)
+        self._logs.heads.forget(self.cloud_id)
 
 
 class States:
-    """The states that a worker follows, each caught up when it is asked for, and appended to."""
+    """The states that a worker follows. Each is caught up when it is asked for, and can be appended to."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
         self._appenders: dict[int, Appender] = {}
 
     async def current(self, cloud_id: int) -> Cloud:
-        """Return the state as of the log's end. Read it at once: it may change when the caller awaits anything."""
+        """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         return await self.appender(cloud_id).current()
 
     def appender(self, cloud_id: int) -> Appender:
-        """Return what writes the cloud's log."""
+        """Return the appender of the cloud's log."""
         if cloud_id not in self._appenders:
 
             async def same() -> int:

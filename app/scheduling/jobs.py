@@ -10,7 +10,7 @@ from app.scheduling.store.snapshots import Snapshots
 
 
 class Snapshotting:
-    """Takes a snapshot of every cloud whose log has grown enough since its last one."""
+    """Takes a snapshot of every cloud whose log has grown enough since the last one."""
 
     def __init__(self, clouds: Clouds, states: States, snapshots: Snapshots, every_events: int) -> None:
         self._clouds = clouds
@@ -19,7 +19,7 @@ class Snapshotting:
         self._every_events = every_events
 
     async def take_due(self) -> int:
-        """Take those that are due, and return how many."""
+        """Take the snapshots that are due, and return their number."""
         return await for_each_cloud((await self._clouds.list()).values(), self._take_if_due)
 
     async def _take_if_due(self, cloud_id: int) -> int:

@@ -1,4 +1,4 @@
-"""Reads of a cloud's log that bypass its state: pages of events, and what became of instances."""
+"""Reads of a cloud's log that bypass its state: pages of events, and records of instances."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
 _SCANNED_MAX = 10_000
-"""Starts that a page of one status reads at most, so that a rare status does not read the whole log."""
+"""The number of starts read at most for a page filtered by status, so a rare one does not read the whole log."""
 _SCANNED_AT_ONCE = 500
 
 
 class LogReads:
-    """Reads events and instances by cloud name; CloudNotFound for an unknown one, LogUnavailable as the store does."""
+    """Reads events and instances by cloud name. Raises CloudNotFound for an unknown one, and LogUnavailable."""
 
     def __init__(self, clouds: Clouds, log: EventLog) -> None:
         self._clouds = clouds
         self._log = log
 
     async def events(self, cloud: str, after_seq: int, limit: int) -> Page[Recorded]:
-        """The log's next events after a seq."""
+        """Return the log's next events after a seq."""
         cloud_id = await self._clouds.id_of(cloud)
         found = await self._log.tail(cloud_id, after_seq, limit + 1)
         return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
 
     async def instance(self, cloud: str, instance_id: str) -> Instance:
-        """What became of an instance."""
+        """Return the record of an instance."""
         cloud_id = await self._clouds.id_of(cloud)
         starts = await self._log.starts(cloud_id, [instance_id])
         if instance_id not in starts:
@@ -44,9 +44,9 @@ class LogReads:
     async def instances(
         self, cloud: str, marker: str | None, limit: int, market: Market | None, status: InstanceStatus | None
     ) -> Page[Instance]:
-        """Instances in the order of their starts after the one named `marker`.
+        """Return the instances after the one named `marker`, in the order of their starts.
 
-        Where a status is asked for, the page may end before it is full; its marker then says how far it looked.
+        With a status, the page may end before it is full; its marker then says how far the search went.
         """
         cloud_id = await self._clouds.id_of(cloud)
         after_seq = await self._seq_of_start(cloud_id, marker)
@@ -67,7 +67,7 @@ class LogReads:
     async def running(
         self, cloud: str, running: Iterable[Running], marker: str | None, limit: int, market: Market | None
     ) -> Page[Instance]:
-        """Those of the running instances that were started after the one named `marker`; a longer log costs no more."""
+        """Return those of the running instances that started after the one named `marker`. Longer logs cost no more."""
         cloud_id = await self._clouds.id_of(cloud)
         after_seq = await self._seq_of_start(cloud_id, marker)
         asked = (one for one in running if one.seq > after_seq and market in (None, one.market))

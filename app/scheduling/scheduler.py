@@ -1,4 +1,4 @@
-"""Every change that a controller or an operator asks for, cloud by cloud."""
+"""Every change that controllers and operators can request, by cloud."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from app.domain.events import (
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
-from app.scheduling.sequencer import Parts, Sequencer
+from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.store.clouds import Clouds
 
 T = TypeVar("T", bound=Outcome)
 
 
 class Scheduler:
-    """Hands steps to the cloud's sequencer and gives back their outcomes; raises those that are errors."""
+    """Passes steps to the cloud's sequencer and returns their outcomes. Outcomes that are errors are raised."""
 
-    def __init__(self, clouds: Clouds, parts: Parts) -> None:
+    def __init__(self, clouds: Clouds, parts: SequencerParts) -> None:
         self._clouds = clouds
         self._parts = parts
         self._sequencers: dict[str, Sequencer] = {}
         self._opening = asyncio.Lock()
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
-        """A new cloud; its log begins at `at_us`, by default now, or at second 0 of an external clock."""
+        """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""
         check_policy(policy)
         if policy.clock is Clock.SYSTEM and at_us is not None:
             raise TimeUnexpected("a cloud on the system clock begins now: leave the time out")
@@ -60,9 +60,10 @@ class Scheduler:
     async def change_policy(
         self, name: str, change: Callable[[Policy], Policy], at_us: int | None, *, jump: bool = False
     ) -> Cloud:
-        """Put `change` of the policy in force. The clock stays: the log's times would lose their meaning.
+        """Put a change of the policy in force. The kind of clock cannot change, for the log's times would lose their
+        meaning.
 
-        With `jump`, `at_us` may be as far ahead of an external clock as the caller likes; the log keeps that time.
+        With `jump`, `at_us` may be any time ahead of an external clock; the log continues from there.
         """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
@@ -77,7 +78,7 @@ class Scheduler:
         return await self.state(name)
 
     async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> bool:
-        """Add a node at the end of the node order; False if it is there with this very capacity."""
+        """Add a node at the end of the node order. Return False if it exists with the same capacity."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
@@ -90,7 +91,7 @@ class Scheduler:
         return bool((await self._change(name, decide, at_us)).events)
 
     async def drain_node(self, name: str, node: str, at_us: int | None) -> None:
-        """Let the node take no more placements; what runs on it goes on."""
+        """Let the node take no more placements; its instances continue to run."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return [NodeDrained(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
@@ -106,9 +107,9 @@ class Scheduler:
         await self._change(name, decide, at_us)
 
     async def remove_node(self, name: str, node: str, at_us: int | None) -> dict[str, int | None]:
-        """Remove a node without on-demand instances; the spot instances evicted from it, youngest first.
+        """Remove a node without on-demand instances. Return the spot instances evicted from it, youngest first.
 
-        Each has its deadline, under a grace period.
+        Each comes with its deadline, None without a grace period.
         """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
@@ -123,7 +124,7 @@ class Scheduler:
         return {victim: deadlines.get(victim) for victim in evicted}
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
-        """Evict one spot instance on purpose, the named one or the youngest; DrillImpossible where there is none."""
+        """Evict one spot instance as a test, the named one or the youngest. Raise DrillImpossible if there is none."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return decide_drill(cloud, instance_id, now_us)
@@ -133,11 +134,11 @@ class Scheduler:
         return evicted
 
     async def drill_victim(self, name: str, instance_id: str | None) -> str:
-        """Return the id of the instance that `drill` would evict now; DrillImpossible where there is none."""
+        """Return the id of the instance that `drill` would evict now. Raise DrillImpossible if there is none."""
         return drill_victim(await self.state(name), instance_id)
 
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
-        """Take a controller's word that an evicted instance is stopped; False where nothing waited for it."""
+        """Record a controller's confirmation that an evicted instance is stopped. Return False if none was awaited."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return decide_confirmation(cloud, instance_id, now_us)
@@ -145,7 +146,7 @@ class Scheduler:
         return bool((await self._change(name, decide, at_us)).events)
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
-        """Add a flavor; False if it is there with this very resource vector."""
+        """Add a flavor. Return False if it exists with the same resource vector."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.flavors.get(flavor)
@@ -158,20 +159,20 @@ class Scheduler:
         return bool((await self._change(name, decide, at_us)).events)
 
     async def start(self, name: str, request: StartRequest) -> Started:
-        """Decide a start. The same request again has the same answer."""
+        """Decide a start. The same request repeated has the same answer."""
         return await self._one(name, request, Started)
 
     async def stop(self, name: str, request: StopRequest) -> Stopped:
-        """Stop an instance; one that has ended stays as it is."""
+        """Stop an instance. Nothing happens if it has ended already."""
         return await self._one(name, request, Stopped)
 
     async def batch(self, name: str, operations: Sequence[Operation]) -> list[Outcome]:
-        """Decide operations in order; each has its own outcome, an error does not keep the others from theirs."""
+        """Decide operations in order. Each has its own outcome; an error of one does not affect the others."""
         sequencer = await self._sequencer(name)
         return await sequencer.submit(operations)
 
     async def state(self, name: str) -> Cloud:
-        """The cloud's state as of the log's end. To be read at once: it may change when the caller awaits anything."""
+        """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         sequencer = await self._sequencer(name)
         return await sequencer.state()
 
@@ -181,16 +182,16 @@ class Scheduler:
         return cloud, cloud.present_us(self._parts.now_us())
 
     async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
-        """How each SLA class stands, with the state that it was read from and the time on the cloud's clock."""
+        """Return the standing of each SLA class, the state it was read from, and the time on the cloud's clock."""
         cloud, at_us = await self.present(name)
         return cloud, at_us, read_attainment(cloud, at_us)
 
     async def names(self) -> list[str]:
-        """All clouds, by name."""
+        """Return the names of all clouds, sorted."""
         return sorted(await self._clouds.list())
 
     async def cloud_id(self, name: str) -> int:
-        """Return the number under which the store knows the cloud; CloudNotFound."""
+        """Return the number by which the store knows the cloud. Raise CloudNotFound."""
         return await self._clouds.id_of(name)
 
     async def close(self) -> None:
@@ -216,14 +217,14 @@ class Scheduler:
             return self._sequencers[name]
 
     async def _find(self, name: str) -> int:
-        """Return the cloud's number, with its newest table held; CloudNotFound."""
+        """Return the cloud's number after loading its newest table. Raise CloudNotFound."""
         cloud_id = await self.cloud_id(name)
         await self._parts.tables.load(cloud_id)
         return cloud_id
 
 
 def find_node(cloud: Cloud, node: str) -> Node:
-    """The node, unless there is none of that name or it was removed."""
+    """Return the node. Raise NodeNotFound if there is none of that name or it was removed."""
     found = cloud.nodes.get(node)
     if found is None or found.status is NodeStatus.REMOVED:
         raise NodeNotFound(f"there is no node {node!r}")
@@ -231,7 +232,7 @@ def find_node(cloud: Cloud, node: str) -> Node:
 
 
 def check_policy(policy: Policy) -> None:
-    """PolicyInvalid where the policy's values contradict each other."""
+    """Raise PolicyInvalid if the policy's values contradict each other."""
     if policy.table_max_age_us < policy.recompute_every_us:
         raise PolicyInvalid("table_max_age_s is below recompute_every_s: every table would be stale before the next")
     if policy.history_window_us is not None and policy.history_window_us < policy.recompute_every_us:

@@ -1,7 +1,7 @@
 """One cloud's decisions, in order, as durable batches (docs/architecture.md, *The life of a start request*).
 
-Requests that arrive while a batch is being written wait and form the next one. A batch is decided over the in-memory
-state, appended to the log in one transaction, and only then answered (scheduling/appending.py).
+Requests that arrive while a batch is being written form the next one. A batch is decided over the in-memory state,
+appended to the log in one transaction, and only then answered (scheduling/appending.py).
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 
-class Tables(Protocol):
+class TableCachePort(Protocol):
     """The newest published tables, as this process knows them."""
 
     def newest(self, cloud_id: int) -> Quotes | None:
-        """The table to decide with."""
+        """Return the table to decide with, or None."""
 
     async def load(self, cloud_id: int) -> Quotes | None:
-        """Hold the cloud's newest published table, and return it."""
+        """Load the cloud's newest published table into memory, and return it."""
 
     async def wait_for(self, cloud_id: int, due_us: int) -> None:
-        """Have the table of that due time computed, and return when it is there or will not come."""
+        """Have the table of that due time computed, and return when it is published or will not come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on what one cloud's queue holds and takes at once, in operations."""
+class QueueLimits:
+    """Limits on one cloud's queue and on the size of a batch, in operations."""
 
     queue: int
     batch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What all sequencers of a process share. `now_us` is the server's clock, in microseconds."""
+class SequencerParts:
+    """The parts shared by all sequencers of a process. `now_us` is the server's clock, in microseconds."""
 
     logs: Logs
-    tables: Tables
+    tables: TableCachePort
     now_us: Callable[[], int]
-    limits: Limits
+    limits: QueueLimits
 
 
 @dataclass(slots=True, eq=False)
 class _Submission:
-    """`waited_us`: the due time of the one table that this submission has waited for."""
+    """Steps submitted together. `waited_us`: the due time of the one table that they have waited for."""
 
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
@@ -70,20 +70,20 @@ class _Submission:
     waited_us: int = 0
 
     def undecided(self) -> Sequence[Step]:
-        """The steps to decide yet; none where nobody waits for their outcomes any more."""
+        """Return the steps still to decide; none if nobody waits for their outcomes any more."""
         return () if self.answered.done() else self.steps[len(self.outcomes) :]
 
     def refuse_rest(self) -> None:
-        """Answer what is undecided with EpochsCrossed: its order holds only if nothing after it is decided either."""
+        """Answer the undecided steps with EpochsCrossed. Deciding any of them later would break their order."""
         error = EpochsCrossed("the operations before this one took a new table, and this one needs a newer one still")
         for _ in self.undecided():
             _answer(self, error)
 
 
 class Sequencer:
-    """Decides one cloud's requests; see the module's docstring."""
+    """Decides one cloud's requests, batch by batch."""
 
-    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: Parts) -> None:
+    def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: SequencerParts) -> None:
         self._name = name
         self._parts = parts
         self._waiting: deque[_Submission] = deque()
@@ -91,11 +91,11 @@ class Sequencer:
         self._meter = CloudMeter(name, lambda: self._waiting_count)
         self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
-        # In a context of its own: what it does is not the work of the request that happened to open the cloud.
+        # The task has a context of its own, because it does not belong to the request that happened to open the cloud.
         self._task = asyncio.create_task(self._run(), name=f"sequencer-{name}", context=Context())
 
     async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
-        """The outcomes of these steps, decided in order; returns when all are durable."""
+        """Return the outcomes of these steps, decided in order, when all of them are durable."""
         if self._waiting_count + len(steps) > self._parts.limits.queue:
             raise Overloaded(f"{self._waiting_count} operations wait for this cloud's log")
         submission = _Submission(steps, asyncio.get_running_loop().create_future())
@@ -105,11 +105,11 @@ class Sequencer:
         return await submission.answered
 
     async def state(self) -> Cloud:
-        """The state as of the log's end. To be read at once: it may change when the caller awaits anything."""
+        """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         return await self._appender.current()
 
     async def close(self) -> None:
-        """Stop deciding; what waits is answered with an error."""
+        """Stop deciding, and answer waiting steps with an error."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._appender.close()
@@ -128,7 +128,7 @@ class Sequencer:
                 except asyncio.CancelledError:
                     _fail(batch, LogUnavailable("the service is stopping"))
                     raise
-                except Exception as error:  # the loop must outlive any fault; whoever waits gets it
+                except Exception as error:  # the loop must survive any error; the waiting callers get it
                     if not isinstance(error, TenureError):
                         logger.exception("a batch failed", extra={"cloud": self._name})
                     _fail(batch, error)
@@ -143,9 +143,9 @@ class Sequencer:
         return batch
 
     async def _settle(self, batch: Sequence[_Submission]) -> None:
-        """Decide, append, answer: in one transaction, or in several where a step must wait for its epoch's table.
+        """Decide, append and answer: in one transaction, or in several if a step must wait for its epoch's table.
 
-        Nothing is held while a table is waited for: who reads the state does not wait with the batch.
+        Nothing is locked while waiting for a table, so readers of the state do not wait with the batch.
         """
         waited_us = 0
         while pending := [(one, step) for one in batch for step in one.undecided()]:
@@ -159,7 +159,7 @@ class Sequencer:
                 waited_us = max(waited_us, due_us)
 
     async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
-        """Outcomes of the first steps (all but those that need a table newer than `waited_us`), committed."""
+        """Return the outcomes of the first steps (up to one that needs a table newer than `waited_us`), committed."""
         outcomes: list[Outcome] = []
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
@@ -175,8 +175,9 @@ class Sequencer:
         return outcomes
 
     async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
-        """As `decide_batch`, with turns for whoever else this process serves; nobody sees the state in between."""
-        batch, server_us, quotes = Batch(dict(past)), self._parts.now_us(), self._quotes(cloud)
+        """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
+        batch = Batch(dict(past), self._parts.logs.log.log_format)
+        server_us, quotes = self._parts.now_us(), self._quotes(cloud)
         with Turns() as turns:
             for step in steps:
                 if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
@@ -186,7 +187,7 @@ class Sequencer:
         return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:
-        """Return the table to decide with. One of events that the state does not know is of a log that was put back."""
+        """Return the table to decide with. A table ahead of the state belongs to a log that was put back; skip it."""
         newest = self._parts.tables.newest(self._appender.cloud_id)
         return None if newest is None or newest.seq > cloud.seq else newest
 
@@ -195,7 +196,7 @@ class Sequencer:
         return due_table_us(cloud, step, self._quotes(cloud))
 
     async def _wait_for_table(self, submission: _Submission, due_us: int) -> None:
-        """Wait until the table is there, will not come, or nobody waits for it; one table for each submission."""
+        """Wait until the table is published, will not come, or nobody waits. A submission waits for one only."""
         if submission.waited_us:
             return submission.refuse_rest()
         submission.waited_us = due_us
@@ -221,7 +222,7 @@ def _fail(batch: Iterable[_Submission], error: Exception) -> None:
 
 
 async def _end(task: asyncio.Future[None]) -> None:
-    """Cancel the task where it still goes on; raise what it failed with."""
+    """Cancel the task if it still runs; raise its error if it failed."""
     if not task.done():
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

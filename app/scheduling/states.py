@@ -1,4 +1,4 @@
-"""Bringing a cloud's state up to its log: the newest snapshot and the events after it."""
+"""Loading of a cloud's state: the newest snapshot, and the events after it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _READ_EVENTS = 10_000
 
 
 class LogRewound(Exception):
-    """The log does not hold the event that the state ends with: it was put back, or belongs to another cloud by now."""
+    """The log does not contain the state's last event: it was put back, or the number now belongs to another cloud."""
 
 
 async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Cloud:
-    """Return the state as of the log's end. CloudNotFound without a log; LogBroken where events are missing in it."""
+    """Return the state at the log's end. Raise CloudNotFound without a log, LogBroken if events are missing in it."""
     cloud = await snapshots.load(cloud_id) or Cloud()
     try:
         await catch_up(cloud, cloud_id, log)
@@ -30,7 +30,7 @@ async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Clo
         await snapshots.forget(cloud_id)
         cloud = Cloud()
         await catch_up(cloud, cloud_id, log)
-    # A gap that is wider than what is read at once looks like the end.
+    # A gap wider than one read looks like the end.
     last_seq = await log.last_seq(cloud_id)
     while cloud.seq < last_seq:
         seq = cloud.seq
@@ -43,9 +43,9 @@ async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Clo
 
 
 async def catch_up(cloud: Cloud, cloud_id: int, log: LogAccess) -> None:
-    """Fold what the log holds beyond the state. LogRewound where it does not hold the state's last event.
+    """Fold the log's events beyond the state. Raise LogRewound if the log lacks the state's last event.
 
-    LogBroken where events are missing after that. Nobody else may change the state meanwhile.
+    Raises LogBroken if events are missing after that. Nothing else may change the state meanwhile.
     """
     while True:
         tail = await log.tail(cloud_id, max(0, cloud.seq - 1), _READ_EVENTS)
@@ -62,7 +62,7 @@ async def catch_up(cloud: Cloud, cloud_id: int, log: LogAccess) -> None:
 
 
 def _is_last_of(cloud: Cloud, item: Recorded) -> bool:
-    """Tell whether the event is the one that the state ends with. A snapshot keeps only its time."""
+    """Return True if the event is the state's last one. A snapshot keeps only its time."""
     if item.seq != cloud.seq:
         return False
     return item.event.at_us == cloud.at_us if cloud.last is None else item.event == cloud.last

@@ -1,1 +1,1 @@
-"""The history of what was in use."""
+"""This capability keeps and shows the history of utilisation."""

@@ -1,4 +1,4 @@
-"""What was in use over time."""
+"""Handler for the history of utilisation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from app.utilisation.wire import UtilisationQuery, utilisation_answer
 
 
 async def read_utilisation(request: Request) -> Response:
-    """Cores in use by market, cores there were, and what was decided, in buckets of time.
+    """Return cores in use by market, cores present, and counts of decisions, in buckets of time.
 
-    Buckets are as narrow as the number of points allows and as is still kept: minutes for a week, hours for a year.
+    Buckets are as narrow as the wanted number of points allows. Fine buckets are kept for a limited time: minutes for a
+    week, hours for a year.
     """
     query = read_query(request, UtilisationQuery)
     name = request.path_params["cloud"]

@@ -1,8 +1,7 @@
-"""Keeping the history of utilisation (utilisation/store.py): a worker folds every log into it, batch by batch.
+"""The worker's job that keeps the history of utilisation: it folds every log into it, batch by batch.
 
-A batch's buckets, levels and place in the log are one transaction, taken by one worker at a time: what was folded is
-folded once, wherever a worker was killed. The log is read onwards from that place, so no batch costs more because
-the log is longer.
+A batch's buckets, levels and place in the log are one transaction, and one worker at a time writes it. So every event
+is counted once, wherever a worker was killed. Reading goes on from that place: a longer log makes no batch dearer.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from app.domain.values import EvictionReason, Market
 from app.platform.each import for_each_cloud
 from app.scheduling.rules.instances import decision_in
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
-from app.utilisation.store import WHOLE, Key, Level, Progress, Row, Turn, UtilisationRows
+from app.utilisation.store import WHOLE, BucketKey, Level, RollupProgress, RollupTurn, Row, UtilisationRows
 
 _READ_EVENTS = 5_000
 _PRUNED_EVERY = 100
@@ -34,7 +33,7 @@ _PRUNED_EVERY = 100
 
 
 class Rollup:
-    """See the module's docstring; LogUnavailable as the store does."""
+    """Folds the logs of all clouds into the history. Raises LogUnavailable."""
 
     def __init__(self, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._rows = rows
@@ -42,7 +41,7 @@ class Rollup:
         self._is_busy = False
 
     async def catch_up(self) -> int:
-        """Fold what all logs hold beyond their histories; how many events that were. 0 while that is being done."""
+        """Fold the new events of all logs; return how many there were. Return 0 if another call is at it."""
         if self._is_busy:
             return 0
         self._is_busy = True
@@ -55,7 +54,7 @@ class Rollup:
         return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
-        """Fold what one log holds beyond its history, unless another worker is at it."""
+        """Fold the new events of one log, unless another worker is at it."""
         count = 0
         while folded := await self._fold_next(cloud_id):
             count += folded
@@ -74,12 +73,12 @@ class Rollup:
             for item in tail:
                 fold.apply(item.event)
             at_us = tail[-1].event.at_us
-            await turn.add(fold.rows, fold.levels, Progress(tail[-1].seq, at_us, fold.begin_us))
+            await turn.add(fold.rows, fold.levels, RollupProgress(tail[-1].seq, at_us, fold.begin_us))
             await _prune(turn, [*fold.levels], turn.progress.at_us, at_us)
             return len(tail)
 
-    async def _open_fold(self, cloud_id: int, turn: Turn, tail: Sequence[Recorded]) -> Fold:
-        """A fold that knows whatever the next events are about: their instances' starts, flavors and nodes."""
+    async def _open_fold(self, cloud_id: int, turn: RollupTurn, tail: Sequence[Recorded]) -> BucketFold:
+        """Return a fold that knows the starts, flavors and nodes that the next events concern."""
         events = [item.event for item in tail]
         ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
         earlier = await turn.log.starts(cloud_id, ended) if ended else {}
@@ -87,7 +86,7 @@ class Rollup:
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
         flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
         nodes = {start.node for start in placed} | {e.node for e in events if isinstance(e, NodeAdded | NodeRemoved)}
-        fold = Fold(
+        fold = BucketFold(
             {name: resources.cores for name, resources in flavors.items()},
             await turn.levels([WHOLE, *sorted(nodes)]),
             turn.progress.begin_us,
@@ -96,22 +95,22 @@ class Rollup:
         return fold
 
 
-class Fold:
-    """What events come to: buckets to be added to those that are there, and the levels that they leave.
+class BucketFold:
+    """Sums events up into buckets, to be added to the stored ones, and into the levels after them.
 
-    `cores` by flavor; `levels` by node, as they are before the first event. `running` must know every start whose
-    end is applied.
+    `cores` is by flavor. `levels` is by node, as before the first event. `running` must hold every start whose end is
+    applied.
     """
 
     def __init__(self, cores: dict[str, int], levels: dict[str, Level], begin_us: int) -> None:
         self.begin_us = begin_us
         self.levels = levels
-        self.rows: dict[Key, Row] = {}
+        self.rows: dict[BucketKey, Row] = {}
         self.running: dict[str, InstanceStarted] = {}
         self._cores = cores
 
     def apply(self, event: Event) -> None:
-        """Fold the next event. Those that change nobody's cores and decide nothing leave no trace."""
+        """Fold the next event. Events that change no cores and decide nothing leave no trace."""
         match event:
             case CloudCreated():
                 self.begin_us = event.at_us
@@ -147,20 +146,20 @@ class Fold:
             self._touch(at_us, [name], counted, moved)
 
     def _touch(self, at_us: int, names: Iterable[str], counted: str | None, moved: Level | None = None) -> None:
-        """Note an event in its buckets: the area up to it, the count of its kind, the level that it leaves."""
+        """Record an event in its buckets: the area up to it, the count of its kind, and the level after it."""
         for name in names:
             old = self.levels[name]
             new = replace(moved or old, last_us=at_us)
             for width_s in WIDTHS_S if name == WHOLE else NODE_WIDTHS_S:
-                row = self._row(Key(name, width_s, at_us // (width_s * SECOND_US)), old, at_us)
+                row = self._row(BucketKey(name, width_s, at_us // (width_s * SECOND_US)), old, at_us)
                 if counted is not None:
                     setattr(row, counted, getattr(row, counted) + 1)
                 row.on_demand_end, row.spot_end, row.total_end = new.on_demand, new.spot, new.total
                 _raise_peaks(row, new)
             self.levels[name] = new
 
-    def _row(self, key: Key, old: Level, at_us: int) -> Row:
-        """The bucket's row, with the areas filled up to `at_us` by the level that stood until then."""
+    def _row(self, key: BucketKey, old: Level, at_us: int) -> Row:
+        """Return the bucket's row, with its areas filled up to `at_us` at the level that stood until then."""
         row = self.rows.get(key)
         if row is None:
             row = self.rows[key] = Row(at_us)
@@ -175,7 +174,7 @@ class Fold:
 
 
 def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:
-    """A drill is no eviction that anyone needs to count."""
+    """True if the event is an eviction that made room. Drills are not counted."""
     return isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
 
 
@@ -185,8 +184,8 @@ def _raise_peaks(row: Row, level: Level) -> None:
     row.used_peak = max(row.used_peak, level.on_demand + level.spot)
 
 
-async def _prune(turn: Turn, names: list[str], before_us: int, at_us: int) -> None:
-    """Forget fine buckets of long ago, whenever a good number of new ones has come."""
+async def _prune(turn: RollupTurn, names: list[str], before_us: int, at_us: int) -> None:
+    """Delete old fine buckets whenever a good number of new ones has come."""
     nodes = [name for name in names if name != WHOLE]
     for widths, kept, pruned in ((WIDTHS_S, KEPT, [WHOLE]), (NODE_WIDTHS_S, NODE_KEPT, nodes)):
         for width_s in widths:

@@ -1,4 +1,4 @@
-"""Reading the history of utilisation: a bounded number of points, however long the time and the log."""
+"""Reads the history of utilisation as a bounded number of points, however long the time and the log."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.domain.times import DAY_US, SECOND_US
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
-from app.utilisation.store import WHOLE, Key, Progress, Row, UtilisationRows
+from app.utilisation.store import WHOLE, BucketKey, RollupProgress, Row, UtilisationRows
 
 MOST_POINTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A bucket of time from `at_us` on: means and peaks in cores, and what was decided in it."""
+class UtilisationPoint:
+    """A bucket of time that begins at `at_us`: means and peaks in cores, and counts of decisions."""
 
     at_us: int
     on_demand_mean: float
@@ -36,18 +36,18 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Points of `width_us` each, as known at event `seq`; the last may be cut short by `as_of_us`, its end for now."""
+    """Points of `width_us` each, as known at event `seq`. The last one may be cut short at `as_of_us`."""
 
     begin_us: int
     as_of_us: int
     width_us: int
     seq: int
     log_seq: int
-    points: Sequence[Point]
+    points: Sequence[UtilisationPoint]
 
 
 class UtilisationHistory:
-    """See the module's docstring. `now_us` is the server's clock."""
+    """Reads the history by cloud name. `now_us` is the server's clock."""
 
     def __init__(self, clouds: Clouds, log: EventLog, rows: UtilisationRows, now_us: Callable[[], int]) -> None:
         self._clouds = clouds
@@ -65,9 +65,10 @@ class UtilisationHistory:
         points: int = 300,
         node: str | None = None,
     ) -> Utilisation:
-        """The time from `begin_us` (by default a day before its end) to `end_us` (now), in at most `points` buckets.
+        """Return the time from `begin_us` (default: a day before its end) to `end_us` (default: now).
 
-        Two buckets more may come of rounding to whole ones. CloudNotFound, NodeNotFound, TimeRangeInvalid.
+        There are at most `points` buckets, and up to two more from rounding to whole ones. Raises CloudNotFound,
+        NodeNotFound and TimeRangeInvalid.
         """
         found = await self._read(cloud, system_clock, begin_us, end_us, points, [node or WHOLE])
         if node is not None and not found[1]:
@@ -78,7 +79,7 @@ class UtilisationHistory:
     async def read_nodes(
         self, cloud: str, nodes: Sequence[str], *, system_clock: bool, begin_us: int, end_us: int | None, points: int
     ) -> dict[str, Utilisation]:
-        """The same of several nodes at once."""
+        """Return several nodes' utilisation at once, as `read` does for one."""
         shape, rows = await self._read(cloud, system_clock, begin_us, end_us, points, nodes)
         return {node: shape.over(rows.get(node, [])) for node in nodes}
 
@@ -90,11 +91,11 @@ class UtilisationHistory:
         end_us: int | None,
         points: int,
         names: Sequence[str],
-    ) -> tuple[_Shape, dict[str, list[tuple[Key, Row]]]]:
+    ) -> tuple[_Shape, dict[str, list[tuple[BucketKey, Row]]]]:
         cloud_id = await self._clouds.id_of(cloud)
-        progress = await self._rows.progress(cloud_id) or Progress(0, 0, 0)
+        progress = await self._rows.progress(cloud_id) or RollupProgress(0, 0, 0)
         log_seq = await self._log.last_seq(cloud_id)
-        # While events wait to be folded, nobody knows the level after the last that was.
+        # While events wait to be folded, the level after the last folded one is unknown.
         live = system_clock and progress.seq == log_seq
         as_of_us = max(progress.at_us, self._now_us()) if live else progress.at_us
         end = min(as_of_us, end_us) if end_us is not None else as_of_us
@@ -102,7 +103,7 @@ class UtilisationHistory:
         if begin_us is not None and end_us is not None and end_us <= begin_us:
             raise TimeRangeInvalid("the end of the time asked for is not after its begin")
         shape = _shape(names, begin, max(begin, end), as_of_us, points, progress, log_seq)
-        rows: defaultdict[str, list[tuple[Key, Row]]] = defaultdict(list)
+        rows: defaultdict[str, list[tuple[BucketKey, Row]]] = defaultdict(list)
         for key, row in await self._rows.rows(cloud_id, names, shape.width_us // SECOND_US, shape.first, shape.last):
             rows[key.node].append((key, row))
         return shape, rows
@@ -110,17 +111,17 @@ class UtilisationHistory:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Which buckets are asked for, and between which times they count."""
+    """The buckets that are asked for, and the times between which they count."""
 
     width_us: int
     first: int
     last: int
     as_of_us: int
-    progress: Progress
+    progress: RollupProgress
     log_seq: int
 
-    def over(self, rows: Sequence[tuple[Key, Row]]) -> Utilisation:
-        """The points of a series; `rows` may begin with the last one before the first bucket."""
+    def over(self, rows: Sequence[tuple[BucketKey, Row]]) -> Utilisation:
+        """Return the points of a series. `rows` may begin with the last row before the first bucket."""
         if not self.progress.seq:
             return Utilisation(0, 0, self.width_us, 0, self.log_seq, ())
         points = tuple(self._points(rows))
@@ -128,7 +129,7 @@ class _Shape:
             self.first * self.width_us, self.as_of_us, self.width_us, self.progress.seq, self.log_seq, points
         )
 
-    def _points(self, rows: Sequence[tuple[Key, Row]]) -> Iterator[Point]:
+    def _points(self, rows: Sequence[tuple[BucketKey, Row]]) -> Iterator[UtilisationPoint]:
         by_bucket = {key.bucket: row for key, row in rows}
         level = rows[0][1] if rows and rows[0][0].bucket < self.first else Row(0)
         for bucket in range(self.first, self.last + 1):
@@ -140,9 +141,9 @@ class _Shape:
 
 
 def _shape(
-    names: Sequence[str], begin_us: int, end_us: int, as_of_us: int, points: int, progress: Progress, log_seq: int
+    names: Sequence[str], begin_us: int, end_us: int, as_of_us: int, points: int, progress: RollupProgress, log_seq: int
 ) -> _Shape:
-    """The finest width that gives no more points than are wanted, and of which so old ones are still there."""
+    """Return the finest width that needs no more points than wanted and still has buckets that old."""
     whole = WHOLE in names
     widths, kept = (WIDTHS_S, KEPT) if whole else (NODE_WIDTHS_S, NODE_KEPT)
     for width_s in widths:
@@ -154,8 +155,8 @@ def _shape(
     return _Shape(width_us, first, last, as_of_us, progress, log_seq)
 
 
-def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> Point:
-    """A bucket's means and peaks. Past its last event its level stands still; without a row, the one before it."""
+def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> UtilisationPoint:
+    """Return a bucket's means and peaks. After its last event the level stands; without a row, the earlier level."""
     level = row or before
     begun_us = begin_us if row is None else row.last_us
     rest_us, length_us = max(0, end_us - begun_us), max(1, end_us - begin_us)
@@ -164,8 +165,8 @@ def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row)
     means = [(area + rest_us * end) / length_us for area, end in zip(areas, ends, strict=True)]
     if row is None:
         peaks = (level.on_demand_end, level.spot_end, level.on_demand_end + level.spot_end)
-        return Point(at_us, means[0], means[1], means[2], *peaks, 0, 0, 0, 0, 0)
-    return Point(
+        return UtilisationPoint(at_us, means[0], means[1], means[2], *peaks, 0, 0, 0, 0, 0)
+    return UtilisationPoint(
         at_us,
         means[0],
         means[1],

@@ -1,8 +1,8 @@
-"""The history of utilisation: what of a cloud's cores was in use, in buckets of time of several widths.
+"""The history of utilisation in PostgreSQL: a cloud's cores in use, in buckets of time of several widths.
 
-Only buckets in which something happened have a row. A row says what its bucket came to up to its last event, and the
-level from there on; so the level in every bucket without a row is that of the last row before it. `rollup` keeps the
-rows, from the event log alone: they can be dropped and made again. '' stands for the cloud as a whole.
+Only buckets in which something happened have a row. A row holds the sums of its bucket up to the last event in it, and
+the level from there on. So every bucket without a row has the level of the last row before it. The job `jobs.py` writes
+the rows from the event log alone; they can be deleted and computed again. The node '' stands for the whole cloud.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WHOLE = ""
 """Stands in place of a node's name for the cloud as a whole."""
 
 
-class Key(NamedTuple):
-    """A bucket: the node (or WHOLE), the width in seconds, and how many such widths it lies after second 0."""
+class BucketKey(NamedTuple):
+    """A bucket: the node (or WHOLE), the width in seconds, and the number of such widths since second 0."""
 
     node: str
     width_s: int
@@ -30,7 +30,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Level:
-    """Cores in use by market, and the cores there are, since `last_us`."""
+    """Cores in use by market, and cores present, since `last_us`."""
 
     on_demand: int
     spot: int
@@ -40,7 +40,7 @@ class Level:
 
 @dataclass(slots=True)
 class Row:
-    """What a bucket came to: areas in core-microseconds up to `last_us`, peaks, the level then, and counts."""
+    """A bucket's contents: areas in core-microseconds up to `last_us`, peaks, the level at `last_us`, and counts."""
 
     last_us: int
     on_demand_area: int = 0
@@ -60,8 +60,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the log is in the history: to event `seq`, which was at `at_us`; it begins at `begin_us`."""
+class RollupProgress:
+    """The part of a log that is in the history: up to event `seq` at time `at_us`. It begins at `begin_us`."""
 
     seq: int
     at_us: int
@@ -69,7 +69,7 @@ class Progress:
 
 
 _COLUMNS = tuple(field.name for field in fields(Row))
-_KEYS = Key._fields
+_KEYS = BucketKey._fields
 _ADDED = [name for name in _COLUMNS if name.endswith(("_area", "_admitted", "_rejected")) or name == "evicted"]
 _HIGHEST = [name for name in _COLUMNS if name.endswith("_peak")]
 _TYPES = {"node": "text", "width_s": "int", "bucket": "bigint", "last_us": "bigint"} | {
@@ -108,7 +108,7 @@ ORDER BY cloud.id
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
 """
-# Of each series all rows before its last one that is too old: that one still tells the level after it.
+# Of each series it deletes all rows that are too old but the last of them, which holds the level after it.
 _PRUNE = """
 DELETE FROM utilisation USING unnest(%(nodes)s::text[]) AS touched (name)
 WHERE cloud_id = %(cloud_id)s AND node = touched.name AND width_s = %(width_s)s AND bucket < (
@@ -129,27 +129,27 @@ SELECT earlier.* FROM unnest(%(nodes)s::text[]) AS wanted (name) CROSS JOIN LATE
 
 
 class UtilisationRows:
-    """Reading the history, and taking turns at keeping it."""
+    """Reads the history and gives turns at writing it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def progress(self, cloud_id: int) -> Progress | None:
-        """How far the history is; None where it was not begun."""
+    async def progress(self, cloud_id: int) -> RollupProgress | None:
+        """Return how much of the log is in the history; None if it was not begun."""
         rows = await self._database.execute(
             "SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s AND seq > 0",
             {"cloud_id": cloud_id},
         )
-        return Progress(*rows[0]) if rows else None
+        return RollupProgress(*rows[0]) if rows else None
 
     async def behind(self) -> list[int]:
-        """The clouds whose logs hold more than their histories."""
+        """Return the clouds whose logs hold more than their histories."""
         return [row.id for row in await self._database.execute(_BEHIND)]
 
     async def rows(
         self, cloud_id: int, nodes: Sequence[str], width_s: int, first: int, last: int
-    ) -> list[tuple[Key, Row]]:
-        """The buckets of these series from one to another, and of each the last before the first."""
+    ) -> list[tuple[BucketKey, Row]]:
+        """Return these series' buckets in a range, and for each series the last one before it."""
         parameters = {
             "cloud_id": cloud_id, "nodes": list(nodes), "width_s": width_s, "first": first, "last": last,
         }  # fmt: skip
@@ -157,25 +157,25 @@ class UtilisationRows:
         return [_read(row) for row in chain(before, await self._database.execute(_RANGE, parameters))]
 
     @asynccontextmanager
-    async def turn(self, cloud_id: int) -> AsyncIterator[Turn | None]:
-        """A turn at keeping the cloud's history, kept as a whole or not at all; None while another process has it."""
+    async def turn(self, cloud_id: int) -> AsyncIterator[RollupTurn | None]:
+        """Open a turn at writing a cloud's history in one transaction; None if another process has it."""
         await self._database.execute(_BEGIN, {"cloud_id": cloud_id})
         async with self._database.transaction() as session:
             rows = await session.execute(_LOCK, {"cloud_id": cloud_id})
-            yield Turn(session, cloud_id, Progress(*rows[0])) if rows else None
+            yield RollupTurn(session, cloud_id, RollupProgress(*rows[0])) if rows else None
 
 
-class Turn:
-    """See `UtilisationRows.turn`. `log`: the logs, read over the turn's own connection."""
+class RollupTurn:
+    """One transaction that writes a cloud's history. `log` reads the event log over the same connection."""
 
-    def __init__(self, session: Session, cloud_id: int, progress: Progress) -> None:
+    def __init__(self, session: Session, cloud_id: int, progress: RollupProgress) -> None:
         self._session = session
         self._cloud_id = cloud_id
         self.progress = progress
         self.log = LogAccess(session)
 
     async def levels(self, nodes: Iterable[str]) -> dict[str, Level]:
-        """The present levels of these series; those never seen are left out."""
+        """Return the present levels of these series; unknown series are left out."""
         rows = await self._session.execute(
             "SELECT node, on_demand, spot, total, last_us FROM utilisation_level "
             "WHERE cloud_id = %(cloud_id)s AND node = ANY(%(nodes)s::text[])",
@@ -183,8 +183,8 @@ class Turn:
         )
         return {row.node: Level(row.on_demand, row.spot, row.total, row.last_us) for row in rows}
 
-    async def add(self, rows: dict[Key, Row], levels: dict[str, Level], progress: Progress) -> None:
-        """Add to the buckets what happened in them, up to `progress`."""
+    async def add(self, rows: dict[BucketKey, Row], levels: dict[str, Level], progress: RollupProgress) -> None:
+        """Add to the buckets and store the new `progress`."""
         named = [(*key, *astuple(row)) for key, row in rows.items()]
         await self._session.execute(_ADD, self._columns((*_KEYS, *_COLUMNS), named))
         standing = [(node, *astuple(level)) for node, level in levels.items()]
@@ -198,7 +198,9 @@ class Turn:
         )
 
     async def prune(self, nodes: Sequence[str], width_s: int, bucket: int) -> None:
-        """Forget these series' buckets of a width before one, but for the last, which tells the level after it."""
+        """Delete these series' buckets of a width before a given one, but keep the last, which holds the level after
+        it.
+        """
         await self._session.execute(
             _PRUNE, {"cloud_id": self._cloud_id, "nodes": list(nodes), "width_s": width_s, "bucket": bucket}
         )
@@ -208,6 +210,6 @@ class Turn:
         return {"cloud_id": self._cloud_id} | {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
-def _read(row: Sequence[Any]) -> tuple[Key, Row]:
+def _read(row: Sequence[Any]) -> tuple[BucketKey, Row]:
     count = len(_KEYS)
-    return Key(*row[:count]), Row(*(int(value) for value in row[count:]))
+    return BucketKey(*row[:count]), Row(*(int(value) for value in row[count:]))

@@ -1,4 +1,4 @@
-"""The history of utilisation as charts, a table, and a strip for each node."""
+"""The history of utilisation as charts, as a table, and as a strip for each node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.utilisation.service import Point, Utilisation
+from app.utilisation.service import Utilisation, UtilisationPoint
 
 RANGES = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US, "month": 30 * DAY_US, "all": None}
 DEFAULT_RANGE = "day"
@@ -14,7 +14,7 @@ DEFAULT_RANGE = "day"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A node in one bucket of time: where it stands in the strip, and the part of its cores in use."""
+    """A node in one bucket of time: its place in the strip, and the share of its cores in use."""
 
     left: float
     width: float
@@ -23,7 +23,7 @@ class Cell:
 
 
 def utilisation_chart(found: Utilisation) -> dict[str, object]:
-    """Cores by market, standing on each other up to what there were."""
+    """Draw cores in use by market, stacked, below the cores present."""
     points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
@@ -49,7 +49,7 @@ def utilisation_chart(found: Utilisation) -> dict[str, object]:
 
 
 def decisions_chart(found: Utilisation) -> dict[str, object]:
-    """Spot starts by what became of them, and evictions."""
+    """Draw spot starts by outcome, and evictions."""
     points = _closed(found)
     return {
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
@@ -68,7 +68,7 @@ def decisions_chart(found: Utilisation) -> dict[str, object]:
 
 
 def summary(found: Utilisation) -> str:
-    """The chart in a sentence, for who cannot see it."""
+    """Describe the chart in one sentence, for people who cannot see it."""
     if not found.points:
         return "Nothing yet"
     peak = max(point.used_peak for point in found.points)
@@ -81,11 +81,11 @@ def summary(found: Utilisation) -> str:
 
 
 def strips(found: Mapping[str, Utilisation]) -> dict[str, list[Cell]]:
-    """For each node a cell for each bucket, placed in a picture a thousand wide."""
+    """Return for each node a cell for each bucket, placed in a picture that is 1,000 wide."""
     return {name: _cells(one.points) for name, one in found.items()}
 
 
-def _cells(points: Sequence[Point]) -> list[Cell]:
+def _cells(points: Sequence[UtilisationPoint]) -> list[Cell]:
     width = 1000 / max(1, len(points))
     return [
         Cell(number * width, width, (p.on_demand_mean + p.spot_mean) / p.total_mean if p.total_mean else 0.0, p.at_us)
@@ -93,8 +93,8 @@ def _cells(points: Sequence[Point]) -> list[Cell]:
     ]
 
 
-def _closed(found: Utilisation) -> list[Point]:
-    """The points and the last once more at its end, so that it is as broad as the others."""
+def _closed(found: Utilisation) -> list[UtilisationPoint]:
+    """Repeat the last point at its end, so that it is as broad as the others."""
     if not found.points:
         return []
     last = found.points[-1]
@@ -102,7 +102,7 @@ def _closed(found: Utilisation) -> list[Point]:
     return [*found.points, replace(last, at_us=end_us)]
 
 
-def _free(point: Point) -> float:
+def _free(point: UtilisationPoint) -> float:
     return max(0.0, point.total_mean - point.on_demand_mean - point.spot_mean)
 
 

@@ -1,4 +1,4 @@
-"""What of a cloud's cores is in use now, from its folded state."""
+"""Present use of a cloud's cores, from its folded state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.engine.cloud import Cloud, Node, Running
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Cores in use by market, of a total; and how many instances run."""
+    """Cores in use by market, all cores, and the number of running instances."""
 
     on_demand: int
     spot: int
@@ -32,26 +32,26 @@ class Usage:
 
     @property
     def share(self) -> float | None:
-        """The part in use; None without nodes."""
+        """The share of cores in use, 0 to 1; None without nodes."""
         return self.used / self.total if self.total else None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """One node and what runs on it."""
+    """One node and the instances on it."""
 
     node: Node
     usage: Usage
 
 
 def usage_of(cloud: Cloud) -> Usage:
-    """The cloud's usage; removed nodes have left it."""
+    """Return the cloud's present usage. Removed nodes do not count."""
     total = sum(node.capacity.cores for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED)
     return _usage(cloud, cloud.running.values(), total)
 
 
 def usage_by_node(cloud: Cloud) -> list[NodeUsage]:
-    """Every node that is there, in node order."""
+    """Return the usage of every node that is present, in node order."""
     running: dict[str, list[Running]] = {}
     for instance in cloud.running.values():
         running.setdefault(instance.node, []).append(instance)

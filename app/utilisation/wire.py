@@ -1,4 +1,4 @@
-"""What of a cloud's cores was in use over time."""
+"""The answer with a cloud's history of utilisation."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from pydantic import Field
 
 from app.domain.times import SECOND_US, to_datetime
 from app.platform.http.fields import Name, Query, Time
-from app.utilisation.service import MOST_POINTS, Point, Utilisation
+from app.utilisation.service import MOST_POINTS, Utilisation, UtilisationPoint
 from tenure_client.forms.promises import PointAnswer, UtilisationAnswer
 
 
 class UtilisationQuery(Query):
     begin_us: Annotated[
-        Time | None, Field(alias="begin_at", description="From then on; by default a day's length.")
+        Time | None, Field(alias="begin_at", description="The beginning; by default a day before the end.")
     ] = None
-    end_us: Annotated[Time | None, Field(alias="end_at", description="Up to then; by default up to now.")] = None
-    points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="Give at most so many points, or two more.")] = 300
-    node: Annotated[Name | None, Field(description="Of this node alone; by default of the whole cloud.")] = None
+    end_us: Annotated[Time | None, Field(alias="end_at", description="The end; by default now.")] = None
+    points: Annotated[
+        int, Field(ge=1, le=MOST_POINTS, description="The largest number of points, give or take two.")
+    ] = 300
+    node: Annotated[Name | None, Field(description="Only this node; by default the whole cloud.")] = None
 
 
 def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
-    """The wire form."""
+    """Return the wire form of the history."""
     return UtilisationAnswer(
         begin_at=to_datetime(found.begin_us),
         as_of=to_datetime(found.as_of_us),
@@ -33,7 +35,7 @@ def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
     )
 
 
-def _point(point: Point) -> PointAnswer:
+def _point(point: UtilisationPoint) -> PointAnswer:
     return PointAnswer(
         at=to_datetime(point.at_us),
         on_demand_mean=point.on_demand_mean,

@@ -1,1 +1,1 @@
-"""An analyst's tools; no service needs them."""
+"""An analyst's tools. No service needs them."""

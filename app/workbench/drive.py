@@ -1,47 +1,46 @@
-"""Driving a workload through a running service, over HTTP and its database."""
+"""Drives a workload through a running service, over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import cast
 
 from app.domain.events.wire import seconds, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
 from app.domain.times import to_datetime
 from app.domain.values import Policy
-from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
 from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
 from tenure_client.endpoints import EPOCHS_CROSSED
 from tenure_client.forms.instances import BatchResult, StartAnswer
 
-Progress = Callable[[int, int], None]
-
 
 def drive(
     client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, progress: Progress | None = None
-) -> Outcome:
+) -> DrivenScenario:
     """Prepare the cloud, send every operation in order, count the answers.
 
-    `batch` operations go in one request; 1 sends each by itself. Starts and stops may be sent again, so a drive that
-    was cut off may be begun anew: what was decided is answered as before.
+    Each request carries `batch` operations; 1 sends each by itself. Starts and stops may be repeated, so a drive that
+    was cut off can be run again: decisions that were made are answered as before.
     """
     began = perf_counter()
     _prepare(client, cloud, scenario)
-    tally = Tally.of(scenario.workload)
+    tally = WorkloadTally.of(scenario.workload)
     steps = operations(scenario.workload)
     for done, (operation, decision) in enumerate(_answers(client, cloud, steps, batch)):
         _count(tally, operation, decision)
         if progress is not None:
             progress(done + 1, len(steps))
-    return Outcome(scenario, tally, None, perf_counter() - began)
+    return DrivenScenario(scenario, tally, None, perf_counter() - began)
 
 
 def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
-    """Have the cloud with its nodes and flavors. InputError where it exists and is another one."""
+    """Create the cloud with its nodes and flavors. Raises InputError if another cloud has its name."""
     try:
         there = client.cloud(cloud)
     except NotFound:
@@ -60,7 +59,7 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
 def _answers(
     client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
 ) -> Iterator[tuple[Operation, StartAnswer | None]]:
-    """Each operation with its answer."""
+    """Yield each operation with its answer."""
     if batch == 1:
         for step in steps:
             yield step, _answer(client, cloud, step)
@@ -74,7 +73,7 @@ def _answers(
 
 
 def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
-    """The answers up to the first operation that waits for a further table; at least one, else the error is raised."""
+    """Return the answers up to the first operation that waits for another table; raise its error if it is the first."""
     decided: list[StartAnswer | None] = []
     for result in results:
         if result.error is not None:
@@ -102,7 +101,7 @@ def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | 
 
 
 def form_of(step: Operation) -> Start | Stop:
-    """The operation as it is sent."""
+    """Return the operation in its wire form."""
     at = None if step.at_us is None else to_datetime(step.at_us)
     if not isinstance(step, StartRequest):
         return Stop(step.instance_id, at)
@@ -110,7 +109,7 @@ def form_of(step: Operation) -> Start | Stop:
     return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
 
 
-def _count(tally: Tally, operation: Operation, decision: StartAnswer | None) -> None:
+def _count(tally: WorkloadTally, operation: Operation, decision: StartAnswer | None) -> None:
     if isinstance(operation, StartRequest):
         assert decision is not None
         tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)

@@ -1,4 +1,4 @@
-"""Evaluating a recorded workload in-process, with the functions that the live scheduler calls."""
+"""Evaluates a recorded workload in-process, with the functions that the live scheduler calls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Protocol
 from app.admission.decide import decide_start, decide_stop
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.names import node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
-from app.workbench.tally import Outcome, Scenario, Tally
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
-
-Progress = Callable[[int, int], None]
-"""Told how many operations of how many are done."""
 
 
 class EventSink(Protocol):
@@ -40,23 +38,23 @@ def evaluate(
     log: EventSink | None = None,
     tables: TableSink | None = None,
     progress: Progress | None = None,
-) -> Outcome:
-    """Run every operation of the workload through a cloud of its own; second 0 is the cloud's beginning."""
+) -> DrivenScenario:
+    """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning."""
     began = perf_counter()
-    run, tally = Run(scenario.policy, executor, log=log, tables=tables), Tally.of(scenario.workload)
+    run, tally = DrivenCloud(scenario.policy, executor, log=log, tables=tables), WorkloadTally.of(scenario.workload)
     run.record(_opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
         _count(tally, operation, run.step(operation))
         if progress is not None:
             progress(done + 1, len(steps))
-    return Outcome(scenario, tally, run.tables.spent_s, perf_counter() - began)
+    return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
 
 
-class _Tables:
+class _EvaluationTables:
     """Quantile tables, computed when a spot start needs one.
 
-    A table is a function of the events before its due time, so those that no start reads need not be computed.
+    A table is a function of the events before its due time, so tables that no start reads need not be computed.
     """
 
     def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None) -> None:
@@ -73,13 +71,13 @@ class _Tables:
             self._forecaster.extend(recorded)
 
     def follow(self, policy: Policy, recorded: list[Recorded]) -> None:
-        """Go on under another policy, with a forecaster that has read the whole log so far."""
+        """Continue under another policy, with a forecaster that has read the whole log so far."""
         self._policy = policy
         self._forecaster = Forecaster(policy)
         self.extend(recorded)
 
     def for_start(self, cloud: Cloud, request: StartRequest, at_us: int) -> QuantileTable | None:
-        """The table that the start is decided with; None where it needs none."""
+        """Return the table that the start is decided with; None if it needs none."""
         policy = self._policy
         if request.market is not Market.SPOT or policy.guarantee is Guarantee.NONE:
             return None
@@ -100,13 +98,13 @@ class _Tables:
         return table
 
 
-class Run:
+class DrivenCloud:
     """A cloud that is led through operations, with the tables that it needs."""
 
     def __init__(
         self, policy: Policy, executor: Executor, *, log: EventSink | None = None, tables: TableSink | None = None
     ) -> None:
-        self.tables = _Tables(policy, executor, tables)
+        self.tables = _EvaluationTables(policy, executor, tables)
         self.cloud = Cloud()
         self._log = log
 
@@ -123,7 +121,7 @@ class Run:
         return events[-1]
 
     def record(self, events: Sequence[Event]) -> None:
-        """Make the events so."""
+        """Append the events to the log and apply them to the cloud."""
         recorded = [self.cloud.apply(event) for event in events]
         self.cloud.commit()
         self.tables.extend(recorded)
@@ -132,7 +130,7 @@ class Run:
                 self._log.write(item)
 
 
-def _count(tally: Tally, operation: Operation, decision: Event | None) -> None:
+def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
     if not isinstance(operation, StartRequest):
         tally.stopped(operation.instance_id)
         return

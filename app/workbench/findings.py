@@ -1,4 +1,4 @@
-"""What an evaluation shows beyond its counts: load and budget over time, the last table, promises against ends."""
+"""Findings of an evaluation beyond its counts: load and budget over time, the last table, promises kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.admission.reliability import Calibration, Fate, Reliability, fate_of, measure_reliability
 from app.domain.events import (
@@ -22,9 +21,8 @@ from app.domain.events import (
 )
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
+from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
-
-Floats = NDArray[np.float64]
 
 PROBABILITIES = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that are shown of a table (spot-sla-conference, Figure 3)."""
@@ -32,7 +30,7 @@ _LOAD_BINS = 480
 _BUDGET_BINS = 240
 
 
-class Step(NamedTuple):
+class LoadStep(NamedTuple):
     """Cores in use from `at_us` on, by market."""
 
     at_us: int
@@ -42,7 +40,7 @@ class Step(NamedTuple):
 
 
 class BudgetPoint(NamedTuple):
-    """What had been admitted times the probability promised, and what was evicted, by `at_us`."""
+    """The class budget at one moment: evictions earned (admissions x promise) and evictions spent."""
 
     at_us: int
     earned: float
@@ -50,7 +48,7 @@ class BudgetPoint(NamedTuple):
 
     @property
     def left(self) -> float:
-        """What may still be evicted."""
+        """Evictions that are still affordable."""
         return self.earned - self.evicted
 
 
@@ -89,8 +87,8 @@ class TableView:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """See the module's docstring. `table` is None where no forecast was made."""
+class LogFindings:
+    """The findings of one evaluation. `table` is None if no forecast was made."""
 
     reliability: Reliability
     load: Load
@@ -99,10 +97,10 @@ class Findings:
 
 
 class Watch:
-    """Follows a log, event by event, and remembers what the findings are made of."""
+    """Follows a log, event by event, and gathers the findings."""
 
     def __init__(self) -> None:
-        self._now = Step(0, 0, 0, 0)
+        self._now = LoadStep(0, 0, 0, 0)
         self._left = BudgetPoint(0, 0.0, 0)
         self._steps = [self._now]
         self._budget: list[BudgetPoint] = []
@@ -127,9 +125,9 @@ class Watch:
             case InstanceStopped() | InstanceEvicted() as end:
                 self._end(end)
 
-    def findings(self, until_us: int, table: QuantileTable | None) -> Findings:
-        """What was seen; pictures over time end at `until_us`."""
-        return Findings(
+    def findings(self, until_us: int, table: QuantileTable | None) -> LogFindings:
+        """Return the findings; pictures over time end at `until_us`."""
+        return LogFindings(
             self.reliability(),
             average_load(self._steps, self._evictions_us, until_us),
             thin_budget(self._budget, until_us),
@@ -137,7 +135,7 @@ class Watch:
         )
 
     def reliability(self) -> Reliability:
-        """Promises against what became of them so far."""
+        """Compare promises with their outcomes so far."""
         spot = [start for start in self._running.values() if start.market is Market.SPOT]
         return measure_reliability([*self._fates, *(fate_of(start, None, self._now.at_us) for start in spot)])
 
@@ -166,7 +164,7 @@ class Watch:
 
     def _move(self, at_us: int, *, on_demand: int = 0, spot: int = 0, capacity: int = 0) -> None:
         now = self._now
-        self._now = Step(at_us, now.on_demand + on_demand, now.spot + spot, now.capacity + capacity)
+        self._now = LoadStep(at_us, now.on_demand + on_demand, now.spot + spot, now.capacity + capacity)
         self._steps.append(self._now)
 
     def _settle(self, point: BudgetPoint) -> None:
@@ -174,8 +172,8 @@ class Watch:
         self._budget.append(point)
 
 
-def average_load(steps: Iterable[Step], evictions_us: Iterable[int], until_us: int, bins: int = _LOAD_BINS) -> Load:
-    """The load of `bins` periods up to `until_us`, from its steps in time order, the first of them at 0."""
+def average_load(steps: Iterable[LoadStep], evictions_us: Iterable[int], until_us: int, bins: int = _LOAD_BINS) -> Load:
+    """Return the load of `bins` periods up to `until_us`, from its steps in time order, the first of them at 0."""
     columns = np.array([*steps], np.float64)
     edges_us = np.linspace(0.0, max(1, until_us), bins + 1)
     at_us, on_demand, spot, capacity = columns.T
@@ -186,7 +184,7 @@ def average_load(steps: Iterable[Step], evictions_us: Iterable[int], until_us: i
 
 
 def _means(at_us: Floats, values: Floats, edges_us: Floats) -> Floats:
-    """Time-weighted means of a step function: differences of its integral, which is a line between two steps."""
+    """Return time-weighted means of a step function: differences of its integral, which is linear between steps."""
     ends = np.append(at_us[1:], max(at_us[-1], edges_us[-1]))
     integral = np.concatenate([[0.0], np.cumsum(values * (ends - at_us))])
     knots = np.concatenate([at_us, ends[-1:]])
@@ -195,14 +193,14 @@ def _means(at_us: Floats, values: Floats, edges_us: Floats) -> Floats:
 
 
 def _peaks(at_us: Floats, values: Floats, edges_us: Floats) -> Floats:
-    """The greatest value of a step function in each period."""
+    """Return the greatest value of a step function in each period."""
     first = np.searchsorted(at_us, edges_us[:-1], side="right") - 1
     last = np.searchsorted(at_us, edges_us[1:], side="left")
     return np.array([values[a:b].max() for a, b in zip(first, np.maximum(last, first + 1), strict=True)])
 
 
 def thin_budget(points: list[BudgetPoint], until_us: int, bins: int = _BUDGET_BINS) -> tuple[BudgetPoint, ...]:
-    """Of every period the point with the least left and the last one: enough to draw, and no overdraft is lost."""
+    """Return of every period the point with the least left and the last one, so that no overdraft is lost."""
     edges = np.searchsorted([point.at_us for point in points], np.linspace(0, until_us, bins + 1)[1:], side="right")
     kept: list[BudgetPoint] = []
     for first, last in pairwise([0, *edges.tolist()]):
@@ -214,7 +212,7 @@ def thin_budget(points: list[BudgetPoint], until_us: int, bins: int = _BUDGET_BI
 
 
 def view_table(table: QuantileTable) -> TableView:
-    """The buckets of every flavor with the quantiles that are shown."""
+    """Return the buckets of every flavor with the quantiles that are shown."""
     levels = np.array(PROBABILITIES)
     flavors = {
         flavor: tuple(
@@ -232,7 +230,7 @@ def view_table(table: QuantileTable) -> TableView:
 
 
 def reliability_report(reliability: Reliability) -> dict[str, Any]:
-    """The reliability table as one JSON object, in the form that the service answers with."""
+    """Return the reliability table as one JSON object, in the form of the service's answer."""
     return {
         "confidence": reliability.confidence,
         "classes": [_line(line) for line in reliability.classes],

@@ -1,8 +1,8 @@
-"""The event log as CSV, one line an event: what `evaluate --log` and `log export` write and `audit` reads.
+"""The event log as CSV, one line per event: written by `evaluate --log` and `log export`, read by `audit`.
 
-Times are seconds, written as the shortest exact decimals; a cell is empty where it does not apply. The first columns
-and the four instance kinds are a promise to whoever reads such files; columns may be added at the end. Lines of a stop
-and of an eviction repeat what their start said.
+Times are seconds, written as the shortest exact decimals. A cell that does not apply is empty. The first columns and
+the four instance kinds are stable for readers of such files; columns may be added at the end. Lines of a stop and of an
+eviction repeat what their start said.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 class LogRow(NamedTuple):
-    """One line of the file, times in microseconds; None where a cell is empty."""
+    """One line of the file, times in microseconds; empty cells are None."""
 
     seq: int
     at_us: int
@@ -105,10 +105,10 @@ class LogRow(NamedTuple):
 
 
 class LogWriter:
-    """Writes events as they come; every event of the log must be given to `write`, in order.
+    """Writes events as they come. Every event of the log must be given to `write`, in order.
 
-    `instances_only` leaves out all other kinds, and numbers what is written 1, 2, 3, ... The others must then stand
-    before the first instance event, as in an evaluation.
+    `instances_only` leaves out all other kinds and numbers the written ones 1, 2, 3, ... The other events must then
+    stand before the first instance event, as in an evaluation.
     """
 
     def __init__(self, file: TextIO, *, instances_only: bool = False) -> None:
@@ -157,7 +157,7 @@ class LogWriter:
 
 
 def _own_cells(event: Event) -> Cells:
-    """Return the cells that hold the event's own fields; those of None are left out."""
+    """Return the cells that hold the event's own fields, without those that are None."""
     cells: Cells = {}
     for name, write in _FIELDS_OF[type(event)]:
         value = getattr(event, name)
@@ -196,7 +196,7 @@ def _seconds(us: int | None) -> str | None:
 
 
 def _writer_of(field: str) -> Callable[[Cells, Any], None]:
-    """Return what puts the values of a field into their columns."""
+    """Return a function that puts the values of a field into their columns."""
     if field in _COMPOSED:
         return _COMPOSED[field]
     column = _COLUMN_OF.get(field, field.removesuffix("_us") + "_s" if field.endswith("_us") else field)
@@ -220,7 +220,7 @@ _FIELDS_OF = {
     kind.form: tuple(
         (field.name, _writer_of(field.name))
         for field in fields(kind.form)
-        # What a start asked for is not written: the column holds what was promised.
+        # The probability that a start asked for is not written: the column holds the promised one.
         if field.name not in _UNWRITTEN and not (field.name == "probability" and kind.group is Group.START)
     )
     for kind in KINDS.values()
@@ -231,7 +231,7 @@ _FIELDS_OF = {
 
 
 def read_log(path: Path) -> Iterator[LogRow]:
-    """The lines of a log file. InputError, with the line's number, where one cannot be read."""
+    """Read the lines of a log file. Raises InputError with the number of an unreadable line."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             yield from (row for _, row in read_rows(file, str(path)))
@@ -242,7 +242,7 @@ def read_log(path: Path) -> Iterator[LogRow]:
 
 
 def read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, LogRow]]:
-    """The rows of a log's lines, the header first, each with its line's number; `name` is the file's, for errors."""
+    """Yield the rows of a log, each with its line's number. The header comes first; `name` is for errors."""
     reader = csv.DictReader(lines, strict=True)
     try:
         missing = [column for column in PROMISED_COLUMNS if column not in (reader.fieldnames or ())]
@@ -282,7 +282,7 @@ def _parse(parse: Callable[[str], T], text: str) -> T | None:
 
 
 def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
-    """Return the field of a row that a column fills, and how its text is read."""
+    """Return the field of a row that a column fills, and the function that reads its text."""
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)

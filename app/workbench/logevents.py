@@ -1,8 +1,8 @@
-"""The events of a log that was written as CSV: what `logcsv` wrote, read back as far as the columns tell.
+"""The events of a log that was written as CSV, read back as far as the columns tell.
 
-Of policies the columns hold the eviction policy, the guarantee and the probability; the rest comes from `base`. A log
-that an evaluation wrote has instances only: its cloud begins at second 0 without nodes, and with the SLA that most of
-its spot starts were promised.
+The columns hold a policy's eviction policy, guarantee and probability; the rest comes from `base`. A log that an
+evaluation wrote has instances only: its cloud begins at second 0 without nodes, with the SLA that most of its spot
+starts were promised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Reader: TypeAlias = Callable[[LogRow, Policy], Any]
 
 
 def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
-    """The events, numbered anew; a start's victims are left to the evictions. InputError where a row is no event."""
+    """Yield the events with new numbers; victims are told by their evictions. Raises InputError for a bad row."""
     events: list[Event] = [] if any(row.kind == "cloud_created" for row in rows) else _opening(rows, base)
     opened = len(events)
     policy = events[0].policy if events and isinstance(events[0], CloudCreated) else base
@@ -53,7 +53,7 @@ def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
 
 
 def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
-    """What an evaluation's log leaves out."""
+    """Return the events that an evaluation's log leaves out."""
     promised = Counter(row.probability for row in rows if row.probability is not None)
     policy = replace(base, guarantee=Guarantee.NONE)
     if promised:
@@ -82,7 +82,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
 
 
 def _event(row: LogRow, policy: Policy) -> Event:
-    """Return the event of a line: field by field from the columns. ValueError where one holds what cannot be."""
+    """Return the event of a line, field by field from the columns. Raises ValueError for an impossible value."""
     form = KINDS[row.kind].form
     event: Event = form(**{name: read(row, policy) for name, read in _FIELDS_OF[form]})
     return event
@@ -114,7 +114,7 @@ def _name(row: LogRow, _: Policy) -> str:
 
 
 def _reader(name: str, kind: type, *, optional: bool) -> Reader:
-    """Return what reads a field of an event. What must be there and is not is "" or 0, as the columns cannot tell."""
+    """Return a function that reads a field of an event. A missing value is "" or 0, as columns cannot tell."""
     if name in _READ:
         return _READ[name]
     column = _COLUMN_OF.get(name, name)

@@ -1,4 +1,4 @@
-"""Evaluations of one workload under several platforms, eviction policies, guarantees and SLAs."""
+"""Evaluates one workload under several platforms, eviction policies, guarantees and SLAs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 
 from app.domain.events import Recorded
 from app.domain.inputs import platform_text
+from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
-from app.workbench.evaluate import EventSink, Progress, evaluate
-from app.workbench.findings import Findings, Watch
+from app.workbench.evaluate import EventSink, evaluate
+from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.tally import Outcome, Scenario
+from app.workbench.tally import DrivenScenario, Scenario
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, float | None]
@@ -26,7 +27,7 @@ Promise = tuple[Guarantee, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What is varied; None among the SLAs is the baseline without one, which no guarantee changes."""
+    """The settings that are varied. None among the SLAs is the baseline without an SLA, which has no guarantee."""
 
     platforms: Sequence[tuple[Resources, ...]]
     evictions: Sequence[EvictionPolicy]
@@ -34,7 +35,7 @@ class Axes:
     slas: Sequence[float | None]
 
     def promises(self) -> list[Promise]:
-        """Guarantees with their SLAs, the baseline first and once."""
+        """Guarantees with their SLAs; the baseline comes first and once."""
         slas = [sla for sla in self.slas if sla is not None]
         baseline: list[Promise] = [(Guarantee.NONE, None)] if None in self.slas else []
         return [*baseline, *product(self.guarantees, slas)]
@@ -42,7 +43,7 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One scenario to be run; `log` is the CSV file for its events, `watched` whether its findings are wanted."""
+    """One scenario to run. `log` is the CSV file for its events; `watched` asks for findings."""
 
     scenario: Scenario
     log: Path | None = None
@@ -50,20 +51,20 @@ class Evaluation:
 
     @property
     def size(self) -> int:
-        """A start and a stop for each instance."""
+        """Number of steps: a start and a stop for each instance."""
         return 2 * (len(self.scenario.workload.on_demand) + len(self.scenario.workload.spot))
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What came of an evaluation; `findings` are None where they were not wanted."""
+    """The result of an evaluation; the findings are None unless it was watched."""
 
-    outcome: Outcome
-    findings: Findings | None
+    outcome: DrivenScenario
+    findings: LogFindings | None
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
-    """Every combination: platforms slowest, then eviction policies, guarantees and SLAs as they were given."""
+    """Return every combination: platforms vary slowest, then eviction policies, guarantees and SLAs."""
     found = []
     for nodes, eviction, (guarantee, sla) in product(axes.platforms, axes.evictions, axes.promises()):
         own = replace(policy, eviction_policy=eviction, guarantee=guarantee)
@@ -73,7 +74,7 @@ def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
 
 
 def name_of(scenario: Scenario) -> str:
-    """A name that tells a scenario from the others of its matrix: 7x12-yjf-per-instance-0.01."""
+    """Return a scenario's name, distinct in its matrix: 7x12-yjf-per-instance-0.01."""
     policy = scenario.policy
     parts = [platform_text(scenario.nodes), policy.eviction_policy]
     if policy.guarantee is Guarantee.NONE:
@@ -84,12 +85,12 @@ def name_of(scenario: Scenario) -> str:
 
 
 def run_matrix(evaluations: Sequence[Evaluation], *, progress: Progress | None = None) -> list[Evaluated]:
-    """Run all of them over all cores, in the order given."""
+    """Run all of them over all cores; results come in the order given."""
     return run_side_by_side(run_evaluation, evaluations, progress=progress)
 
 
 def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progress) -> Evaluated:
-    """Run one."""
+    """Run one evaluation."""
     scenario, watch = evaluation.scenario, Watch() if evaluation.watched else None
     tables: list[QuantileTable] = []
     with ExitStack() as stack:

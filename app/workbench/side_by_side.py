@@ -1,6 +1,6 @@
-"""Doing several long tasks over all cores: one task a process at a time, with one account of how far they are.
+"""Runs several long tasks over all cores, one task per process, with one account of progress.
 
-A task that is alone runs in this process with threads on all cores; several share the cores among their processes.
+A single task runs in this process with threads on all cores; several tasks share the cores among their processes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Protocol, TypeVar
 
-Progress = Callable[[int, int], None]
-"""Told how many steps of how many are done, over all tasks."""
+from app.domain.progress import Progress
 
 
-class Task(Protocol):
-    """Goes to another process and comes back as its result, so both can be pickled."""
+class EvaluationTask(Protocol):
+    """A unit of work that goes to another process; the task and its result must be picklable."""
 
     @property
     def size(self) -> int:
-        """How many steps it has."""
+        """Number of its steps."""
 
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=EvaluationTask)
 R = TypeVar("R")
 Work = Callable[[T, Executor, Progress], R]
 """Does a task with an executor of threads, telling its own steps; a function at the top of a module."""
@@ -37,7 +36,7 @@ _shared: dict[str, Any] = {}
 def run_side_by_side(
     work: Work[T, R], tasks: Sequence[T], *, progress: Progress | None = None, cores: int | None = None
 ) -> list[R]:
-    """The results of all tasks, in their order; the first error is raised when it happens."""
+    """Return the results of all tasks, in their order; raise the first error when it happens."""
     told = progress or _tell_nobody
     cores = cores or os.cpu_count() or 1
     if len(tasks) == 1:
@@ -55,7 +54,7 @@ def run_side_by_side(
 
 
 def _watch(futures: list[Future[R]], tell: Callable[[], None]) -> None:
-    """Until all are done or one has failed, which is then raised."""
+    """Wait until all are done or one has failed; raise its error."""
     left: set[Future[R]] = set(futures)
     while left:
         finished, left = wait(left, _POLL_S, FIRST_EXCEPTION)
@@ -70,7 +69,7 @@ def _run(work: Work[T, R], task: T, threads: int, progress: Progress) -> R:
 
 
 def _share(done: Any) -> None:  # noqa: ANN401 - ctypes arrays have no public type
-    """In a new process: where it tells how far its tasks are."""
+    """Tell a new process where to report the progress of its tasks."""
     _shared["done"] = done
 
 
@@ -83,4 +82,4 @@ def _tell_shared(number: int, done: int, _total: int) -> None:
 
 
 def _tell_nobody(_done: int, _total: int) -> None:
-    """For callers without a display."""
+    """Ignore progress, for callers without a display."""

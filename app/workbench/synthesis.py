@@ -23,7 +23,7 @@ class LogNormal:
 
     @property
     def mean_s(self) -> float:
-        """The mean of the distribution itself."""
+        """Mean of the distribution, in seconds."""
         return exp(self.mu + self.sigma**2 / 2)
 
 
@@ -33,11 +33,11 @@ LIFETIMES = LogNormal(6.0, 1.5)
 
 
 def synthesize(*, days: float, mean_utilisation: float, cores: int, seed: int) -> list[TraceInstance]:
-    """The seeds' log-normal workload, over `days` days.
+    """Return the log-normal workload of the papers, over `days` days.
 
-    Table I gives a mean utilisation that its parameters do not have (docs/evaluation.md), so the times between
-    arrivals are scaled until the expected number of cores in use, cores * mean lifetime / mean time between arrivals,
-    is `mean_utilisation`. InputError where that is no trace that fits into memory.
+    Table I gives a mean utilisation that its parameters do not have (docs/evaluation.md). So the times between arrivals
+    are scaled until the expected number of cores in use, cores * mean lifetime / mean time between arrivals, is
+    `mean_utilisation`. Raises InputError if the trace would not fit into memory.
     """
     count = days * DAY_US / SECOND_US * mean_utilisation / (cores * LIFETIMES.mean_s)
     if not (days > 0 and mean_utilisation > 0 and count <= _MOST_INSTANCES):

@@ -1,4 +1,4 @@
-"""What became of a driven workload: the seeds' metrics, counted from the answers alone.
+"""The metrics of the papers for a driven workload, counted from the answers alone.
 
 The evaluation and the client of a running service count with the same tally, so their tables can be compared.
 """
@@ -25,8 +25,8 @@ class Scenario:
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts starts by market. A spot instance completes when it is admitted and never evicted: it reaches its stop."""
+class WorkloadTally:
+    """Counts starts by market. A spot instance completes if it is admitted and never evicted: it reaches its stop."""
 
     demands: Mapping[str, Resources]
     on_demand_requested: int = 0
@@ -40,8 +40,8 @@ class Tally:
     _running: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, workload: Workload) -> Tally:
-        """An empty tally for a workload."""
+    def of(cls, workload: Workload) -> WorkloadTally:
+        """Return an empty tally for a workload."""
         return cls(flavors(workload))
 
     def started(self, request: StartRequest, *, accepted: bool, victims: Iterable[str], epoch: int | None) -> None:
@@ -64,11 +64,11 @@ class Tally:
 
     @property
     def spot_completed(self) -> int:
-        """Spot instances that reached their own stop, given that all stops were driven."""
+        """Number of spot instances that reached their own stop, given that all stops were driven."""
         return self.spot_admitted - self.spot_evicted
 
     def report(self) -> dict[str, Any]:
-        """The counts as JSON values."""
+        """Return the counts as JSON values."""
         return {
             "on_demand": {"requested": self.on_demand_requested, "admitted": self.on_demand_admitted},
             "spot": {
@@ -92,16 +92,16 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A driven scenario. `forecast_s` is the time spent in forecasting, None where another process did it."""
+class DrivenScenario:
+    """A driven scenario. `forecast_s` is the time spent in forecasting; None if another process did it."""
 
     scenario: Scenario
-    tally: Tally
+    tally: WorkloadTally
     forecast_s: float | None
     wall_s: float
 
     def report(self) -> dict[str, Any]:
-        """The outcome as one JSON object."""
+        """Return the outcome as one JSON object."""
         return {
             **self.tally.report(),
             "epochs": len(self.tally.epochs),
@@ -112,7 +112,7 @@ class Outcome:
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
-    """What the scenario was run with, as JSON values; durations in seconds."""
+    """Return the settings of the scenario as JSON values; durations in seconds."""
     policy = scenario.policy
     history_us = policy.history_window_us
     return {
@@ -131,6 +131,6 @@ def settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _number(us: int) -> int | float:
-    """Microseconds as a JSON number of seconds."""
+    """Return microseconds as a JSON number of seconds."""
     whole, rest = divmod(us, SECOND_US)
     return float(seconds_text(us)) if rest else whole

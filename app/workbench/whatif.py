@@ -1,9 +1,10 @@
-"""What would have been: a cloud's own log, decided again under another policy, platform or flavor mix.
+"""Decides a cloud's own log again under another policy, platform or flavor mix.
 
-The workload is everything that was asked for, rejected starts as well. An instance ends at its recorded stop; where the
-log has none because it was evicted or rejected, at its declared lifetime (an on-demand start that declared none, at
-once), as in the forecast's history. What still runs at the end of the log goes on. Tables are computed at the policy's
-due times, as an evaluation does. Changes of the policy and of nodes happen when they did, unless they are replaced.
+The workload is everything that was asked for, rejected starts included. An instance ends at its recorded stop. If the
+log has no stop because the instance was evicted or rejected, it ends at its declared lifetime; an on-demand start that
+declared none ends at once, as in the forecast's history. Instances that run at the end of the log go on. Tables are
+computed at the policy's due times, as in an evaluation. Changes of the policy and of nodes happen when they did, unless
+they are replaced.
 """
 
 from __future__ import annotations
@@ -32,23 +33,24 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
+from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
-from app.workbench.evaluate import Run
+from app.workbench.evaluate import DrivenCloud
 from app.workbench.findings import Watch
-from app.workbench.side_by_side import Progress, run_side_by_side
-from app.workbench.tally import Tally
+from app.workbench.side_by_side import run_side_by_side
+from app.workbench.tally import WorkloadTally
 
 NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
-Key = tuple[int, int, int, int]
+ComparisonKey = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is different; None and empty leave it as it was recorded.
+    """The settings that differ; None and empty leave them as recorded.
 
-    `sla` is the cloud's probability: starts that asked for their own keep it. `flavors` maps names to the names that
+    `sla` is the cloud's probability; starts that asked for their own keep it. `flavors` maps names to the names that
     are asked for instead. `settings` are further fields of the policy.
     """
 
@@ -60,7 +62,7 @@ class Changes:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> Policy:
-        """The policy with the changes. An SLA for a cloud without one is kept for each instance."""
+        """Return the policy with the changes. An SLA for a cloud without one is kept for each instance."""
         changed = replace(policy, **self.settings)
         if self.eviction is not None:
             changed = replace(changed, eviction_policy=self.eviction)
@@ -72,27 +74,27 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of the starts of a log. `evicted_in_time` are those evicted within their declared lifetime."""
+    """The outcomes of a log's starts. `evicted_in_time` counts evictions within the declared lifetime."""
 
-    tally: Tally
+    tally: WorkloadTally
     running: int
     evicted_in_time: int
 
     def report(self) -> dict[str, Any]:
-        """The account as one JSON object."""
+        """Return the account as one JSON object."""
         return {**self.tally.report(), "running": self.running, "evicted_in_time": self.evicted_in_time}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A log and what is to be different about it."""
+    """A log and the changes to try on it."""
 
     recorded: Sequence[Recorded]
     changes: Changes
 
     @property
     def size(self) -> int:
-        """Its steps are counted as the log's events."""
+        """Number of steps, which is the number of the log's events."""
         return len(self.recorded)
 
     def flavors(self) -> dict[str, Resources]:
@@ -102,7 +104,7 @@ class Question:
 
 
 def ask(questions: Sequence[Question], *, progress: Progress | None = None) -> list[Account]:
-    """What would have been, for each; over all cores."""
+    """Answer each question, over all cores."""
     for question in questions:
         check_question(question)
     return run_side_by_side(answer, questions, progress=progress)
@@ -119,7 +121,7 @@ def answer(question: Question, executor: Executor, progress: Progress) -> Accoun
 
 
 def check_question(question: Question) -> None:
-    """InputError where the log has no nodes, or lacks a flavor that is to be replaced or asked for."""
+    """Raise InputError if the log has no nodes, or lacks a flavor that is to be replaced or asked for."""
     if question.changes.nodes is None and not any(isinstance(item.event, NodeAdded) for item in question.recorded):
         raise InputError("the log adds no nodes; give the platform with --nodes")
     known = question.flavors()
@@ -134,9 +136,9 @@ def check_question(question: Question) -> None:
 
 
 def steps_of(question: Question) -> list[Operation | Event]:
-    """Everything to be done, in order: the log's own order, and drawn-up ends before the log's events of their time."""
+    """Yield all steps in the log's order; computed ends come before the log's events of their time."""
     changes, end_us = question.changes, question.recorded[-1].event.at_us
-    keyed: list[tuple[Key, Operation | Event]] = []
+    keyed: list[tuple[ComparisonKey, Operation | Event]] = []
     asked: dict[str, StartRequest] = {}
     flavors = _renamed(question)
     for item in question.recorded:
@@ -161,7 +163,7 @@ def steps_of(question: Question) -> list[Operation | Event]:
 
 
 def _opening(question: Question, created: CloudCreated) -> list[Event]:
-    """The cloud with all flavors, and with the nodes where they are given."""
+    """Return the cloud with all flavors, and with the nodes if they are given."""
     at_us, changes = created.at_us, question.changes
     flavors = question.flavors() | {
         flavor_name(int(new)): Resources(int(new)) for new in changes.flavors.values() if new not in question.flavors()
@@ -175,7 +177,7 @@ def _opening(question: Question, created: CloudCreated) -> list[Event]:
 
 
 def _renamed(question: Question) -> dict[str, str]:
-    """The flavor asked for, by the recorded one; a number of cores has the flavor of its own."""
+    """Return the flavor to ask for, by the recorded one; a number of cores has the flavor of its own."""
     known, wanted = question.flavors(), question.changes.flavors
     return {name: name for name in known} | {
         old: new if new in known else flavor_name(int(new)) for old, new in wanted.items()
@@ -186,11 +188,11 @@ def _request(event: InstanceStarted | InstanceRejected, flavor: str) -> StartReq
     return StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
 
 
-def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[Key, StopRequest]]:
-    """The end of a request that the log cut short; none where the log ends before."""
+def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[ComparisonKey, StopRequest]]:
+    """Return the computed end of a request that the log cut short; None if the log ends before it."""
     assert request.at_us is not None
     at_us = request.at_us + (request.lifetime_us or 0)
-    if at_us <= item.event.at_us:  # it ends after the start that evicts it, which stands behind its eviction
+    if at_us <= item.event.at_us:  # it ends after the start that evicts it, which follows its eviction
         last_seq = item.event.cause_seq if isinstance(item.event, InstanceEvicted) else item.seq
         return [((item.event.at_us, 1, last_seq, 1), StopRequest(request.instance_id, item.event.at_us))]
     return [((at_us, 0, item.seq, 0), StopRequest(request.instance_id, at_us))] if at_us <= end_us else []
@@ -200,11 +202,11 @@ def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[
 
 
 class _Trial:
-    """The log that would have been, so far."""
+    """The new log so far."""
 
     def __init__(self, executor: Executor) -> None:
         self.recorded: list[Recorded] = []
-        self._run = Run(Policy(), executor, log=self)
+        self._run = DrivenCloud(Policy(), executor, log=self)
 
     def write(self, recorded: Recorded) -> None:
         """Take the next event."""
@@ -224,7 +226,7 @@ class _Trial:
 
 
 def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
-    """The change, as it can be made here: a node that must go while on-demand instances run on it takes no more."""
+    """Apply the change as far as possible: a node to be removed under on-demand instances is drained instead."""
     node = cloud.nodes.get(event.node)
     if isinstance(event, NodeAdded):
         there = node is not None and node.status is not NodeStatus.REMOVED
@@ -241,9 +243,9 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
 
 
 def count_log(recorded: Iterable[Recorded]) -> Account:
-    """What became of the starts of a log, from its events alone."""
+    """Count the outcomes of a log's starts, from its events alone."""
     demands: dict[str, Resources] = {}
-    tally, watch = Tally(demands), Watch()
+    tally, watch = WorkloadTally(demands), Watch()
     for item in recorded:
         watch.write(item)
         match item.event:
@@ -262,6 +264,6 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
     return Account(tally, running, evicted)
 
 
-def _count(tally: Tally, decision: InstanceStarted | InstanceRejected) -> None:
+def _count(tally: WorkloadTally, decision: InstanceStarted | InstanceRejected) -> None:
     accepted, epoch = isinstance(decision, InstanceStarted), decision.basis.epoch if decision.basis else None
     tally.started(_request(decision, decision.flavor), accepted=accepted, victims=(), epoch=epoch)

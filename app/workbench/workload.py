@@ -1,4 +1,4 @@
-"""Workloads: traces of on-demand and spot instances, and the operations that they come to.
+"""Workloads: traces of on-demand and spot instances, and the operations that follow from them.
 
 Two formats are read. Eucalyptus: `START time instance-id node-name cores` and `STOP time instance-id`, a line each,
 sorted by time. CSV: the header `start_s,lifetime_s,cores`, then a line for each instance. Times are seconds.
@@ -34,7 +34,7 @@ class TraceInstance(NamedTuple):
 
     @property
     def stop_us(self) -> int:
-        """When it stops by itself."""
+        """Time at which it stops by itself."""
         return self.start_us + self.lifetime_us
 
 
@@ -50,7 +50,7 @@ class Workload:
 
 
 def load_workload(on_demand: Path, spot: Path, spot_delay_us: int) -> Workload:
-    """The workload of two trace files. InputError where one cannot be read."""
+    """Read the workload of two trace files. Raises InputError for an unreadable one."""
     return combine(read_trace(on_demand), read_trace(spot), spot_delay_us)
 
 
@@ -64,7 +64,7 @@ def combine(on_demand: Sequence[TraceInstance], spot: Sequence[TraceInstance], s
 
 
 def read_trace(path: Path) -> list[TraceInstance]:
-    """The instances of a trace file, in the order of their starts in it. InputError names the file and the line."""
+    """Read the instances of a trace file, in the order of its starts. Raises InputError with file and line."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             lines = enumerate(file, start=1)
@@ -170,15 +170,15 @@ def write_trace(instances: Iterable[TraceInstance], file: TextIO) -> None:
 
 
 def flavors(workload: Workload) -> dict[str, Resources]:
-    """The flavors that the workload asks for, one for each core count, smallest first."""
+    """Return the flavors that the workload asks for, one for each core count, smallest first."""
     counts = sorted({instance.cores for instance in (*workload.on_demand, *workload.spot)})
     return {flavor_name(cores): Resources(cores) for cores in counts}
 
 
 def operations(workload: Workload) -> list[Operation]:
-    """All starts and stops in the order in which they are decided.
+    """Return all starts and stops in the order in which they are decided.
 
-    At equal times stops come first, then on-demand starts, then spot starts, each in the order of the START lines; an
+    At equal times stops come first, then on-demand starts, then spot starts, each in the order of the START lines. An
     instance with a lifetime of zero stops right after its start, before the next one.
     """
     starts = [(Market.ON_DEMAND, instance) for instance in workload.on_demand]

@@ -111,5 +111,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refuse: there is nothing before."""
+    """Refuse, because there is no earlier schema."""
     raise Irreversible("schema 0001 is the first")

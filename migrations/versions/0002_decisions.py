@@ -1,4 +1,4 @@
-"""Small indexes of the event log, so that what was decided can be told without reading the log."""
+"""Small indexes of the event log for reading decisions without a scan of the log."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _INDEXES = {
 
 
 def upgrade() -> None:
-    """Index what is looked for by its kind and rare; the many, accepted starts and stops, cost nothing more."""
+    """Index rare events that are searched by kind. The frequent ones, accepted starts and stops, are not indexed."""
     for name, on in _INDEXES.items():
         build_index(name, on)
 
 
 def downgrade() -> None:
-    """Nothing is lost but speed."""
+    """Drop the indexes; only speed is lost."""
     for name in _INDEXES:
         drop_index(name)

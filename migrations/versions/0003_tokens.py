@@ -1,4 +1,4 @@
-"""Tokens: their scope, their last use, one live token of a name."""
+"""Tokens: their scope, their last use, and one valid token for each name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STATEMENTS = (
 
 
 def upgrade() -> None:
-    """Add what is new."""
+    """Add the columns and the index."""
     for statement in _STATEMENTS:
         op.execute(statement)
 
 
 def downgrade() -> None:
-    """Refuse: a token of one cloud would be one of all."""
+    """Refuse: a token of one cloud would become one of all clouds."""
     raise Irreversible("schema 0003 cannot be taken back: tokens of one cloud would be tokens of all")

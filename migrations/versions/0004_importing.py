@@ -1,4 +1,4 @@
-"""Clouds that are being imported, which nobody sees before their past is whole."""
+"""Clouds being imported, which nobody sees before their past is complete."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Every cloud that is there is whole."""
+    """Mark every existing cloud as complete."""
     op.execute("ALTER TABLE cloud ADD COLUMN importing boolean NOT NULL DEFAULT false")
 
 
 def downgrade() -> None:
-    """Refuse: older programs would take a half-imported cloud for a whole one."""
+    """Refuse: older programs would take a half-imported cloud for a complete one."""
     raise Irreversible("schema 0004 cannot be taken back: clouds that are being imported would be taken for whole ones")

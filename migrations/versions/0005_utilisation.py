@@ -64,6 +64,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Nothing is lost: the worker computes the history again from the logs."""
+    """Drop the tables. Nothing is lost, because the worker computes the history again from the logs."""
     for table in ("utilisation_progress", "utilisation_level", "utilisation"):
         op.execute(f"DROP TABLE {table}")

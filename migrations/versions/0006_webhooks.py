@@ -1,4 +1,4 @@
-"""Webhooks: subscriptions with their place in the log, and dead letters."""
+"""Webhooks: subscriptions with their positions in the log, and dead letters."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _STATEMENTS = (
 
 
 def upgrade() -> None:
-    """Add what is new."""
+    """Create the tables."""
     for statement in _STATEMENTS:
         op.execute(statement)
 
 
 def downgrade() -> None:
-    """Refuse: subscriptions, their places in the logs and dead letters stand nowhere else."""
+    """Refuse: subscriptions, their positions and dead letters are stored nowhere else."""
     raise Irreversible("schema 0006 cannot be taken back: all webhooks, with their secrets and dead letters, would go")

@@ -1,4 +1,4 @@
-"""A small index of notices, so that an instance's can be told without reading the log."""
+"""A small index of notices, to find those of an instance without a scan of the log."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WHERE kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', '
 
 
 def upgrade() -> None:
-    """Index notices by the instance that they concern; a log without any pays nothing for it."""
+    """Index notices by instance. Logs without notices cost nothing more."""
     build_index("event_notice", _ON)
 
 
 def downgrade() -> None:
-    """Nothing is lost but speed."""
+    """Drop the index; only speed is lost."""
     drop_index("event_notice")

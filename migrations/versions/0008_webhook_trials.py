@@ -1,4 +1,4 @@
-"""Tests of webhooks that an API process asks for, and a worker sends."""
+"""Tests of webhooks, requested by an API process and sent by a worker."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Little is lost: how the newest test of each webhook was answered."""
+    """Drop the newest test of each webhook, and the answer to it."""
     op.execute("DROP TABLE webhook_trial")

@@ -1,4 +1,4 @@
-"""What processes of different versions agree on: which of them may run, and what they may write."""
+"""The agreement between processes of different versions: which may run, and what they may write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refuse where logs may hold what programs from before the agreement pass over without a word."""
+    """Refuse if logs may contain events that programs from before the agreement would ignore."""
     log_format = op.get_bind().exec_driver_sql("SELECT log_format FROM agreement").scalar_one()
     if log_format > 1:
         raise Irreversible(f"schema 0009 cannot be taken back: log format {log_format} is in force")

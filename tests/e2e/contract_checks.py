@@ -1,4 +1,4 @@
-"""What schemathesis checks of the service beyond what it brings; contract.toml has its command line load it."""
+"""Checks that schemathesis runs in addition to its own; contract.toml has its command line load them."""
 
 from __future__ import annotations
 

@@ -28,8 +28,11 @@ def free_port() -> int:
 class Process:
     """One `tenure` process that serves HTTP (`run` or `serve`)."""
 
-    def __init__(self, command: str, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: str, directory: Path, environment: Mapping[str, str] | None = None, module: str = "app.cli"
+    ) -> None:
         self.command = command
+        self.module = module
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = directory / f"{command}-{self.port}.log"
@@ -40,7 +43,7 @@ class Process:
         """Start it and wait until it answers and says that it is ready."""
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("a") as log:
-            arguments = [sys.executable, "-m", "app.cli", self.command]
+            arguments = [sys.executable, "-m", self.module, self.command]
             self.process = subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
         for _ in range(600):
             if self.is_up() and (self.command == "worker" or "Tenure is ready" in self.log.read_text()[before:]):
@@ -90,7 +93,7 @@ def audited(process: Process, cloud: str, file: Path) -> list[dict[str, str]]:
 
 
 def agrees(answer: Mapping[str, object], row: Mapping[str, str]) -> bool:
-    """Whether the answer to a start is what the log says of it."""
+    """Return True if the answer to a start agrees with the log."""
     kind = "instance_started" if answer["status"] == "accepted" else "instance_rejected"
     return (
         row["kind"] == kind

@@ -30,7 +30,7 @@ Classes = dict[float, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Numbers:
-    """What can be asked of everybody; by market where there are two."""
+    """The numbers that every interface can be asked for; by market where there are two."""
 
     requested: tuple[int, int]
     admitted: tuple[int, int]
@@ -282,7 +282,7 @@ def page(service: Process, path: str) -> str:
 
 
 def words(html: str) -> str:
-    """What stands on a page, tags and pictures left out."""
+    """Return the text of a page, without tags and pictures."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 

@@ -36,7 +36,7 @@ EXAMPLES = [
     ("/v1/clouds/north/instances", {"id": "i-1", "market": "on_demand", "flavor": "small"}),
     ("/v1/clouds/north/tables", None),
 ]
-"""What the examples of the document name."""
+"""Names in the examples of the document."""
 
 
 @pytest.fixture(scope="module")

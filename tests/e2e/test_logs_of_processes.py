@@ -1,4 +1,4 @@
-"""What real processes write to standard error: every line is JSON of one form, and no line has a token in it."""
+"""Tests of the standard error of real processes: every line is JSON of one form, and none holds a token."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class House:
             )
 
     def put_right(self) -> None:
-        """As if the events had been written by this version."""
+        """Rewrite the events as if this version had written them."""
         with psycopg.connect(self.database_url) as connection:
             connection.execute(
                 "UPDATE event SET kind = 'node_drained', version = 1, "
@@ -176,6 +176,54 @@ def test_both_processes_are_not_ready_and_say_why(house: House) -> None:
     assert (answer["ready"], answer["code"], answer["database"]) == (False, CODE, "OK")
     assert "a newer version of Tenure" in answer["log"]
     assert "newer-kind" not in readiness.text, "who has no token does not learn the names of clouds"
+
+
+def test_words_of_newer_versions_are_shown_as_they_are(house: House) -> None:
+    with psycopg.connect(house.database_url) as connection:
+        connection.execute(
+            "INSERT INTO forecast_run (cloud_id, cause, status) SELECT id, 'node_labelled', 'postponed' FROM cloud "
+            "WHERE name = 'fine'"
+        )
+    (run,) = house.client.get("/v1/clouds/fine/runs").json()["runs"]
+    assert (run["cause"], run["status"]) == ("node_labelled", "postponed")
+    assert house.client.get(f"/v1/clouds/fine/runs/{run['id']}").json() == run
+    page = httpx2.get(f"{house.api.url}/ui/clouds/fine/epochs", headers={"Cookie": f"tenure_token={TOKEN}"}, timeout=30)
+    assert page.status_code == 200
+    assert "node labelled" in page.text
+
+
+def test_a_role_of_a_newer_version_allows_nothing(house: House) -> None:
+    made = house.client.post("/v1/tokens", json={"name": "newer", "role": "reader"}).json()
+    with psycopg.connect(house.database_url) as connection:
+        connection.execute("UPDATE token SET role = 'auditor' WHERE name = 'newer'")
+    refused = httpx2.get(f"{house.api.url}/v1/clouds", headers={"X-Auth-Token": made["token"]}, timeout=30)
+    assert (refused.status_code, refused.json()["errors"][0]["code"]) == (403, "preemptible.role.insufficient")
+    assert "the token's is auditor" in refused.json()["errors"][0]["detail"]
+    page = httpx2.get(f"{house.api.url}/ui", headers={"Cookie": f"tenure_token={made['token']}"}, timeout=30)
+    assert page.status_code == 403
+    listed = house.client.get("/v1/tokens")
+    assert listed.status_code == 200
+    assert {token["name"]: token["role"] for token in listed.json()["tokens"]}["newer"] == "auditor"
+
+
+def test_a_table_of_a_newer_version_is_left_alone(house: House) -> None:
+    begin(house, "newer-table")
+    with psycopg.connect(house.database_url) as connection:
+        connection.execute(
+            "INSERT INTO quantile_table (cloud_id, epoch, epoch_us, seq, wall_s, data) "
+            "SELECT id, 1, 0, 1, 1, 'tenure quantile table 9\n'::bytea FROM cloud WHERE name = 'newer-table'"
+        )
+        connection.execute(
+            "SELECT pg_notify(%s, %s || id || %s) FROM cloud WHERE name = 'newer-table'",
+            ["tenure", '{"type":"table_published","cloud_id":', ',"epoch":1}'],
+        )
+    for path in ("/tables/1", "/quotes?flavor=small"):
+        refused = house.client.get(f"/v1/clouds/newer-table{path}")
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (503, CODE), (path, refused.text)
+        assert "a newer version of Tenure computed the quantile table of epoch 1" in refused.text
+    start = {"id": "second", "market": "on_demand", "flavor": "small"}
+    assert house.client.post("/v1/clouds/newer-table/instances", json=start).status_code == 201
+    wait_until(lambda: "the newest table is left alone" in house.api.log.read_text())
 
 
 def test_other_clouds_go_on(house: House) -> None:

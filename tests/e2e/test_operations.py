@@ -17,7 +17,7 @@ from processes import HEADERS, Process
 from servers import debian_binaries, on_database, run_sql
 
 import migrations
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT
 from app.platform.database.migrating import stand
 
 ROOT = Path(__file__).parents[2]

@@ -65,7 +65,7 @@ def read(process: Process, path: str) -> dict[str, object]:
 
 
 def on_terminal(columns: int, *arguments: str, more: dict[str, str]) -> str:
-    """What the command prints on a terminal so wide."""
+    """Return what the command prints on a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
@@ -212,7 +212,7 @@ def test_an_eviction_explained(service: Process) -> None:
 
 
 def test_every_decision_of_a_driven_workload_can_be_explained(service: Process) -> None:
-    """What is told of each instance agrees with the log, and all of it with the counts and the SLA's."""
+    """The story of each instance agrees with the log, and all of them with the counts and the SLA's."""
     broken = evictions = 0
     with TenureClient(service.url, TOKEN) as client:
         newest_first = [*client.decisions("north", market=Market.SPOT, limit=1000)]
@@ -366,7 +366,7 @@ def test_a_drill_names_its_victim_and_asks(service: Process) -> None:
 
 
 def answered(answer: str, *arguments: str) -> tuple[str, int]:
-    """What a command prints on a terminal on which this is answered, and its exit code."""
+    """Answer the command on a terminal; return what it prints, and its exit code."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "app.cli", *arguments]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)

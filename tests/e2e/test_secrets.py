@@ -45,7 +45,7 @@ def test_tokens_are_not_logged(service: Process) -> None:
 
 
 def test_no_secret_is_in_the_environment_of_a_child(tmp_path: Path, database_url: str) -> None:
-    """What is there can be read for as long as the process lives, and by whatever it starts itself."""
+    """An environment can be read as long as the process lives, and by every program that it starts."""
     with_password = database_url.replace("postgres:@", "postgres:secret-of-the-database@")
     assert with_password != database_url
     variables = {"TENURE_DATABASE_URL": with_password, "OTEL_EXPORTER_OTLP_HEADERS": "key=secret-of-the-collector"}

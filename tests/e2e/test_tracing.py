@@ -79,7 +79,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def traced(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Collector:
-    """What came of a little work of an API process and a worker."""
+    """Return the spans of a little work of an API process and a worker."""
     directory = tmp_path_factory.mktemp("traced")
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
     environment["TENURE_LOG_FORMAT"] = "json"
@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_said_at_once(
         (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_EXTRA)
         environment = environment | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
     done = tenure(command, environment={"TENURE_DATA_DIR": str(tmp_path / "data")} | environment)
-    assert done.returncode == 1
+    assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith("tenure: ")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -228,7 +228,7 @@ def test_what_cannot_be_done_is_said_at_once(
 )
 def test_nothing_happens_where_nobody_asks(environment: dict[str, str]) -> None:
     program = (
-        "import sys; from app.commands import service; from app.telemetry.tracing import TRACES, tracing\n"
+        "import sys; from app.commands import processes; from app.platform.telemetry.tracing import TRACES, tracing\n"
         "with tracing('serve'), TRACES.span('x', cloud='y'), TRACES.request({'path': '/v1'}):\n"
         "    TRACES.add(events=1); TRACES.failed(ValueError()); assert TRACES.origin() is None\n"
         "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))]"

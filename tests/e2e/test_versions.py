@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx2
+import msgspec
+import older_programs
+import psycopg
 import pytest
 from processes import HEADERS, Process, tenure
 from servers import on_database, run_sql
 
 import migrations
-from app.platform.database.migrating import LOG_FORMAT, upgrade
+from app.platform.database.migrating import LOG_FORMAT, stand, upgrade
 
 CODE = "preemptible.log.newer"
 START = {"market": "on_demand", "flavor": "small"}
@@ -83,6 +87,52 @@ def test_a_running_process_gives_up_what_a_newer_version_has_taken_over(url: str
         assert "Traceback" not in process.log.read_text()
     finally:
         process.kill()
+
+
+def test_nothing_that_older_programs_cannot_read_is_written_until_the_upgrade_is_finished(
+    url: str, tmp_path: Path
+) -> None:
+    run_sql(url, "UPDATE agreement SET log_format = 1")
+    process = Process("serve", tmp_path, {"TENURE_DATABASE_URL": url})
+    process.start()
+    try:
+        with httpx2.Client(base_url=process.url, headers=HEADERS, timeout=30) as client:
+            north, apart = {"name": "north"}, {"name": "apart", "policy": {"shared_ids": False}}
+            assert client.post("/v1/clouds", json=north).status_code == 201
+            assert patch(client, {"confidence": 0.9}).status_code == 200
+            refused = [client.post("/v1/clouds", json=apart), patch(client, {"confidence": 0.8, "shared_ids": False})]
+            for answer in refused:
+                assert answer.status_code == 409, answer.text
+                (error,) = answer.json()["errors"]
+                assert error["code"] == "preemptible.log.format_not_in_force"
+                assert "shared_ids needs log format 2" in error["detail"]
+                assert "tenure db upgrade --finish" in error["detail"]
+            assert client.get("/v1/clouds/apart").status_code == 404
+            assert [policy["confidence"] for policy in written_in_format_1(url)] == [0.95, 0.9]
+            assert tenure("db", "upgrade", "--finish", "--database-url", url).returncode == 0
+            wait_until(lambda: patch(client, {"shared_ids": False}).status_code == 200, 20)
+            assert client.post("/v1/clouds", json=apart).status_code == 201
+            assert client.get("/v1/clouds/north").json()["policy"]["shared_ids"] is False
+        with pytest.raises(msgspec.ValidationError, match="unknown field"):
+            written_in_format_1(url)
+        assert "Traceback" not in process.log.read_text()
+    finally:
+        process.kill()
+
+
+def patch(client: httpx2.Client, policy: dict[str, object]) -> httpx2.Response:
+    return client.patch("/v1/clouds/north", json={"policy": policy})
+
+
+def written_in_format_1(url: str) -> list[dict[str, object]]:
+    """The policies of all logs, by a strict reader of the first format."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT kind, version, data::text FROM event ORDER BY cloud_id, seq").fetchall()
+    return [asdict(older_programs.read(kind, version, data, 1).policy) for kind, version, data in rows]
+
+
+def test_a_new_database_begins_with_the_newest_format(url: str) -> None:
+    assert stand(url).log_format == LOG_FORMAT
 
 
 def test_a_process_starts_and_runs_on_a_newer_schema_that_takes_it(url: str, tmp_path: Path) -> None:

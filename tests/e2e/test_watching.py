@@ -21,7 +21,7 @@ from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, fil
 CLOUD = "/v1/clouds/watched"
 AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}
 WAIT_S = 120
-"""How long an answer may take: a process of a new version that has to compile takes its time."""
+"""An answer may take this long: a process of a new version that has to compile takes its time."""
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 MARKETS = ("on_demand", "spot")
 
@@ -189,7 +189,7 @@ def prometheus(processes: list[Process], directory: Path) -> Iterator[httpx2.Cli
 
 
 def scraped(api: httpx2.Client) -> bool:
-    """Whether every target was scraped three times, and the rules were evaluated."""
+    """Return True if every target was scraped three times and the rules were evaluated."""
     try:
         counts = query(api, "min(count_over_time(up[1m]))")
         rules = api.get("/rules")

@@ -20,7 +20,7 @@ TIMEOUT = httpx2.Timeout(4.0, connect=1.0)
 _TRIES = 12
 _RETRY_AFTER = frozenset({NO_CONNECTION, 429, 503})
 NOT_REPEATED = frozenset({"remove_node", "drill"})
-"""What would be done twice, or be refused the second time: tried again only where it surely was not taken."""
+"""Calls that would be done twice, or be refused the second time: tried again only if they surely were not taken."""
 
 
 def _path(template: str) -> Callable[[Asked], str]:

@@ -150,7 +150,7 @@ _SPECIAL = {
 
 
 def _is_put_off(attempt: Attempt) -> bool:
-    """Whether it was refused for now, or nobody knows."""
+    """Return True if the request was refused for now, or its outcome is unknown."""
     return attempt.status in SURELY_NOT or attempt.status == 503 or attempt.code in SURELY_NOT_CODES
 
 

@@ -1,6 +1,6 @@
-"""What each answer claims, as docs/errors.md, docs/notices.md and the service's own description of itself tell it.
+"""Derives from each answer its claims, by docs/errors.md, docs/notices.md and the service's own description.
 
-A claim is about one thing in the cloud, and was true at some moment between the request and its answer.
+A claim is about one thing in the cloud. It was true at some moment between the request and its answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Claim:
 
 
 def claims_of(past: Past, attempt: Attempt) -> list[Claim] | None:
-    """What the answer claims; None where the service has no such answer to such a request."""
+    """Return the claims of the answer; None if the service has no such answer to such a request."""
     if attempt.what == "batch":
         if attempt.is_done:
             return [claim for part in parts_of_batch(attempt) for claim in claims_of(past, part) or []]
@@ -51,7 +51,7 @@ def parts_of_batch(attempt: Attempt) -> list[Attempt]:
 
 
 def is_asked_by(event: Json, asked: Json) -> bool:
-    """Whether this decision is on a start with this body."""
+    """Return True if this decision is on a start with this body."""
     return all(event.get(name) == asked.get(name) for name in BODY)
 
 
@@ -205,7 +205,7 @@ def _listed_handovers(past: Past, _: Json, answer: Json) -> Iterator[Claim]:
 
 
 def _nothing(_: Past, __: Json, ___: Json) -> Iterator[Claim]:
-    """What is claimed is checked apart."""
+    """Claim nothing, since the answer is checked elsewhere."""
     yield from ()
 
 

@@ -70,7 +70,7 @@ class _Fold:
         self._write_down()
 
     def finish(self) -> None:
-        """What a log must not end with."""
+        """Find what a log must not end with."""
         if self._evicting or self._scheduled:
             self._wrong("wholly", "the log ends between evictions and their cause")
 
@@ -135,7 +135,7 @@ class _Fold:
         self.past.flavors[event["flavor"]].set(event["seq"], dict(event["demand"]))
 
     def _decided(self, event: Event) -> Mapping[str, int]:
-        """What both outcomes of a start have in common; the demand."""
+        """Fold the common part of both outcomes of a start; return the demand."""
         if event["id"] in self.past.decided:
             self._wrong("decided once", "the start of this id was decided before", self.past.decided[event["id"]])
         self.past.decided[event["id"]] = event

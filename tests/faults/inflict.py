@@ -36,7 +36,7 @@ class Inflicter:
             self.current = None
 
     def heal_all(self) -> None:
-        """Whatever was under way is over."""
+        """End every fault that is under way."""
         for name, process in self._stage.processes.items():
             process.send(signal.SIGCONT)
             self._stage.proxy.obey(name, "pass")
@@ -80,4 +80,4 @@ _RULES: dict[str, Callable[[float], dict[str, object]]] = {
     "vanish": lambda _: {"rule": "vanish"},
     "vanish_worker": lambda _: {"rule": "vanish"},
 }
-"""What the proxy is told, by kind of fault, from the fault's detail."""
+"""The proxy's rule by kind of fault, from the fault's detail."""

@@ -46,7 +46,7 @@ Step = Callable[[], Awaitable[object]]
 
 
 class Shared:
-    """What the clients of one cloud know together: ids that were used, and names to come."""
+    """Common knowledge of one cloud's clients: ids that were used, and names to come."""
 
     def __init__(self, cloud: str) -> None:
         self.cloud = cloud

@@ -1,5 +1,7 @@
-"""Where in the log an operation can have looked: not before what was acknowledged before it was asked, and not behind
-what was only asked for after it was answered.
+"""Bounds the place in the log at which an operation can have looked.
+
+It is not before anything that was acknowledged when the operation was sent, and not behind anything that was only asked
+for after it was answered.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Order:
         return born
 
     def _born_at(self, event: Event, asking: list[Attempt], newest: float) -> float:
-        """When it was first asked for, by whom it may have been; `newest` is when the events before it were."""
+        """Return the time at which somebody may first have asked for it; `newest` is that of the events before it."""
         may_have = [one for one in asking if _may_have_caused(one, event)]
         if not may_have:
             self._findings.add("unasked", "nobody asked for this event, or whoever did was refused", asking, [event])
@@ -71,7 +73,7 @@ class Order:
         return min(one.sent for one in in_order)
 
     def _proven(self, attempt: Attempt) -> int:
-        """How long the log was at least, when this was answered."""
+        """Return the proven length of the log at the time of this answer."""
         seqs = [self._first_true(attempt)]
         if attempt.is_done and attempt.what in _SEQ_TOLD:
             seqs.append(attempt.answer["seq"])
@@ -91,7 +93,7 @@ class Order:
 
 
 def _asking(attempts: Iterable[Attempt]) -> defaultdict[tuple[str, str], list[Attempt]]:
-    """Who asked, by what was asked for."""
+    """Return who asked, by what was asked for."""
     asking: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         for part in parts_of_batch(attempt) if attempt.what == "batch" else (attempt,):
@@ -101,7 +103,7 @@ def _asking(attempts: Iterable[Attempt]) -> defaultdict[tuple[str, str], list[At
 
 
 def _asked_for(event: Event) -> tuple[str, str] | None:
-    """What has to be asked for so that there is such an event; None where nobody asks."""
+    """Return the request that such an event needs; None if nobody asks for it."""
     what = _WHAT.get(event["kind"])
     if event["kind"] == "instance_evicted" and event["reason"] == "drill":
         what = "drill"

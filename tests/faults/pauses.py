@@ -1,4 +1,4 @@
-"""How long the service as a whole took no writes, by kind of fault."""
+"""Measures pauses in which the service as a whole took no writes, by kind of fault."""
 
 from __future__ import annotations
 

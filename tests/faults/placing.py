@@ -31,14 +31,14 @@ class Node:
     running: list[Instance] = field(default_factory=list)
 
     def free(self) -> Amounts:
-        """What no instance holds; 0 of what the node does not count."""
+        """Return what no instance holds; 0 for resources that the node does not count."""
         return {
             name: self.capacity[name] and self.capacity[name] - sum(one.demand[name] for one in self.running)
             for name in RESOURCES
         }
 
     def holds(self, demand: Amounts, leaving: Iterable[Instance] = ()) -> bool:
-        """Whether the demand fits, when some have left."""
+        """Return True if the demand fits after some instances have left."""
         gone = {one.id for one in leaving}
         stay = [one.demand for one in self.running if one.id not in gone]
         return all(
@@ -58,7 +58,7 @@ class Node:
 
 
 def end_of(started: datetime, lifetime_s: float | None) -> datetime | None:
-    """When a declared lifetime is over."""
+    """Return the end of a declared lifetime."""
     return None if lifetime_s is None else started + timedelta(seconds=lifetime_s)
 
 
@@ -77,8 +77,9 @@ def could_take(nodes: Sequence[Node], demand: Amounts) -> Node | None:
 
 
 def faults_of_victims(node: Node, demand: Amounts, victims: Sequence[str], now: datetime) -> Iterator[str]:
-    """What is wrong with these victims of a start, still running on its node: they must be a minimal set, youngest
-    first, and not go farther back in age than is needed to make room.
+    """Find faults in the victims of a start, which still run on its node.
+
+    They must be a minimal set, youngest first, and reach no farther back in age than making room needs.
     """
     order = node.spot_to_go(now)
     chosen = [one for one in order if one.id in victims]

@@ -1,7 +1,7 @@
 """A `tenure` process whose clock can be stepped while it runs, and from which a mend can be taken out for a trial.
 
-`python -m faults.process serve` is `tenure serve` with the clock of the composition point replaced by the one of the
-file that FAULTS_CLOCK names. FAULTS_DEFECT names a defect of `defects.py`.
+`python -m faults.process serve` is `tenure serve` on a machine whose clock has the offset of the file that FAULTS_CLOCK
+names. FAULTS_DEFECT names a defect of `defects.py`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app import cli
-from app.processes import wiring
-from faults.clock import SteppedClock
-from faults.defects import bring_back
+from faults.clock import step_by
+
+step_by(Path(os.environ["FAULTS_CLOCK"]))  # before anything imports a clock
+
+from app import cli  # noqa: E402
+from faults.defects import bring_back  # noqa: E402
 
 
 def main() -> None:
     """Run the `tenure` command with that clock."""
-    clock = SteppedClock(Path(os.environ["FAULTS_CLOCK"]))
-    assert callable(wiring.now_us)
-    assert callable(wiring._now)
-    wiring.now_us = clock.now_us
-    wiring._now = clock.now
     if "FAULTS_DEFECT" in os.environ:
         bring_back(os.environ["FAULTS_DEFECT"])
     cli.main()

@@ -19,7 +19,7 @@ ASKED, ANSWERED = "asked", "answered"
 
 @dataclass
 class Rule:
-    """What a link does with bytes: `pass`, `delay`, `stall`, `swallow`, `swallow_once`, `vanish`, `refuse`."""
+    """The treatment of a link's bytes: `pass`, `delay`, `stall`, `swallow`, `swallow_once`, `vanish`, `refuse`."""
 
     name: str = "pass"
     direction: str = ANSWERED

@@ -40,12 +40,12 @@ class Attempt:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was answered with success."""
+        """True if it was answered with success."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is open if it was done."""
+        """True if it is open whether it was done."""
         if self.status is None:
             return True
         return self.status >= 500 and self.code not in SURELY_NOT_CODES
@@ -60,7 +60,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Follow:
-    """What one follower of a cloud's event stream was sent, in the order in which it came, over all its connections."""
+    """The events that one follower of a cloud's stream was sent, in order of arrival, over all its connections."""
 
     cloud: str
     frames: list[tuple[int, str]] = field(default_factory=list)

@@ -34,7 +34,7 @@ Log = list[dict[str, Any]]
 
 @dataclass
 class Outcome:
-    """What a run left: all attempts, the faults, what followers were sent, and each cloud's final log."""
+    """The result of a run: all attempts, the faults, the events sent to followers, and each cloud's final log."""
 
     begun: float
     ended: float

@@ -1,4 +1,4 @@
-"""What the faults fall on: a PostgreSQL, the proxy before it, three API processes and a worker, all real."""
+"""The stage of the faults: a PostgreSQL, the proxy before it, three API processes and a worker, all real."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TenureProcess:
             )
 
     def is_up(self) -> bool:
-        """Whether it answers; a worker answers nothing, so it is up while it runs."""
+        """Return True if the process answers; a worker answers nothing, so it is up while it runs."""
         assert self._popen is not None
         assert self._popen.poll() is None, f"{self.name} ended by itself: see {self._log}"
         if self.name == WORKER:
@@ -116,7 +116,7 @@ class Stage:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Where the API processes answer."""
+        """Addresses of the API processes."""
         return {name: self.processes[name].url for name in SERVERS}
 
     def open(self) -> None:
@@ -136,7 +136,7 @@ class Stage:
         assert self.wait_until_up(), f"the service did not come up: see {self._directory}"
 
     def wait_until_up(self, most_s: float = _START_S) -> bool:
-        """Whether all processes answer, in so many seconds at most."""
+        """Wait at most so many seconds; return True if all processes answer."""
         give_up_at = time.monotonic() + most_s
         while not all(process.is_up() for process in self.processes.values()):
             if time.monotonic() > give_up_at:
@@ -145,7 +145,7 @@ class Stage:
         return True
 
     def restart_database(self) -> None:
-        """As a crash: connections are cut, and the server recovers from its log."""
+        """Restart the database as by a crash: connections are cut, and the server recovers from its log."""
         self.database.stop()
         self.database.start()
 

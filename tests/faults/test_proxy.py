@@ -24,7 +24,7 @@ class Line:
     writer: asyncio.StreamWriter
 
     async def say(self, text: bytes) -> bytes | None:
-        """What comes back; None where nothing does, and nothing at all where the connection is gone."""
+        """Send a line and return what comes back; None if nothing does, empty if the connection is gone."""
         self.writer.write(text + b"\n")
         return await self.hear()
 

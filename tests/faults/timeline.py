@@ -1,4 +1,4 @@
-"""What was so after each event of a log: of one thing, and of everything in a cloud."""
+"""The state after each event of a log: of one thing, and of everything in a cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checker finds."""
+"""The violations that the checker finds."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from api_service import TOKEN, Service, running_service
 from test_api_limits import check, check_answer, connected, read
 
-from app.following import watching
+from app.following import page_watch
 from app.platform.http import errors
 from app.platform.http.bodies import MOST_PARAMETERS
 from app.platform.http.connection import (
@@ -30,7 +30,7 @@ AS_JSON = {"Content-Type": "application/json"}
 NORTH = "/v1/clouds/north"
 START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 BEARABLE_S = 1.0
-"""What another caller may wait at most, on a machine that others use as well; undisturbed it is a few milliseconds."""
+"""Another caller waits this long at most, on a machine that others use as well; undisturbed a few milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def service(database_url: str) -> Iterator[Service]:
 
 @contextmanager
 def another_caller(service: Service) -> Iterator[list[float]]:
-    """How long each of another caller's requests took, in seconds, while the block ran."""
+    """Collect the seconds that each of another caller's requests took while the block ran."""
     took: list[float] = []
     over = threading.Event()
 
@@ -250,7 +250,7 @@ def test_a_batch_of_dear_decisions_delays_nobody(service: Service) -> None:
 
 
 def test_a_token_may_have_so_many_pages_open(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_STREAMS_OF_ONE", 2)
+    monkeypatch.setattr(page_watch, "_STREAMS_OF_ONE", 2)
     other = service.client.post("/v1/tokens", json={"name": "pages", "role": "reader"}).json()["token"]
     cookies = [{"Cookie": f"tenure_token={token}"} for token in (TOKEN, TOKEN, TOKEN, other)]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What holds for every answer: request ids, versions, methods, tokens (design: the OpenStack API guidelines)."""
+"""Tests of the rules for every answer: request ids, versions, methods, tokens (OpenStack API guidelines)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_every_operation_with_a_body_has_an_example() -> None:
 
 
 SAY_NO = {"check_health", "check_readiness"}
-"""What answers 503 in the form of its answer."""
+"""Endpoints that answer 503 in the form of their answer."""
 
 
 def test_every_error_is_documented_in_the_one_form(document: dict[str, Any]) -> None:

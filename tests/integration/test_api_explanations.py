@@ -1,4 +1,4 @@
-"""Why decisions are what they are: each kind of story, over HTTP, and what it costs to tell it on a long log."""
+"""Tests of explanations over HTTP: each kind of story, and its cost on a long log."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_each_decision_in_one_sentence(story: httpx2.Client) -> None:
 
 
 def test_what_the_engine_decides_can_be_explained(service: Service) -> None:
-    """The same by real decisions: a start whose room costs the two youngest, and not the oldest."""
+    """Real decisions tell the story too: a start whose room costs the two youngest, and not the oldest."""
     client, path = service.client, "/v1/clouds/real"
     assert client.post("/v1/clouds", json={"name": "real", "policy": {"guarantee": "none"}}).status_code == 201
     client.post(f"{path}/nodes", json={"name": "n", "cores": 3})

@@ -1,4 +1,4 @@
-"""How often, how slowly and how much: requests over the limits are refused, and nobody else notices."""
+"""Tests of limits: requests too often, too slow or too large are refused, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_answer(answer: httpx2.Response, error: type[Exception]) -> None:
 
 
 def until_refused(count: Callable[[], None]) -> tuple[int, errors.RateExceeded]:
-    """How many are taken before one is not."""
+    """Return how many requests are taken before one is not."""
     for taken in range(1001):
         try:
             count()
@@ -114,7 +114,7 @@ class TestRates:
 
     @pytest.mark.anyio
     async def test_dear_requests_of_a_caller_take_turns_and_the_last_of_many_are_refused(self) -> None:
-        lines, inside, refused, most = dear.Lines(), list[int](), list[int](), 0
+        lines, inside, refused, most = dear.DearQueues(), list[int](), list[int](), 0
 
         async def ask(caller: int) -> None:
             nonlocal most
@@ -133,7 +133,7 @@ class TestRates:
         assert refused == [1] * 11
         await ask(1)
         assert refused == [1] * 11
-        assert vars(lines) == {"_lines": {}}
+        assert vars(lines) == {"_queues": {}}
 
     def test_what_costs_more_than_the_limit_is_taken_once(self) -> None:
         rates = Rates(10, 1)
@@ -167,7 +167,7 @@ class TestRates:
 
     @pytest.mark.parametrize("jump_s", [-86_400, -90, -61, 86_400])
     def test_a_wall_clock_that_is_set_locks_nobody_out(self, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
-        """Whoever is refused is refused for one window at most, and nobody has more of a jump than one more window."""
+        """A caller is refused for one window at most, and a jump of the clock gains nobody more than one."""
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now)
         rates = Rates(3, 3)

@@ -1,4 +1,4 @@
-"""How a running cloud kept its promises: over HTTP, and stretch by stretch from the log."""
+"""Tests of a running cloud's reliability: over HTTP, and stretch by stretch from the log."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ COUNTS_AS = {
     "peer": {"peer"},
 }
 FOR_SCOPED = {"list_clouds"}
-"""What a token of one cloud may do beside what stands under its cloud."""
+"""Operations that a token of one cloud may use outside its cloud's paths."""
 
 OWN, OTHER, NONE = "own", "other", "none"
 GUARDED = [operation for operation in ENDPOINTS if operation.name not in PUBLIC]
@@ -149,7 +149,7 @@ def test_a_role_may_do_what_it_is_for_and_nothing_else(anyone, tokens, operation
 
 @pytest.mark.parametrize("operation", UNDER_A_CLOUD, ids=lambda operation: operation.name)
 def test_to_a_token_of_one_cloud_others_are_not_there(anyone, tokens, operation) -> None:
-    """Whether there is such a cloud cannot be told from the answer."""
+    """The answer does not tell if there is such a cloud."""
     refusals = {}
     for role in ("reader", "member", "service", "admin"):
         for cloud in (OTHER, NONE):

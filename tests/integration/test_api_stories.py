@@ -1,4 +1,4 @@
-"""What a controller and an operator do with the service, told in order over HTTP."""
+"""Stories of a controller and an operator with the service, told in order over HTTP."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from app.admission.decide import decide_drill
 from app.domain.events import InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
-from app.forecast.history import History
+from app.forecast.replayed import History
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.audit import Rule, audit
 from app.workbench.logcsv import LogWriter, read_log

@@ -15,8 +15,8 @@ from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.forecasts.store.runs import Runs
+from app.importing.errors import REFUSALS, CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Wishes
-from app.importing.refusals import REFUSALS, CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.service import BATCH, Import, Imported, Imports, rehearse
 from app.importing.store.imports import ImportedClouds
 from app.importing.store.scratch import Scratch
@@ -39,7 +39,7 @@ POLICY = Policy()
 
 
 class Killed(Exception):
-    """Where a process would have died."""
+    """Raised at the place at which a process would have died."""
 
 
 @pytest.fixture(scope="module")

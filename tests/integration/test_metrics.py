@@ -1,4 +1,4 @@
-"""What a scrape says is what happened, and says it once; who may scrape; what no label ever holds."""
+"""Tests of metrics: a scrape tells the truth, once; only those who may scrape do; labels stay bounded."""
 
 from __future__ import annotations
 
@@ -194,8 +194,8 @@ def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service,
             assert found.get("operation", "other") in operations
             assert not {"secret-spot-1", "secret-spot-2", "admin", TOKEN} & set(found.values())
             assert found.keys() <= {
-                "cloud", "market", "outcome", "reason", "status", "operation", "flavor", "class", "task", "version",
-                "le", "generation", "implementation", "major", "minor", "patchlevel",
+                "cloud", "market", "outcome", "reason", "status", "operation", "flavor", "class", "task", "kind",
+                "version", "le", "generation", "implementation", "major", "minor", "patchlevel",
             }  # fmt: skip
 
 

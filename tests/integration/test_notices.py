@@ -162,7 +162,7 @@ def test_the_commands_tell_of_it_too(service, client, cloud) -> None:
 
 
 def told(service: Service, cloud: str, *command: str) -> str:
-    """What a command prints of the cloud."""
+    """Return what a command prints of the cloud."""
     to = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.rsplit("/", 1)[-1]]
     arguments = [sys.executable, "-m", "app.cli", *command, *to]
     return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
@@ -250,7 +250,7 @@ def test_drills_and_removed_nodes_have_their_grace_too(client, cloud) -> None:
 
 
 def test_who_is_evicted_does_not_depend_on_the_grace(client, cloud) -> None:
-    """The same requests without a grace period have the same decisions: the grace concerns the hand-over alone."""
+    """Equal requests have equal decisions without a grace period: the grace concerns the hand-over alone."""
     other = f"/v1/clouds/{next(_names)}"
     policy = {"guarantee": "none", "clock": "external"}
     client.post("/v1/clouds", json={"name": other.rsplit("/", 1)[-1], "policy": policy, "at": at(-10)})

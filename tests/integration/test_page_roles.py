@@ -19,7 +19,7 @@ PUBLIC = {"/ui/sign-in", "/ui/sign-out"}
 FILES = {"/ui/static", "/docs/assets"}
 DOCUMENTS = {"/docs", "/openapi.json"}
 READERS = {"reader": True, "member": True, "service": True, "admin": True, "peer": False}
-"""Who may see the pages: all that change nothing."""
+"""Roles that may see the pages."""
 
 PAGES = sorted(route.path for route in _routes() if isinstance(route, Route) and route.path not in PUBLIC)
 OF_A_CLOUD = [path for path in PAGES if "{cloud}" in path]

@@ -25,19 +25,20 @@ from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.forecasts.tables import TableCache
-from app.notices.jobs import Notices
+from app.notices.jobs import NoticeWriter
 from app.observing.metrics import CloudCollector
-from app.observing.service import Observing
+from app.observing.service import CloudWatch, SeenClouds
 from app.observing.store import Observations
+from app.platform.clock import ServerClock
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
 from app.platform.database.signals import listen
 from app.scheduling.appending import Logs, States
-from app.scheduling.growth import Growth
 from app.scheduling.jobs import Snapshotting
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.sequencer import Limits, Parts
+from app.scheduling.sequencer import QueueLimits, SequencerParts
 from app.scheduling.states import load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -50,15 +51,15 @@ EXTERNAL = Policy(clock=Clock.EXTERNAL, sample_count=200)
 
 
 class Process:
-    """What one API process holds; several of them share a database."""
+    """The parts of one API process; several of them share a database."""
 
     def __init__(self, database: Database, now_us: Callable[[], int] = lambda: 5, wait_s: float = 20) -> None:
         self.database = database
         self.log = EventLog(database)
         self.snapshots = Snapshots(database)
         self.tables = TableCache(Tables(database), Runs(database), wait_s)
-        self.logs = Logs(self.log, self.snapshots, Growth(database, self.log))
-        parts = Parts(self.logs, self.tables, now_us, Limits(1000, 100))
+        self.logs = Logs(self.log, self.snapshots, LogHeads(database, self.log))
+        parts = SequencerParts(self.logs, self.tables, now_us, QueueLimits(1000, 100))
         self.scheduler = Scheduler(Clouds(database), parts)
 
     async def table(self, name: str) -> QuantileTable | None:
@@ -180,8 +181,8 @@ async def test_a_notice_takes_one_connection(process: Process, narrow: Database)
     await process.scheduler.start(name, on_demand("b", "c4", at_us=11))
     await process.scheduler.add_node(name, "later", Resources(4), 3 * SECOND_US)
     log = EventLog(narrow)
-    states = States(Logs(log, Snapshots(narrow), Growth(narrow, log)))
-    notices = Notices(Clouds(narrow), states, Tables(narrow), lambda: 5)
+    states = States(Logs(log, Snapshots(narrow), LogHeads(narrow, log)))
+    notices = NoticeWriter(Clouds(narrow), states, Tables(narrow), lambda: 5)
     assert await notices.report_overdue() == 1
     assert await notices.report_overdue() == 0
     assert "a" in (await process.scheduler.state(name)).handovers
@@ -321,13 +322,19 @@ async def test_without_a_worker_the_wait_is_bounded_and_nothing_is_promised(data
         assert answer.decision.reason == "no_history"
 
 
+async def look(process: Process) -> SeenClouds:
+    clock = ServerClock(process.database.time_us)
+    await clock.look()
+    return await CloudWatch(process.scheduler, Observations(process.database), clock).clouds()
+
+
 async def test_who_reads_does_not_wait_for_a_table_that_a_start_waits_for(process: Process):
     name = await make_cloud(process, EXTERNAL)
     start = asyncio.create_task(process.scheduler.start(name, spot("a", at_us=DAY_US)))
     await asyncio.sleep(0.5)
     async with asyncio.timeout(3):
         cloud = await process.scheduler.state(name)
-        seen = await Observing(process.scheduler, Observations(process.database)).clouds()
+        seen = await look(process)
     assert not start.done()
     assert cloud.at_us == 0
     assert name in {facts.name for facts in seen.clouds}
@@ -359,7 +366,7 @@ async def test_a_cloud_that_does_not_answer_is_said_so_and_the_others_are_told(
         async with running(Process(process.database)) as other:
             sequencer = await other.scheduler._sequencer(stalled)
             async with sequencer._appender._alone, asyncio.timeout(20):
-                seen = await Observing(other.scheduler, Observations(process.database)).clouds()
+                seen = await look(other)
     finally:
         await process.database.execute(f"UPDATE event SET version = 1 WHERE cloud_id = {broken_id} AND seq = 2")
     assert {stalled, broken} <= set(seen.silent)

@@ -24,7 +24,7 @@ from app.platform.database.embedded import embedded_url
 _HOLDER = """
 import sys
 from pathlib import Path
-from app.store.embedded import embedded_url
+from app.platform.database.embedded import embedded_url
 with embedded_url(Path(sys.argv[1])) as url:
     print(url, flush=True)
     sys.stdin.read()

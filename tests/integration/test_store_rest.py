@@ -20,7 +20,7 @@ from app.identity.store import AdminOrigin, AdminToken, Tokens, hash_token
 from app.platform.database.database import Database
 from app.platform.database.lockids import MIGRATION_LOCK, TOKEN_LOCK, forecast_lock, log_lock
 from app.platform.database.locks import Locks
-from app.platform.database.signals import Notice, Resync, RunRequested, TablePublished, listen
+from app.platform.database.signals import Resync, RunRequested, Signal, TablePublished, listen
 from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
@@ -39,14 +39,14 @@ async def publish(database: Database, cloud_id: int, epoch: int) -> None:
 
 
 @asynccontextmanager
-async def listening(database: Database) -> AsyncIterator[AsyncIterator[Notice]]:
+async def listening(database: Database) -> AsyncIterator[AsyncIterator[Signal]]:
     notices = listen(database)
     assert await anext(notices) == Resync()
     yield notices
     await notices.aclose()
 
 
-async def next_of(notices: AsyncIterator[Notice]) -> Notice:
+async def next_of(notices: AsyncIterator[Signal]) -> Signal:
     return await asyncio.wait_for(anext(notices), 5)
 
 

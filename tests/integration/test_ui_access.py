@@ -1,4 +1,4 @@
-"""Who may see the pages, and what keeps other sites out: without a browser, as an attacker would ask."""
+"""Tests of access to the pages, and of the bars to other sites: without a browser, as an attacker would ask."""
 
 from __future__ import annotations
 

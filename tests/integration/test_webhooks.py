@@ -22,6 +22,7 @@ from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
+from app.platform.clock import ServerClock
 from app.platform.outbound.messages import make_secret, trial_message
 from app.platform.outbound.posting import Poster
 from app.processes.wiring import open_worker, poster
@@ -482,10 +483,14 @@ def test_nothing_is_sent_to_who_has_no_good_certificate(service, client, cloud, 
             receiver.wait_for(lambda: receiver.seqs() == [seq])
 
 
+async def service_time() -> int:
+    return 0
+
+
 def test_authorities_that_cannot_be_read_are_told_at_once(service, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing.pem"))
     with pytest.raises(OSError, match="SSL_CERT_FILE"):
-        poster(service.settings)
+        poster(service.settings, ServerClock(service_time))
 
 
 class Flood(socketserver.ThreadingTCPServer):

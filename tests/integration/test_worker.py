@@ -16,11 +16,14 @@ from app.forecasts.rules import Run
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import now_us
 from app.processes.worker import run_worker
 from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ class NaiveCluster:
         return [instance for instance in self.instances.values() if instance.node is node]
 
     def holds(self, node: NaiveNode, instances: list[NaiveInstance], demand: tuple[int, ...]) -> bool:
-        """Whether the node, with these instances on it, has room for one more."""
+        """Return True if the node, with these instances on it, has room for one more."""
         for r, capacity in enumerate(node.capacity):
             used = sum(instance.demand[r] for instance in instances)
             if capacity and used + demand[r] > capacity:
@@ -53,7 +53,7 @@ class NaiveCluster:
         return sum(self.slots_on(node, demand) for node in self.nodes if node.is_open)
 
     def slots_on(self, node: NaiveNode, demand: tuple[int, ...]) -> int:
-        """How often the demand fits in what is left, resource by resource."""
+        """Return how often the demand fits in what is left, resource by resource."""
         counts = [ENDLESS]
         for r, capacity in enumerate(node.capacity):
             if capacity and demand[r]:

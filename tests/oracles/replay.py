@@ -98,7 +98,7 @@ class NaiveHistory:
         return act
 
     def opening(self, start_us: int) -> NaiveCluster:
-        """What the log says was so just before `start_us`."""
+        """Return the state of the cloud just before `start_us`, from the log."""
         cluster = NaiveCluster()
         for item in self.log:
             event = item.event

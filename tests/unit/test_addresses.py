@@ -1,4 +1,4 @@
-"""Where webhooks may lead: the lists of addresses, case by case."""
+"""Tests of the lists of addresses that webhooks may lead to, case by case."""
 
 from __future__ import annotations
 

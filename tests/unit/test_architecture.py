@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,9 @@ APP = [path for path in SOURCES if path.is_relative_to(ROOT / "app")]
 CLIENT = [path for path in SOURCES if path.is_relative_to(ROOT / "clients")]
 
 LONGEST_FUNCTION = 40
-MEDIAN_FUNCTION = 10
+LONGEST_MODULE = 400
+MEDIAN_FUNCTION = 8
+P90_FUNCTION = 20
 SELF_EVIDENT_LINES = 6
 """A public function up to this long may do without a docstring: its name and types say it."""
 
@@ -39,13 +42,14 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
+    "clock": set(),
     "turns": set(),
     "each": set(),
     "database": set(),
     "telemetry": set(),
     "outbound": set(),
     "http": {"telemetry", "turns"},
-    "pages": {"telemetry", "http"},
+    "pages": {"telemetry", "http", "clock"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
 
@@ -75,7 +79,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
@@ -146,6 +150,13 @@ KEPT_TO = {
     "prometheus_client": {"telemetry", "metrics"},
 }
 """Libraries that only these rooms, parts of the platform or floors name."""
+
+
+BOTH_SIDES_OF_THE_WIRE = {
+    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Guarantee", "Json", "Market", "NotFound", "PolicyChange",
+    "RequestInvalid", "Resources", "Role", "Unauthenticated",
+}  # fmt: skip
+"""Names with one meaning that app/ and the client each define, since neither may import the other."""
 
 
 def test_every_file_stands_in_a_known_place() -> None:
@@ -256,6 +267,20 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
     assert wrong == []
 
 
+def test_nothing_that_serves_reads_the_machines_clock() -> None:
+    """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
+    library_clocks = {"app/platform/http/rates.py", "app/processes/worker.py"}
+    elsewhere = {"commands", "workbench", "cli"}
+    serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
+    wrong = [
+        f"{place(path)}:{call.lineno} {called(call)}()"
+        for path in serves
+        for call in calls(path)
+        if re.search(r"(^|\.)(date(time)?\.(now|utcnow|today)|time_ns|time\.time)$", called(call))
+    ]
+    assert wrong == []
+
+
 def test_pure_rooms_draw_random_numbers_from_a_seed_only() -> None:
     with_seed = {"default_rng", "Generator", "PCG64", "Philox", "SeedSequence"}
     wrong = [
@@ -279,10 +304,49 @@ def test_functions_are_short() -> None:
     assert too_long == []
 
 
-def test_the_median_function_is_small(record_property: pytest.RecordProperty) -> None:
-    median = statistics.median(length(function) for path in [*APP, *CLIENT] for function in functions(path))
+def test_modules_are_short() -> None:
+    too_long = {
+        place(path): lines for path in [*APP, *CLIENT] if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
+    }
+    assert too_long == {}
+
+
+def test_most_functions_are_small(record_property: pytest.RecordProperty) -> None:
+    lengths = [length(function) for path in [*APP, *CLIENT] for function in functions(path)]
+    median, p90 = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1]
     record_property("median_function_lines", median)
+    record_property("p90_function_lines", p90)
     assert median <= MEDIAN_FUNCTION
+    assert p90 <= P90_FUNCTION
+
+
+def test_a_name_has_one_meaning() -> None:
+    """No two modules define a class or a named type of one name, a leading underscore aside."""
+    places: dict[str, list[Path]] = defaultdict(list)
+    for path in [*APP, *CLIENT]:
+        for name in names_of_types(path):
+            places[name].append(path)
+    doubles = {name: found for name, found in places.items() if len(found) > 1}
+    shared = {name for name, (first, *rest) in doubles.items() if first in APP and len(rest) == 1 and rest[0] in CLIENT}
+    assert {name: [place(path) for path in doubles[name]] for name in doubles.keys() - shared} == {}
+    assert shared == BOTH_SIDES_OF_THE_WIRE
+
+
+def names_of_types(path: Path) -> Iterator[str]:
+    """The classes of a module and its named types, without a leading underscore.
+
+    Not the types of a command's options and arguments: they are named as the caller types them.
+    """
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef):
+            yield node.name.removeprefix("_")
+    for statement in tree(path).body if room(path) != "commands" else ():
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        yield from (
+            target.id.removeprefix("_")
+            for target in targets
+            if isinstance(target, ast.Name) and re.fullmatch("_?[A-Z][a-z][A-Za-z]*", target.id)
+        )
 
 
 def test_public_names_are_explained() -> None:
@@ -351,8 +415,8 @@ def place(path: Path) -> str:
 
 
 def room(path: Path) -> str:
-    """The folder under app/, or the file that is a room of its own."""
-    first = path.relative_to(ROOT / "app").parts[0]
+    """The folder under app/ (or clients/), or the file that is a room of its own."""
+    first = path.relative_to(ROOT).parts[1]
     return first.removesuffix(".py")
 
 
@@ -389,7 +453,7 @@ def calls(path: Path) -> Iterator[ast.Call]:
 
 
 def called(call: ast.Call) -> str:
-    """What is called, as written."""
+    """Return the called name, as written."""
     return ast.unparse(call.func)
 
 

@@ -1,4 +1,4 @@
-"""How each SLA class stands, read from a folded state."""
+"""Tests of the standing of SLA classes, read from a folded state."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Account:
             self.check_affordable(cloud, request, budget)
 
     def check_affordable(self, cloud: Cloud, request: StartRequest, budget: Budget) -> None:
-        """What is said to be affordable is, and a thousandth more is not."""
+        """Check that the affordable lifetime is affordable, and that a thousandth more is not."""
         if budget.affordable_us is None:
             return
         for factor, expected in ((1.0, budget.affordable_us > 0), (1.001, False)):

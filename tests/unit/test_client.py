@@ -66,7 +66,7 @@ def kind(request: pytest.FixtureRequest) -> type[Waits | Awaits]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the clients slept, without sleeping."""
+    """Collect how long the clients would sleep, without sleeping."""
     slept: list[float] = []
     short = asyncio.sleep
 
@@ -332,7 +332,7 @@ def test_a_stream_that_breaks_is_taken_up_where_it_broke(kind: type[Waits], paus
 
 @pytest.mark.parametrize("kind_of_content", [{"Content-Type": "text/html; charset=utf-8"}, {}], ids=["html", "nothing"])
 def test_an_answer_that_is_no_stream_is_told(kind: type[Waits], pauses: list[float], kind_of_content: Any) -> None:
-    """As of a proxy's page. Were it opened again, the next answer would be told."""
+    """A proxy's page is such an answer. Were the stream opened again, the next answer would be told."""
     page = httpx2.Response(200, content=b"<html>Sign in", headers=kind_of_content)
     with pytest.raises(AnswerUnreadable, match="no stream of events"):
         following(kind, Failing([page, refusing(404)], None), 1)

@@ -14,7 +14,7 @@ from mypy import api
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.values import Policy, RunCause
-from app.explaining.rules.explanations import Outcome, Promise
+from app.explaining.rules.explanations import DecisionOutcome, PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
@@ -103,8 +103,8 @@ WORDS = {
     words.VerdictWord: Verdict,
     words.InstanceStatusWord: InstanceStatus,
     words.HandoverStatusWord: HandoverStatus,
-    words.OutcomeWord: Outcome,
-    words.PromiseWord: Promise,
+    words.OutcomeWord: DecisionOutcome,
+    words.PromiseWord: PromiseStatus,
     words.RunCauseWord: RunCause,
     words.RunStatusWord: RunStatus,
     words.WebhookStatusWord: WebhookStatus,
@@ -135,7 +135,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 def test_the_types_of_both_are_what_they_give(tmp_path: Any) -> None:
-    """As a type checker sees them."""
+    """A type checker is asked."""
     code = tmp_path / "types_of_clients.py"
     code.write_text(
         "from tenure_client import AsyncTenureClient, TenureClient\n"

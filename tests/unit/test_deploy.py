@@ -45,7 +45,7 @@ def test_compose_starts_after_a_healthy_database_and_keeps_its_data() -> None:
 
 
 def test_secrets_come_from_outside() -> None:
-    """Whatever is a password or a token in the compose file is a variable without a default."""
+    """Every password or token in the compose file is a variable without a default."""
     for service in COMPOSE["services"].values():
         for name, value in service.get("environment", {}).items():
             if name.endswith("__FILE"):

@@ -1,4 +1,4 @@
-"""What the documentation states of the code is what the code does; the locks hold what pyproject.toml asks for."""
+"""Tests that the documentation agrees with the code, and the locks with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from app.cli import app
 from app.domain.events.registry import KINDS, URGENT
 from app.identity.service import AdminOrigin, AdminToken
-from app.importing.refusals import REFUSALS
+from app.importing.errors import REFUSALS
 from app.importing.rules.pastrules import RULES
 from app.observing.metrics import FAMILIES
 from app.platform.http.errors import PROBLEMS

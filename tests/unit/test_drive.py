@@ -157,7 +157,7 @@ class Peer:
 
 
 def answered(status: int, answer: Answer) -> httpx2.Response:
-    """As the service writes it."""
+    """Return the answer as the service writes it."""
     return httpx2.Response(status, content=respond(answer).body, headers={"Content-Type": "application/json"})
 
 

@@ -81,7 +81,7 @@ def test_rollback_leaves_no_trace(seed: int) -> None:
 
 
 def decided(cloud: Cloud, now_us: int) -> list[object]:
-    """What the next start of each flavor would get."""
+    """Return what the next start of each flavor would get."""
     flavors = cloud.flavors
     return [(f, cloud.available_slots(f), cloud.first_fit(f), cloud.place_on_demand(f, now_us)) for f in flavors]
 

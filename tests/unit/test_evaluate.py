@@ -16,7 +16,7 @@ from app.workbench.audit import audit
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogRow, LogWriter, read_log
 from app.workbench.synthesis import synthesize
-from app.workbench.tally import Outcome, Scenario
+from app.workbench.tally import DrivenScenario, Scenario
 from app.workbench.workload import TraceInstance, combine, load_workload
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "eucalyptus"
@@ -24,7 +24,7 @@ NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the recorded traces are not in {TRACES}")
 
 
-def run(scenario: Scenario) -> Outcome:
+def run(scenario: Scenario) -> DrivenScenario:
     with ThreadPoolExecutor(2) as threads:
         return evaluate(scenario, threads)
 

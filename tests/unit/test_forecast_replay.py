@@ -15,9 +15,9 @@ from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Policy
 from app.forecast import compute
 from app.forecast.compute import Forecaster
-from app.forecast.history import History
 from app.forecast.moments import nested_moments
 from app.forecast.replay import Replay
+from app.forecast.replayed import History
 from app.forecast.table import QuantileTable
 
 POLICIES = list(EvictionPolicy)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import survival as naive
 
+from app.domain.errors import LogNewer
 from app.forecast.replay import Samples
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
@@ -132,7 +133,7 @@ def test_bytes_keep_every_bit(first: Rows, second: Rows) -> None:
 
 
 def test_other_bytes_are_refused() -> None:
-    with pytest.raises(ValueError, match="tenure quantile table 2"):
+    with pytest.raises(LogNewer, match="a newer version of Tenure computed the quantile table of epoch 1"):
         QuantileTable.from_bytes(b"tenure quantile table 3\n", epoch=1, epoch_us=0, seq=0)
 
 

@@ -52,7 +52,7 @@ def newer(value: Any) -> Any:
 
 
 def count(value: Any, word: str) -> int:
-    """How often a word is a value within the value."""
+    """Return how often a word is a value within the value."""
     if isinstance(value, dict):
         return sum(count(item, word) for item in value.values())
     return sum(count(item, word) for item in value) if isinstance(value, list) else value == word

@@ -166,7 +166,7 @@ def parsed(forms: dict[str, Any]) -> dict[str, Any]:
 
 
 def golden(name: str, found: Any) -> Any:
-    """What the file holds; written anew from `found` where that is asked for."""
+    """Return the content of the file; write it anew from `found` if that is asked for."""
     path = GOLDEN / f"{name}.json"
     if WRITES:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -195,7 +195,7 @@ def test_events_are_written_as_ever() -> None:
 
 
 def test_events_are_read_as_ever() -> None:
-    """What the files hold is read as the events that were written."""
+    """The content of the files is read as the events that were written."""
     pinned = json.loads((GOLDEN / "events.json").read_text(encoding="utf-8"))
     for one in RECORDED:
         forms = pinned[str(one.seq)]

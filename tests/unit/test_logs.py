@@ -15,8 +15,8 @@ SCOPE = {
 }
 PREAMBLE = f"""
 import logging, sys, threading, warnings
-from app.telemetry.context import REQUEST, working_on
-from app.telemetry.logs import REQUESTS, start_logging
+from app.platform.telemetry.context import REQUEST, working_on
+from app.platform.telemetry.logs import REQUESTS, start_logging
 SCOPE = {SCOPE!r}
 logger = logging.getLogger("app.somewhere")
 """

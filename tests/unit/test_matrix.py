@@ -17,7 +17,7 @@ import pytest
 from app.domain.events import FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.inputs import parse_nodes, platform_text
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
-from app.workbench.findings import BudgetPoint, Step, Watch, average_load, reliability_report, thin_budget
+from app.workbench.findings import BudgetPoint, LoadStep, Watch, average_load, reliability_report, thin_budget
 from app.workbench.matrix import Axes, Evaluation, name_of, run_matrix, scenarios
 from app.workbench.side_by_side import Progress, run_side_by_side
 from app.workbench.synthesis import synthesize
@@ -134,10 +134,10 @@ def test_a_watch_on_a_world_worked_out_by_hand() -> None:
 def test_mean_load_is_exact_and_peaks_are_not_lost() -> None:
     random = Random(4)
     times = sorted(random.sample(range(1, 10_000), 200))
-    steps = [Step(0, 0, 0, 9), *(Step(at, random.randrange(5), random.randrange(4), 9) for at in times)]
+    steps = [LoadStep(0, 0, 0, 9), *(LoadStep(at, random.randrange(5), random.randrange(4), 9) for at in times)]
     load = average_load(steps, times[::7], 10_000, bins=13)
     by_microsecond = np.zeros((2, 10_000))
-    for step, after in pairwise([*steps, Step(10_000, 0, 0, 0)]):
+    for step, after in pairwise([*steps, LoadStep(10_000, 0, 0, 0)]):
         by_microsecond[:, step.at_us : after.at_us] = [[step.on_demand], [step.spot]]
     assert load.on_demand.mean() == pytest.approx(by_microsecond[0].mean())
     assert load.spot.mean() == pytest.approx(by_microsecond[1].mean())

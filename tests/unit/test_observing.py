@@ -1,4 +1,4 @@
-"""What is told of a cloud is bounded, whatever its callers ask for."""
+"""Tests that the facts of a cloud are bounded, whatever its callers ask for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.domain.events import (
     InstanceStarted,
     NodeAdded,
 )
-from app.domain.values import EvictionReason, Market, Policy, Resources, RiskLevel
+from app.domain.values import Clock, EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 from app.observing.facts import OTHER
 from app.observing.metrics import FAMILIES
@@ -32,7 +32,7 @@ def attainment(promised: float, admitted: int, evicted: int = 0) -> Attainment:
 
 def test_callers_who_choose_their_promises_freely_make_no_endless_number_of_series() -> None:
     many = [attainment(number / 1000, admitted=number, evicted=1) for number in range(1, 101)]
-    facts = facts_of(FOUND, Cloud(), 0, many)
+    facts = facts_of(FOUND, Cloud(), 0, many, 0)
     *told, other = facts.classes
     assert [one.name for one in told] == [str(number / 1000) for number in range(101 - CLASSES_MAX, 101)]
     assert other.name == OTHER
@@ -46,7 +46,7 @@ def test_callers_who_choose_their_promises_freely_make_no_endless_number_of_seri
 
 def test_few_classes_are_told_each_by_its_own_name() -> None:
     close = [attainment(0.01, 5), attainment(0.010000001, 7)]
-    facts = facts_of(FOUND, Cloud(), 0, close)
+    facts = facts_of(FOUND, Cloud(), 0, close, 0)
     assert [(one.name, one.promised, one.admitted) for one in facts.classes] == [
         ("0.01", 0.01, 5),
         ("0.010000001", 0.010000001, 7),
@@ -77,14 +77,23 @@ def test_evictions_that_nobody_confirmed_are_told_by_whether_their_time_is_over(
     told = {
         (sample.name, sample.labels.get("status")): sample.value
         for family in FAMILIES
-        for sample in family.of([facts_of(FOUND, cloud, 10, [])]).samples
+        for sample in family.of([facts_of(FOUND, cloud, 10, [], 10)]).samples
     }
     assert told["tenure_cloud_handovers", "overdue"] == told["tenure_cloud_handovers", "pending"] == 1
     assert told["tenure_cloud_instances_at_risk", None] == 1
 
 
 def test_nothing_is_told_of_what_is_not_there() -> None:
-    names = {sample.name for family in FAMILIES for sample in family.of([facts_of(FOUND, Cloud(), 0, [])]).samples}
+    names = {sample.name for family in FAMILIES for sample in family.of([facts_of(FOUND, Cloud(), 0, [], 0)]).samples}
     assert not [name for name in names if "_sla_" in name]
     assert not {"tenure_cloud_table_age_seconds", "tenure_cloud_table_epoch"} & names
     assert "tenure_cloud_table_max_age_seconds" in names
+
+
+@pytest.mark.parametrize(
+    ("clock", "server_us", "ahead_s"), [("system", 3, 4e-6), ("system", 9, 0), ("external", 3, None)]
+)
+def test_a_log_that_is_ahead_of_the_server_is_told(clock: str, server_us: int, ahead_s: float | None) -> None:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=7, policy=Policy(clock=Clock(clock))))
+    assert facts_of(FOUND, cloud, 7, [], server_us).log_ahead_s == ahead_s

@@ -25,7 +25,7 @@ from app.domain.events.registry import KINDS
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.audit import audit
@@ -78,7 +78,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def shape(events: Iterable[Event]) -> list[tuple[object, ...]]:
-    """What happened to instances, without their names."""
+    """Return what happened to instances, without their names."""
     kinds = InstanceStarted | InstanceRejected | InstanceStopped | InstanceEvicted
     parts = ("at_us", "market", "flavor", "node", "lifetime_us", "reason")
     return [

@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is either named as broken, or comes to a log that passes the audit."""
+"""Tests of any file as a past: it is named as broken, or gives a log that passes the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.domain.inputs import InputError
 from app.domain.values import Policy, Resources
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Sizes, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.audit import audit

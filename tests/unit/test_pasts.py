@@ -24,7 +24,7 @@ from app.domain.events import (
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import Guarantee, Market, Policy, Resources
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Sizes, Wishes, parse_sizes
 from app.importing.rules.pastrules import RULES, PastRule
 from app.importing.store.scratch import Scratch
@@ -49,7 +49,7 @@ class Read:
         return {name: (rule["count"], [line["line"] for line in rule["lines"]]) for name, rule in found.items()}
 
     def told(self) -> list[str]:
-        """What happened to instances, in short."""
+        """Return what happened to instances, in short."""
         signs = {InstanceStarted: "+", InstanceRejected: "!", InstanceStopped: "-"}
         return [
             f"{signs[type(event)]}{event.instance_id}@{event.at_us / SECOND_US:g}"

@@ -1,4 +1,4 @@
-"""When a table is computed before its time."""
+"""Tests of the causes for which a table is computed early."""
 
 from __future__ import annotations
 

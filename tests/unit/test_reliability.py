@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from app.admission.reliability import EDGES, End, Fate, fate_of, measure_reliability, wilson_interval
+from app.admission.reliability import EDGES, Fate, PromiseEnd, fate_of, measure_reliability, wilson_interval
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import Basis, EvictionReason, Market
 
@@ -30,33 +30,33 @@ def evicted(at_us: int) -> InstanceEvicted:
 @pytest.mark.parametrize(
     ("end", "now_us", "expected"),
     [
-        (evicted(1500), 9000, End.EVICTED),
-        (evicted(1501), 9000, End.KEPT),
-        (InstanceStopped(at_us=1200, instance_id="i"), 9000, End.KEPT),
-        (InstanceStopped(at_us=1800, instance_id="i"), 9000, End.KEPT),
-        (None, 1499, End.OPEN),
-        (None, 1500, End.KEPT),
+        (evicted(1500), 9000, PromiseEnd.EVICTED),
+        (evicted(1501), 9000, PromiseEnd.KEPT),
+        (InstanceStopped(at_us=1200, instance_id="i"), 9000, PromiseEnd.KEPT),
+        (InstanceStopped(at_us=1800, instance_id="i"), 9000, PromiseEnd.KEPT),
+        (None, 1499, PromiseEnd.OPEN),
+        (None, 1500, PromiseEnd.KEPT),
     ],
     ids=["in time", "while overrunning", "stopped", "stopped late", "still running", "overrunning"],
 )
-def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now_us: int, expected: End) -> None:
+def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now_us: int, expected: PromiseEnd) -> None:
     assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected)
 
 
 def test_without_an_sla_nothing_is_promised() -> None:
     start = InstanceStarted(at_us=0, instance_id="i", market=Market.SPOT, flavor="c1", node="n", lifetime_us=5)
-    assert fate_of(start, evicted(2), 9) == Fate(None, None, None, End.EVICTED)
+    assert fate_of(start, evicted(2), 9) == Fate(None, None, None, PromiseEnd.EVICTED)
     (line,) = measure_reliability([fate_of(start, evicted(2), 9)]).classes
     assert (line.promised, line.happened, line.is_exceeded) == (None, 1.0, False)
 
 
 def test_classes_bins_and_epochs() -> None:
     fates = [
-        *[Fate(1, 0.01, 0.004, End.KEPT)] * 3,
-        Fate(1, 0.01, 0.008, End.EVICTED),
-        Fate(2, 0.01, 0.0, End.OPEN),
-        *[Fate(2, 0.25, 0.2, End.EVICTED)] * 9,
-        Fate(2, 0.25, 1.0, End.KEPT),
+        *[Fate(1, 0.01, 0.004, PromiseEnd.KEPT)] * 3,
+        Fate(1, 0.01, 0.008, PromiseEnd.EVICTED),
+        Fate(2, 0.01, 0.0, PromiseEnd.OPEN),
+        *[Fate(2, 0.25, 0.2, PromiseEnd.EVICTED)] * 9,
+        Fate(2, 0.25, 1.0, PromiseEnd.KEPT),
     ]
     found = measure_reliability(fates, 0.9)
     assert [(c.promised, c.admitted, c.running, c.settled, c.evicted, c.happened) for c in found.classes] == [
@@ -79,11 +79,11 @@ def test_classes_bins_and_epochs() -> None:
 
 def test_bounds_are_set_against_what_happened() -> None:
     fates = [
-        Fate(1, 0.1, 0.0, End.KEPT, 0.2),
-        Fate(1, 0.1, 0.1, End.EVICTED, 0.4),
-        Fate(2, 0.1, 0.05, End.KEPT, 0.1),
-        Fate(3, 0.1, 0.05, End.OPEN, 0.1),
-        Fate(4, 0.1, 0.05, End.EVICTED),
+        Fate(1, 0.1, 0.0, PromiseEnd.KEPT, 0.2),
+        Fate(1, 0.1, 0.1, PromiseEnd.EVICTED, 0.4),
+        Fate(2, 0.1, 0.05, PromiseEnd.KEPT, 0.1),
+        Fate(3, 0.1, 0.05, PromiseEnd.OPEN, 0.1),
+        Fate(4, 0.1, 0.05, PromiseEnd.EVICTED),
     ]
     found = measure_reliability(fates)
     assert [line.bound for line in found.epochs] == [pytest.approx(0.3), 0.1, 0.1, None]
@@ -115,6 +115,6 @@ def test_wilsons_interval_inverts_the_score_test(pair: tuple[int, int], confiden
 
 def test_bins_hold_every_probability() -> None:
     for estimate in (*EDGES, 1.0, 0.3, 1e-9):
-        (line,) = measure_reliability([Fate(1, 0.01, estimate, End.KEPT)]).estimates
+        (line,) = measure_reliability([Fate(1, 0.01, estimate, PromiseEnd.KEPT)]).estimates
         assert line.estimates is not None
         assert line.estimates[0] <= estimate <= line.estimates[1]

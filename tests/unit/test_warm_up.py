@@ -16,7 +16,7 @@ from app.domain.times import DAY_US
 from app.domain.values import EvictionPolicy, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.forecasts.recompute import warm_up
-from app.importing.deciding import PastDecider
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.import_formats.files import read_past
@@ -31,7 +31,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def compiled() -> dict[str, int]:
-    """How many versions of every kernel are compiled."""
+    """Return how many versions of every kernel are compiled."""
     return {
         f"{module.__name__}.{name}": len(value.signatures)
         for module in modules()

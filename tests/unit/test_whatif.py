@@ -189,7 +189,7 @@ def test_nodes_and_policies_change_when_they_did() -> None:
 
 
 def test_a_node_that_cannot_go_takes_no_more() -> None:
-    """As c2 the on-demand instance runs on n1 when that is removed; nothing is placed there from then on."""
+    """The on-demand instance runs on n1, in c2, when that is removed; nothing is placed there from then on."""
     story = Story()
     story.furnish(1, 2)
     story.on_demand(0, "d1", "c1")

@@ -1,7 +1,7 @@
-"""What happened, in the past tense. The log is a sequence of these, numbered 1, 2, 3, ... within a cloud.
+"""The events that a log consists of, named in the past tense and numbered 1, 2, 3, ... within a cloud.
 
-One file for each family of kinds. What else is known of a kind (its name in the log, its version, whether it is urgent)
-stands above its class; `registry` has it of all kinds.
+Each family of kinds has a file. A kind's name in the log, its version and its urgency stand above its class;
+`registry` collects them.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ __all__ = [
 ]
 
 Event = CloudEvent | NodeEvent | InstanceEvent | Notice
-"""Any event; the order is that in which the kinds are listed."""
+"""Any event. The order of the union is the order in which kinds are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An event at its position in its cloud's log."""
+    """An event together with its position in its cloud's log."""
 
     seq: int
     event: Event
 
 
 def answers_request(decision: StartDecision, request: StartRequest, *, external: bool) -> bool:
-    """Whether this decision was taken on this very request: same id and same body.
+    """Return True if this decision was taken on this very request: same id and same body.
 
-    The time is part of the body only where the request brings it (an external clock).
+    The time counts as part of the body only if the request brings it (external clock).
     """
     return (
         decision.instance_id == request.instance_id

@@ -1,4 +1,4 @@
-"""Events of the cloud itself: it begins, and its policy changes."""
+"""Events of the cloud itself: its creation and changes of its policy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Events of instances: decisions on starts, and ends.
+"""Events of instances: decisions on starts, and the ends of instances.
 
-Evictions stand before the start that caused them, so that no node is over its capacity after any event; their
-`cause_seq` points forward to it.
+Evictions precede the start that caused them, so no node exceeds its capacity after any event. Their `cause_seq`
+points forward to that start.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from app.domain.values import Basis, EvictionReason, Market, Rejection
 @event("instance_started", subject="instance_id", group=Group.START, outcome="accepted")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStarted:
-    """A start was accepted. `probability` is the request's own SLA, if it has one; `basis` is None for on-demand.
+    """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
-    Under a grace period `deadline_us` is the victims', and `ready_us` says from when the instance's room is free; None:
-    there are no victims, and it is free at once.
+    `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
+    room is free; None: at once.
     """
 
     at_us: int
@@ -57,9 +57,9 @@ class InstanceStopped:
 @event("instance_evicted", subject="instance_id", group=Group.END, outcome="evicted", urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvicted:
-    """`cause_seq` is the seq of the on-demand start, or of the node's removal, that it made room for.
+    """A spot instance was evicted to make room for the event at `cause_seq`: an on-demand start or a node's removal.
 
-    A drill makes room for nothing: its eviction is its own cause. To the SLA it is what a stop is.
+    A drill makes room for nothing, so its eviction names itself as cause. The SLA counts a drill like a stop.
     """
 
     at_us: int

@@ -1,4 +1,4 @@
-"""What is known of a kind of event beside its fields."""
+"""The properties that a kind of event has besides its fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Group(Enum):
-    """Kinds that the log is searched for together. Of an instance it holds one start and at most one end."""
+    """Kinds that the log is searched for together. An instance has one event of START and at most one of END."""
 
     POLICY = auto()
     START = auto()
@@ -23,15 +23,18 @@ class Group(Enum):
 class Kind:
     """A kind of event.
 
-    `name` and `version` are written with each event and are permanent: the version rises when the fields change in a
-    way that their defaults do not cover. `subject` is the field that names what the event is about; None: the cloud.
-    Webhooks deliver urgent events before the others. `outcome` is how decisions are filtered for it, if they are.
-    Events that are not `decisive` change nothing that is decided later: replays and imports pass over them.
+    `name` and `version` are written with each event and never change their meaning. The version rises when fields
+    change in a way that defaults do not cover. `since` is the log format that introduced the kind in this version. A
+    field that was introduced later says so in its metadata. `subject` is the field that names the object of the event;
+    None stands for the cloud. Webhooks deliver `urgent` events first. `outcome` is the kind's name in the filter of
+    decisions, if it has one. Replays and imports skip events that are not `decisive`, for these change no later
+    decision.
     """
 
     name: str
     form: type
     version: int = 1
+    since: int = 1
     subject: str | None = None
     group: Group | None = None
     urgent: bool = False
@@ -46,6 +49,7 @@ def event(
     name: str,
     *,
     version: int = 1,
+    since: int = 1,
     subject: str | None = None,
     group: Group | None = None,
     urgent: bool = False,
@@ -59,6 +63,7 @@ def event(
             name=name,
             form=form,
             version=version,
+            since=since,
             subject=subject,
             group=group,
             urgent=urgent,

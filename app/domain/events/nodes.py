@@ -1,4 +1,4 @@
-"""Events of what a cloud has to give: nodes, and the flavors in which it gives it."""
+"""Events of a cloud's supply: nodes and flavors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeRemoved:
 @event("flavor_added", subject="flavor")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorAdded:
-    """Flavors never change and never go: the log's history stays readable."""
+    """A flavor was added. Flavors are never changed or removed, so the history stays readable."""
 
     at_us: int
     flavor: str

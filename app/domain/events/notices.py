@@ -1,4 +1,4 @@
-"""Notices: events that tell of an instance, and change nothing that is decided."""
+"""Notices: events that report on an instance and change no decision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.domain.values import EvictionReason, RiskLevel
 @event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionScheduled:
-    """Under a grace period: the instance whose eviction follows may go on running until its deadline."""
+    """The instance will be evicted by one of the next events, and under the grace period may run until its deadline."""
 
     at_us: int
     instance_id: str
@@ -32,7 +32,7 @@ class EvictionConfirmed:
 @event("eviction_overdue", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionOverdue:
-    """The deadline has passed, and no controller has confirmed that the instance was stopped."""
+    """The deadline of an eviction has passed and no controller has confirmed the stop."""
 
     at_us: int
     instance_id: str
@@ -42,7 +42,7 @@ class EvictionOverdue:
 @event("eviction_risk", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRisk:
-    """A running spot instance's risk of being evicted in its remaining lifetime has passed the threshold, or is back.
+    """The eviction risk of a running spot instance in its remaining lifetime crossed the threshold, up or down.
 
     `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them.
     """

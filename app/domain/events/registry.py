@@ -1,4 +1,4 @@
-"""All kinds of events, and the lists that follow from what is known of each."""
+"""The table of all kinds of events, and the lists derived from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.domain.events import Event
 from app.domain.events.kinds import REGISTERED, Group, Kind
 
 KINDS: dict[str, Kind] = {REGISTERED[form].name: REGISTERED[form] for form in get_args(Event)}
-"""By their names in the log and in the API."""
+"""All kinds by their name in the log and in the API."""
 INDECISIVE = frozenset(kind.name for kind in KINDS.values() if not kind.decisive)
 URGENT = frozenset(kind.name for kind in KINDS.values() if kind.urgent)
 
@@ -32,6 +32,3 @@ STARTS = names_of(Group.START)
 ENDS = names_of(Group.END)
 NOTICES = names_of(Group.NOTICE)
 POLICIES = names_of(Group.POLICY)
-
-LOG_FORMAT = 2
-"""Rises with every kind, version, field or value that older programs cannot read (docs/operations.md, *Upgrading*)."""

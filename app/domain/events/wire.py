@@ -1,7 +1,7 @@
-"""Events, and the values that they are made of, as JSON objects and back: derived from their classes, field by field.
+"""The JSON form of events and of the values in them, derived from their classes field by field.
 
-On the wire times are RFC 3339 and lengths of time are seconds; both are exact. A field `x_us` is `x_s` there, or `x`
-where it is a time, and some fields have another name (`RENAMED`). A start is the one event with a form of its own.
+On the wire, times are RFC 3339 and lengths of time are seconds; both are exact. A field `x_us` becomes `x_s`, or `x`
+if it is a time; `RENAMED` lists fields with another name. Only starts have a form of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RENAMED = {
     "ready_us": "ready_at",
 }
 TIMES = frozenset({"at_us", "deadline_us", "ready_us"})
-"""The fields that are points in time; all others that end in `_us` are lengths of time."""
+"""Fields that are points in time. All other fields that end in `_us` are lengths of time."""
 
 Json = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a class on the wire. `kind` is its type without None; `write` and `read` are None for plain values."""
+    """A field of a class on the wire. `kind` is its type without None. `write` and `read` are None for plain values."""
 
     name: str
     wire_name: str
@@ -50,10 +50,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class _Form(Generic[T]):
-    """A class on the wire, taken apart once, so that most fields cost no step of their own.
+    """The wire form of a class, analysed once so that plain fields need no conversion step.
 
-    `values` gets all values of an instance, and `wire_values` those of a JSON object. `writes` and `reads` are what to
-    do with those that are not plain.
+    `values` reads all fields of an instance and `wire_values` those of a JSON object. `writes` and `reads` convert the
+    fields that are not plain.
     """
 
     make: Callable[..., T]
@@ -73,7 +73,7 @@ _FORMS: dict[type, _Form[Any]] = {}
 
 
 def seconds(us: int) -> int | float:
-    """Return microseconds as seconds, whole where they are."""
+    """Return microseconds as seconds, as an int if the number is whole."""
     whole, rest = divmod(us, SECOND_US)
     return us / SECOND_US if rest else whole
 
@@ -84,9 +84,9 @@ def value_to_wire(value: object) -> Json:
 
 
 def value_of_wire(kind: type[T], json: Mapping[str, Any]) -> T:
-    """Return the value that `value_to_wire` wrote. ValueError where a field is missing or cannot be read.
+    """Return the value that `value_to_wire` wrote. Raise ValueError if a field is missing or unreadable.
 
-    Defaults stand for fields that are missing; fields that are unknown are passed over.
+    Missing fields take their defaults; unknown fields are ignored.
     """
     return _read(_form(kind), json)
 
@@ -137,10 +137,11 @@ def _taken_apart(kind: type[T]) -> _Form[T]:
 def _field(name: str, hint: object) -> Field:
     arguments = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     (kind,) = (one for one in arguments if one is not types.NoneType)
-    return Field(name, _wire_name(name), kind, len(arguments) > 1, *_conversion(name, kind))
+    return Field(name, wire_name(name), kind, len(arguments) > 1, *_conversion(name, kind))
 
 
-def _wire_name(name: str) -> str:
+def wire_name(name: str) -> str:
+    """Return the name that a field has on the wire."""
     if name in RENAMED:
         return RENAMED[name]
     return name.removesuffix("_us") + ("_s" if name.endswith("_us") and name not in TIMES else "")
@@ -167,7 +168,7 @@ def _conversion(name: str, kind: object) -> tuple[Convert | None, Convert | None
 
 
 def to_wire(recorded: Recorded) -> Json:
-    """Return an event at its place in the log as a JSON object."""
+    """Return an event and its seq as a JSON object."""
     event = recorded.event
     name, form = _OF_CLASS[type(event)]
     wire = _written({"seq": recorded.seq, "at": None, "kind": name}, form, event)
@@ -175,7 +176,7 @@ def to_wire(recorded: Recorded) -> Json:
 
 
 def of_wire(json: Mapping[str, Any]) -> Recorded:
-    """Return the event that a JSON object is. ValueError where its kind is unknown or it cannot be read."""
+    """Return the event of a JSON object. Raise ValueError if its kind is unknown or it is unreadable."""
     form = _OF_NAME.get(json["kind"])
     if form is None:
         raise ValueError(f"event {json['seq']} is of the unknown kind {json['kind']!r}")
@@ -183,7 +184,7 @@ def of_wire(json: Mapping[str, Any]) -> Recorded:
 
 
 def _started_to_wire(wire: Json) -> Json:
-    """Each victim has the deadline of all of them, and the time when the room is free is there in any case."""
+    """Give each victim the common deadline, and write `ready_at` in any case."""
     deadline = wire.pop("deadline")
     wire["victims"] = [{"id": victim, "deadline": deadline} for victim in wire["victims"]]
     wire["ready_at"] = wire["ready_at"] or wire["at"]

@@ -1,4 +1,4 @@
-"""A cloud's state, in parts."""
+"""The state of a cloud, in parts."""
 
 from __future__ import annotations
 

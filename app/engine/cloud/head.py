@@ -1,4 +1,4 @@
-"""The head of a cloud's state: where its log ends, and the policy in force."""
+"""The head of a cloud's state: its log's last position and time, and the policy in force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.engine.cloud.records import Facts, Fold, Undo
 
 
 class Head:
-    """The last event's position and time, the cloud's first time, and its policy."""
+    """The position and time of the last event, the time of the first, and the policy."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -21,7 +21,7 @@ class Head:
         self.policy = Policy()
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {CloudCreated: self._create, PolicyChanged: self._change_policy}
 
     def facts(self) -> Mapping[str, Any]:
@@ -29,11 +29,11 @@ class Head:
         return {"seq": self.seq, "at_us": self.at_us, "created_us": self.created_us, "policy": self.policy}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts."""
+        """Load the part from its share of the facts."""
         self.seq, self.at_us, self.created_us, self.policy = facts[:4]
 
     def advance(self, event: Event) -> Undo:
-        """Count an event, which may not lie before the last one."""
+        """Count an event. Its time must not be before the last one's."""
         before = self.seq, self.at_us, self.last
         self.seq += 1
         self.at_us = event.at_us

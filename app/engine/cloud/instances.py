@@ -1,4 +1,4 @@
-"""The part of a cloud's state that says what runs, and where: the instances, and their rows in the compiled form."""
+"""The part of a cloud's state that holds the running instances, their nodes and their rows in the compiled form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.engine.exposure import exposure
 
 
 class Instances:
-    """The running instances by id. `on_demand` is what those on demand take in all."""
+    """The running instances by id. `on_demand` is the sum of the resources that on-demand instances use."""
 
     def __init__(self, room: Room, head: Head, nodes: Nodes, flavors: Flavors) -> None:
         self.running: dict[str, Running] = {}
@@ -31,7 +31,7 @@ class Instances:
         self._promises = np.zeros(FIRST_ROWS)
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {InstanceStarted: self._start, InstanceStopped: self._end, InstanceEvicted: self._end}
 
     def facts(self) -> Mapping[str, Any]:
@@ -40,26 +40,26 @@ class Instances:
         return {"running": [replace(running, row=0) for running in by_age]}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts; rows are chosen anew."""
+        """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
             self._enter(replace(running, row=self._take_row()))
 
     def demand_of(self, instance_id: str) -> Ints:
-        """Return what a running instance takes, in its compiled form."""
+        """Return a running instance's demand in its compiled form (R)."""
         return self._flavors.by_name[self.running[instance_id].flavor].demand
 
     def on_node(self, node: str) -> list[Running]:
-        """Return what runs on the node, oldest first."""
+        """Return the instances running on the node, oldest first."""
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
         return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
 
     def plan(self, demand: Ints, now_us: int, code: int) -> tuple[int, tuple[str, ...]]:
-        """Return the node's index that an on-demand start would take, and its victims, youngest first."""
+        """Return the index of the node for an on-demand start, and its victims, youngest first."""
         node, count = place_on_demand(self._room.cluster, demand, now_us, code, self._victims)
         return node, self._at(self._victims[:count].tolist())
 
     def exposure(self, probability: float, room: Ints, now_us: int, age_us: int, demand: Ints) -> tuple[float, float]:
-        """Return what engine.exposure says of a class's running instances."""
+        """Return the charges and the share that engine.exposure computes for a class's running instances."""
         return exposure(self._room.cluster, self._promises, probability, room, now_us, age_us, demand)
 
     def _at(self, rows: Iterable[int]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The part of a cloud's state that says what there is to give: its nodes, and the flavors in which it gives it."""
+"""The part of a cloud's state that holds its supply: nodes and flavors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Nodes:
         self._open_capacity: Resources | None = None
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {
             NodeAdded: lambda event: self._add(event.node, event.capacity),
             NodeDrained: self._to(NodeStatus.DRAINED),
@@ -38,21 +38,21 @@ class Nodes:
         return {"node_order": tuple(self.order), "nodes": self.by_name}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts; what runs on a node takes its room afterwards."""
+        """Load the part from its share of the facts. Room is taken later, when the instances are loaded."""
         for index, name in enumerate(facts.node_order):
             node = facts.nodes[name]
             self._add(name, node.capacity)
-            # A node that was removed may have been added again: the place of the earlier one stays taken.
+            # The name may belong to a newer node by now; the place of the removed one stays occupied.
             self._put(node if node.index == index else replace(node, index=index, status=NodeStatus.REMOVED))
 
     def free(self, name: str) -> Resources:
-        """Return what is left of a node's capacity; 0 of a resource that it does not count."""
+        """Return the free part of a node's capacity; 0 for a resource that the node does not count."""
         found = self.by_name[name]
         left = self._room.cluster.free[found.index].tolist()
         return Resources(*(room if counted else 0 for room, counted in zip(left, found.capacity, strict=True)))
 
     def open_capacity(self) -> Resources:
-        """Return what the open nodes have in all; UNCOUNTED and more of what one of them does not count."""
+        """Return the total capacity of the open nodes; UNCOUNTED or more if one of them does not count a resource."""
         if self._open_capacity is None:
             self._open_capacity = Resources(0)
             for node in self.by_name.values():
@@ -95,13 +95,13 @@ class Nodes:
 
 
 class Flavors:
-    """The flavors by name; none ever changes or goes."""
+    """The flavors by name. They are never changed or removed."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Flavor] = {}
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {FlavorAdded: lambda event: self._add(event.flavor, event.demand)}
 
     def facts(self) -> Mapping[str, Any]:
@@ -109,7 +109,7 @@ class Flavors:
         return {"flavors": [(flavor.name, flavor.resources) for flavor in self.by_name.values()]}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts."""
+        """Load the part from its share of the facts."""
         for name, resources in facts.flavors:
             self._add(name, resources)
 

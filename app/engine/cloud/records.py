@@ -1,4 +1,4 @@
-"""What a cloud's state is made of, as plain values, and what each of its parts can do."""
+"""The plain values of a cloud's state, and the interface of its parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`index` is the position in node order; it is never used again after the node is removed."""
+    """A node. `index` is its position in node order, which is never used again after its removal."""
 
     index: int
     name: str
@@ -26,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """`demand` is the compiled form (R) of `resources`."""
+    """A flavor. `demand` is the compiled form (R) of `resources`."""
 
     name: str
     resources: Resources
@@ -35,7 +35,7 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running instance. `seq` is its start's position in the log and so its rank in age."""
+    """A running instance. `seq`, the position of its start in the log, orders instances by age."""
 
     instance_id: str
     seq: int
@@ -49,7 +49,7 @@ class Running:
 
     @property
     def deadline_us(self) -> int:
-        """When it starts to overrun; on-demand instances never do."""
+        """The time when the instance starts to overrun; on-demand instances never do."""
         if self.market is Market.ON_DEMAND or self.lifetime_us is None:
             return NEVER_US
         return self.started_us + self.lifetime_us
@@ -57,7 +57,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """An eviction under a grace period that no controller has confirmed: the room is booked, but may not be free."""
+    """An eviction under a grace period that no controller has confirmed. Its room is booked but may still be in use."""
 
     instance_id: str
     node: str
@@ -70,7 +70,7 @@ class Handover:
 
 
 class Counts(NamedTuple):
-    """What was asked and what became of it, since the log began. Drills are not among the evicted."""
+    """Counts of requests and their outcomes since the log began. Evictions by drills are not counted as evicted."""
 
     on_demand_requested: int = 0
     on_demand_admitted: int = 0
@@ -81,17 +81,17 @@ class Counts(NamedTuple):
 
 
 class ClassCounts(NamedTuple):
-    """What became of the instances that are promised one eviction probability; overruns have no promise left."""
+    """Counts for the instances promised one eviction probability. Overrunning ones have no promise left."""
 
     admitted: int = 0
     evicted: int = 0
 
 
 class Facts(NamedTuple):
-    """All that a state consists of, as values that can be compared, hashed and stored.
+    """The whole state as values that can be compared, hashed and stored.
 
-    `node_order` names every node ever added; `nodes` are those known by name. Rows of running instances are 0, because
-    no decision depends on them.
+    `node_order` names every node ever added; `nodes` are the latest of each name. Rows of running instances are 0,
+    because no decision depends on them.
     """
 
     seq: int
@@ -111,24 +111,24 @@ class Facts(NamedTuple):
 
 Undo: TypeAlias = Callable[[], None]
 Fold: TypeAlias = Callable[[Any], Undo | None]
-"""Folds an event of one kind into a part, and returns what takes it back; None where nothing changed."""
+"""A function that folds an event of one kind into a part. It returns its undo, or None if nothing changed."""
 
 
 class Part(Protocol):
-    """A part of the state: it folds the kinds of events that concern it."""
+    """A part of the state. It folds the kinds of events that concern it."""
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts, when the state is empty yet."""
+        """Load the empty part from its share of the facts."""
 
 
 class Room:
-    """The compiled form of which instance stands on which node; the nodes and the instances share it."""
+    """The compiled form of placements (which instance is on which node), shared by the nodes and the instances."""
 
     def __init__(self) -> None:
         self.cluster: Cluster = empty_cluster(0, FIRST_ROWS, len(Resources._fields))

@@ -1,6 +1,6 @@
-"""A cloud's state: the fold of its event log, in parts that each fold the kinds of events that concern them.
+"""The state of a cloud: the fold of its event log, in parts that each fold the kinds of events that concern them.
 
-`apply` is the only way to change it. `rollback` undoes what was applied since the last `commit`, so that a batch that
+`apply` is the only way to change it. `rollback` undoes everything applied since the last `commit`, so a batch that
 could not be made durable leaves no trace. Two folds of one log are equal bit for bit: see `digest`.
 """
 
@@ -25,7 +25,7 @@ POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
 
 
 class Cloud:
-    """The folded state of one cloud; see the module's docstring for who may change it, and how."""
+    """The folded state of one cloud. It changes only through `apply`, `commit` and `rollback`."""
 
     def __init__(self) -> None:
         self._room, self._head = Room(), Head()
@@ -33,7 +33,7 @@ class Cloud:
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances), Risks()
-        # The instances come last: the others read what ran before the event.
+        # Instances come last, because the other parts read what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._head,
             self._nodes,
@@ -55,12 +55,12 @@ class Cloud:
 
     @property
     def seq(self) -> int:
-        """The last event's position in the log; 0 of an empty one."""
+        """The position of the last event; 0 if the log is empty."""
         return self._head.seq
 
     @property
     def last(self) -> Event | None:
-        """The event at `seq`; None after a snapshot, which keeps its time alone."""
+        """The event at `seq`; None after loading a snapshot, which stores only its time."""
         return self._head.last
 
     @property
@@ -80,53 +80,53 @@ class Cloud:
 
     @property
     def counts(self) -> Counts:
-        """What was asked and what became of it."""
+        """Counts of requests and their outcomes."""
         return self._tally.counts
 
     @property
     def on_demand_peak(self) -> Resources:
-        """The most that on-demand instances ever took at once, resource by resource."""
+        """The highest simultaneous use by on-demand instances so far, for each resource."""
         return self._tally.on_demand_peak
 
     @property
     def handovers(self) -> dict[str, Handover]:
-        """Evictions that no controller has confirmed, by instance."""
+        """Evictions that no controller has confirmed, by instance id."""
         return self._handovers.by_id
 
     @property
     def cluster(self) -> Cluster:
-        """The compiled form of which instance stands on which node."""
+        """The compiled form of the placements."""
         return self._room.cluster
 
     def present_us(self, server_us: int) -> int:
-        """Return the cloud's present time: the last event's where its clock is external or ahead of the server's."""
+        """Return the cloud's present time: the last event's if its clock is external or ahead of the server's."""
         return self.at_us if self.policy.clock is Clock.EXTERNAL else max(server_us, self.at_us)
 
     def first_fit(self, flavor: str) -> str | None:
-        """The node that a spot start of this flavor would take, or None."""
+        """Return the node that a spot start of this flavor would take, or None."""
         node = first_fit(self.cluster, self.flavors[flavor].demand)
         return None if node == NO_NODE else self._nodes.order[node]
 
     def available_slots(self, flavor: str) -> int:
-        """How many more instances of this flavor fit now."""
+        """Return the number of instances of this flavor that fit now."""
         return int(available_slots(self.cluster, self.flavors[flavor].demand))
 
     def place_on_demand(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
-        """The node that an on-demand start would take and its victims, youngest first; (None, ()) where none can."""
+        """Return the node for an on-demand start and its victims, youngest first; (None, ()) if there is no node."""
         node, victims = self._instances.plan(
             self.flavors[flavor].demand, now_us, POLICY_CODE[self.policy.eviction_policy]
         )
         return (None, ()) if node == NO_NODE else (self._nodes.order[node], victims)
 
     def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
-        """The charges of a class's running instances, and the share of the room that one more start would reach.
+        """Return the charges of a class's running instances, and the share of the room that one more start would reach.
 
         The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
         """
         return self._exposure(probability, now_us, self.flavors[flavor].demand)
 
     def charges(self, probability: float, now_us: int) -> float:
-        """The charges of a class's running instances."""
+        """Return the charges of a class's running instances."""
         return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
 
     def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
@@ -135,18 +135,19 @@ class Cloud:
         return self._instances.exposure(probability, room, now_us, now_us - self.created_us, demand)
 
     def on_node(self, node: str) -> list[Running]:
-        """What runs on the node, oldest first."""
+        """Return the instances running on the node, oldest first."""
         return self._instances.on_node(node)
 
     def free(self, node: str) -> Resources:
-        """What is left of the node's capacity; 0 of a resource that it does not count."""
+        """Return the free part of the node's capacity; 0 for a resource that it does not count."""
         return self._nodes.free(node)
 
     def ready_us(self, node: str, flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int) -> int | None:
-        """From when an instance's room on a node is free, if it is placed now at the cost of `evicted`; None: at once.
+        """Return when an instance's room is free if it is placed on the node now at the cost of `evicted`; None: at
+        once.
 
-        What was evicted but not confirmed is still there until its deadline. The room of everything that is booked on
-        the node, this instance included, and what is still there must fit side by side.
+        Evicted but unconfirmed instances occupy their room until their deadline. Everything booked on the node, this
+        instance included, must fit beside them.
         """
         leaving = [self._instances.demand_of(name) for name in evicted if self.running[name].node == node]
         free = self.cluster.free[self.nodes[node].index] - self.flavors[flavor].demand + sum(leaving)
@@ -159,17 +160,17 @@ class Cloud:
         raise AssertionError(f"the instance does not fit on {node}")
 
     def node_order(self) -> tuple[str, ...]:
-        """The names of all nodes ever added, in node order; one that was removed and added again stands there twice."""
+        """The names of all nodes ever added, in node order; a node that was removed and added again occurs twice."""
         return tuple(self._nodes.order)
 
     def known_handovers(self) -> list[Handover]:
-        """Evictions that no controller has confirmed, by deadline."""
+        """Return the evictions that no controller has confirmed, by deadline."""
         return self._handovers.by_deadline()
 
     # --- as facts ----------------------------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """Return all that the state consists of; what was applied but not committed is in it."""
+        """Return the whole state as values, including events applied but not committed."""
         found: dict[str, object] = {}
         for part in self._parts:
             found |= part.facts()
@@ -177,14 +178,14 @@ class Cloud:
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Cloud:
-        """Return the state that consists of these facts."""
+        """Return the state made of these facts."""
         cloud = cls()
         for part in cloud._parts:
             part.restore(facts)
         return cloud
 
     def digest(self) -> str:
-        """Return a hash of everything that a later decision could depend on."""
+        """Return a hash of everything that later decisions could depend on."""
         facts = self.facts()._asdict()
         del facts["node_order"]
         facts["nodes"] = [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
@@ -204,7 +205,7 @@ class Cloud:
         return Recorded(self._head.seq, event)
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
-        """Fold the log's next events; they are durable already, so there is no way back from them."""
+        """Fold the log's next events. They are durable already, so they cannot be rolled back."""
         for item in recorded:
             if item.seq != self.seq + 1:
                 raise AssertionError(f"event {item.seq} cannot follow {self.seq}")
@@ -212,17 +213,17 @@ class Cloud:
             self._undo.clear()
 
     def commit(self) -> None:
-        """Keep what was applied."""
+        """Keep the events applied so far."""
         self._undo.clear()
 
     def rollback(self) -> None:
-        """Undo what was applied since the last commit, newest first."""
+        """Undo the events applied since the last commit, newest first."""
         while self._undo:
             self._undo.pop()()
 
 
 def warm_up() -> None:
-    """Have every compiled function of the live scheduler ready, so that no request waits for the compiler."""
+    """Compile every function of the live scheduler now, so that no request waits for the compiler."""
     cloud = Cloud()
     cloud.apply(CloudCreated(at_us=0, policy=Policy()))
     cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))

@@ -1,4 +1,4 @@
-"""The part of a cloud's state that counts: what was asked, what became of each class, and the highest load so far."""
+"""The part of a cloud's state that counts requests, the outcomes of each class, and the highest load so far."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Undo
 
 
 class Tally:
-    """Counts since the log began, those of each class, and the highest on-demand load.
+    """Counts since the log began, in all and by class, and the highest on-demand load.
 
-    It folds an event before the instances do: it reads what runs before a start and before an end.
+    It folds an event before the instances do, because it reads what ran before a start or an end.
     """
 
     def __init__(self, instances: Instances, flavors: Flavors) -> None:
@@ -25,7 +25,7 @@ class Tally:
         self._instances, self._flavors = instances, flavors
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {InstanceStarted: self._start, InstanceRejected: self._reject, InstanceEvicted: self._evict}
 
     def facts(self) -> Mapping[str, Any]:
@@ -34,7 +34,7 @@ class Tally:
         return {"counts": self.counts, "classes": classes, "on_demand_peak": self.on_demand_peak}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts."""
+        """Load the part from its share of the facts."""
         self.counts, self.on_demand_peak = facts.counts, facts.on_demand_peak
         self.classes |= dict(facts.classes)
 
@@ -65,7 +65,7 @@ class Tally:
         return undo
 
     def _as_it_is(self, probability: float | None) -> Undo:
-        """Return what puts the counts, and those of one class, back to what they are now."""
+        """Return an undo that restores the present counts, and those of one class."""
         counts, peak = self.counts, self.on_demand_peak
         of_class = None if probability is None else self.classes.get(probability, ClassCounts())
         return lambda: self._put(counts, peak, probability, of_class)

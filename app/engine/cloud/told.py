@@ -1,4 +1,4 @@
-"""The parts of a cloud's state that notices make: evictions that nobody has confirmed, and instances at risk."""
+"""The parts of a cloud's state that notices need: unconfirmed evictions and instances at risk."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from app.engine.cloud.instances import Instances
 from app.engine.cloud.records import Facts, Fold, Handover, Undo
 
 OVERDUE_MAX = 1000
-"""Overdue evictions that a state remembers; the oldest are given up first."""
+"""The number of overdue evictions that a state remembers; beyond it the oldest are forgotten."""
 
 
 class Handovers:
-    """Evictions under a grace period that no controller has confirmed, by instance."""
+    """Evictions under a grace period that no controller has confirmed, by instance id."""
 
     def __init__(self, instances: Instances) -> None:
         self.by_id: dict[str, Handover] = {}
         self._instances = instances
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {EvictionScheduled: self._schedule, EvictionConfirmed: self._confirm, EvictionOverdue: self._overdue}
 
     def facts(self) -> Mapping[str, Any]:
@@ -38,11 +38,11 @@ class Handovers:
         return {"handovers": self.by_deadline()}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts."""
+        """Load the part from its share of the facts."""
         self.by_id = {handover.instance_id: handover for handover in facts.handovers}
 
     def by_deadline(self) -> list[Handover]:
-        """Return them by deadline."""
+        """Return the hand-overs by deadline."""
         return sorted(self.by_id.values(), key=_due)
 
     def _schedule(self, event: EvictionScheduled) -> Undo:
@@ -75,13 +75,13 @@ class Handovers:
 
 
 class Risks:
-    """The instances that a notice of risk stands for."""
+    """The instances whose last notice of risk said that the risk began."""
 
     def __init__(self) -> None:
         self.raised: set[str] = set()
 
     def folds(self) -> Mapping[type, Fold]:
-        """Return what folds each kind of event that concerns this part."""
+        """Return the fold of each kind of event that concerns this part."""
         return {EvictionRisk: self._tell, InstanceStopped: self._end, InstanceEvicted: self._end}
 
     def facts(self) -> Mapping[str, Any]:
@@ -89,7 +89,7 @@ class Risks:
         return {"at_risk": sorted(self.raised)}
 
     def restore(self, facts: Facts) -> None:
-        """Take the part's share of the facts."""
+        """Load the part from its share of the facts."""
         self.raised |= set(facts.at_risk)
 
     def _tell(self, event: EvictionRisk) -> Undo | None:

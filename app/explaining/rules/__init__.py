@@ -1,1 +1,1 @@
-"""Explanations as values and as sentences; pure."""
+"""Pure rules that form explanations as values and put them into sentences."""

@@ -1,4 +1,4 @@
-"""What is told of decisions, as values. `explaining` gathers them from the log, `sentences` puts them into words."""
+"""Values that explain decisions. `explaining.service` gathers them from the log, `sentences` puts them into words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.admission.reliability import End as Fated
-from app.admission.reliability import fate_of
+from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
@@ -21,8 +20,8 @@ from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance, InstanceStatus
 
 
-class Outcome(StrEnum):
-    """What was decided."""
+class DecisionOutcome(StrEnum):
+    """The outcome of a decision."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -30,8 +29,8 @@ class Outcome(StrEnum):
     EVICTED = "evicted"
 
 
-class Promise(StrEnum):
-    """What became of the promise that a start was given; `none` where it was given none."""
+class PromiseStatus(StrEnum):
+    """The outcome of the promise to an instance; `none` if its start was given no promise."""
 
     NONE = "none"
     OPEN = "open"
@@ -41,16 +40,17 @@ class Promise(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision of the log: of a start, or an end. `sentence` tells it in words.
+    """One decision of the log: on a start, or the end of an instance. `sentence` tells it in words.
 
-    `lifetime_us`, `node` and `basis` are the start's; `ran_us` is how long an instance ran that ended. `deadline_us` is
-    that of the victims, `ready_us` says from when the room of an accepted start is free, as its event does.
-    `cause_seq` is the event that an eviction made room for, `cause_id` the instance that this event started, if it did.
+    `lifetime_us`, `node` and `basis` belong to the start. `ran_us` is how long an instance ran that has ended.
+    `deadline_us` is the deadline of the victims. `ready_us` is the time from which the room of an accepted start is
+    free. `cause_seq` is the event that an eviction made room for, and `cause_id` the instance that this event started,
+    if any.
     """
 
     seq: int
     at_us: int
-    outcome: Outcome
+    outcome: DecisionOutcome
     instance_id: str
     market: Market
     flavor: str
@@ -64,27 +64,27 @@ class Decided:
     ran_us: int | None
     cause_seq: int | None
     cause_id: str | None
-    promise: Promise
+    promise: PromiseStatus
     sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """Until when an evicted instance may go on running, and when a controller said that it is stopped, if one did."""
+    """The deadline of an evicted instance, and the time at which a controller confirmed that it is stopped, if any."""
 
     deadline_us: int
     confirmed_us: int | None
 
     def is_overdue(self, now_us: int) -> bool:
-        """Whether the deadline has passed and nobody has said so yet."""
+        """True if the deadline has passed and no controller has confirmed the stop."""
         return self.confirmed_us is None and self.deadline_us <= now_us
 
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A spot instance that was evicted for some start; `age_us` is how long it had run by then.
+    """A spot instance that was evicted for a start. `age_us` is how long it had run by then.
 
-    `deadline_us` is until when it may go on running, None where there is no grace period.
+    `deadline_us` is the time until which it may go on running; None without a grace period.
     """
 
     instance_id: str
@@ -95,21 +95,21 @@ class Victim:
     age_us: int
     lifetime_us: int | None
     deadline_us: int | None
-    promise: Promise
+    promise: PromiseStatus
 
     @property
     def is_overrunning(self) -> bool:
-        """Whether it ran past its declared lifetime, and so counted as younger than all that did not."""
+        """True if it ran past its declared lifetime. It then counted as younger than all that had not."""
         return self.lifetime_us is not None and self.age_us > self.lifetime_us
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
-    """Why an instance was evicted: the event that its room was for, what that needed, and who else had to go.
+class EvictionExplained:
+    """The reason for an eviction: the event that needed the room, how much it needed, and the other victims.
 
-    `rank` is the instance's place among all `victim_count` victims, 1 for the youngest; `victims` holds the first of
-    them, youngest first, and always the instance itself. `freed` is what all of those on the start's node held; it is
-    None where the victims are not all in `victims`. A removed node has neither start nor victims of its own.
+    `rank` is the instance's place among all `victim_count` victims; 1 is the youngest. `victims` holds the first of
+    them, youngest first, and always the instance itself. `freed` is the sum of what the victims on the start's node
+    held; it is None if `victims` does not hold all of them. A removed node has neither a start nor victims of its own.
     """
 
     at_us: int
@@ -127,11 +127,11 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why an instance is what it is, as of `as_of_us`; `sentences` tell it in words.
+    """The story of an instance as of `as_of_us`. `sentences` tell it in words.
 
-    `policy` was in force when its start was decided. `epoch_us` is the end of the history behind the table that the
-    decision read, None where it read none. `created_us` is when the cloud's log begins. `notices` are the newest that
-    concern it, in log order; `grace` is what they say of its eviction.
+    `policy` was in force when the start was decided. `epoch_us` is the end of the history behind the table that the
+    decision read; None if it read none. `created_us` is the time at which the cloud's log begins. `notices` are the
+    newest notices of the instance, in log order; `grace` is what they say of its eviction.
     """
 
     instance: Instance
@@ -140,30 +140,34 @@ class Explanation:
     created_us: int
     as_of_us: int
     epoch_us: int | None
-    promise: Promise
+    promise: PromiseStatus
     acceptable: Acceptable | None
-    eviction: Eviction | None
+    eviction: EvictionExplained | None
     notices: tuple[Recorded, ...]
     grace: Grace | None
     sentences: tuple[str, ...] = ()
 
     @property
     def is_at_risk(self) -> bool:
-        """Whether it runs, and the last that was told of its risk is that it passed the threshold."""
+        """True if the instance runs and its last notice of risk says that it passed the threshold."""
         told = [item.event for item in self.notices if isinstance(item.event, EvictionRisk)]
         return self.instance.status is InstanceStatus.RUNNING and bool(told) and told[-1].level is RiskLevel.RAISED
 
 
-def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> Promise:
-    """What became by `now_us` of the promise of an instance that ended so; None where it still runs."""
+def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> PromiseStatus:
+    """Return what became of an instance's promise by `now_us`, given its end; None while the instance runs."""
     fate = fate_of(start, end, now_us)
     if fate.promised is None:
-        return Promise.NONE
-    return {Fated.OPEN: Promise.OPEN, Fated.KEPT: Promise.KEPT, Fated.EVICTED: Promise.BROKEN}[fate.end]
+        return PromiseStatus.NONE
+    return {
+        PromiseEnd.OPEN: PromiseStatus.OPEN,
+        PromiseEnd.KEPT: PromiseStatus.KEPT,
+        PromiseEnd.EVICTED: PromiseStatus.BROKEN,
+    }[fate.end]
 
 
 def grace_in(notices: Sequence[Recorded]) -> Grace | None:
-    """What an instance's notices say of its eviction; None where it has no grace period, or was not evicted."""
+    """Return what the notices say of an eviction; None if there was no grace period or no eviction."""
     deadlines = [item.event.deadline_us for item in notices if isinstance(item.event, EvictionScheduled)]
     confirmed = [item.event.at_us for item in notices if isinstance(item.event, EvictionConfirmed)]
     return Grace(deadlines[-1], confirmed[-1] if confirmed else None) if deadlines else None

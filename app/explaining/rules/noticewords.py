@@ -1,4 +1,4 @@
-"""Grace periods and notices in plain sentences, for people."""
+"""Sentences for people about grace periods and notices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RISKS_TOLD = 4
 
 
 def room_in_words(start: InstanceStarted) -> Iterator[str]:
-    """Until when the victims of a start may run, and from when its room is free, where that is not at once."""
+    """Say until when a start's victims may run and from when its room is free; empty if it is free at once."""
     if start.deadline_us is not None:
         who = "it" if len(start.victims) == 1 else "they"
         yield f"Under the grace period {who} may go on running until {time_text(start.deadline_us)}."
@@ -28,7 +28,7 @@ def room_in_words(start: InstanceStarted) -> Iterator[str]:
 
 
 def room_in_brief(decided: Decided) -> str:
-    """The same as the end of a sentence."""
+    """Return `room_in_words` as the end of a sentence."""
     until = "" if decided.deadline_us is None else f", which may run until {time_text(decided.deadline_us)}"
     if decided.deadline_us is None and decided.ready_us is None:
         return ""
@@ -37,7 +37,7 @@ def room_in_brief(decided: Decided) -> str:
 
 
 def grace_in_words(grace: Grace, as_of_us: int) -> str:
-    """Until when an evicted instance may run, and whether a controller has said that it is stopped."""
+    """Say until when an evicted instance may run, and whether a controller has confirmed that it is stopped."""
     until = time_text(grace.deadline_us)
     if grace.confirmed_us is not None and grace.confirmed_us <= grace.deadline_us:
         at = time_text(grace.confirmed_us)
@@ -57,7 +57,7 @@ def grace_in_words(grace: Grace, as_of_us: int) -> str:
 
 
 def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
-    """When its risk passed the threshold, and when it was back."""
+    """Say when the instance's risk passed the threshold and when it fell back."""
     for risk in [item.event for item in notices if isinstance(item.event, EvictionRisk)][-_RISKS_TOLD:]:
         side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
         yield (

@@ -1,4 +1,4 @@
-"""Decisions in plain sentences, for people. Nothing is said that `explanations` does not hold in fields as well."""
+"""Sentences for people about decisions. They say nothing that `explanations` does not also hold in fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
-from app.explaining.rules.explanations import Decided, Eviction, Explanation, Outcome, Promise, Victim
+from app.explaining.rules.explanations import (
+    Decided,
+    DecisionOutcome,
+    EvictionExplained,
+    Explanation,
+    PromiseStatus,
+    Victim,
+)
 from app.explaining.rules.noticewords import grace_in_words, risks_in_words, room_in_brief, room_in_words
 from app.scheduling.rules.acceptable import Acceptable
 
@@ -21,7 +28,7 @@ _MARKETS = {Market.ON_DEMAND: "on-demand", Market.SPOT: "spot"}
 
 
 def explain_in_words(explanation: Explanation) -> Iterator[str]:
-    """The whole story of an instance, a sentence or two for each step."""
+    """Tell the whole story of an instance, in a sentence or two for each step."""
     decision, end = explanation.instance.decision, explanation.instance.end
     yield _request(explanation)
     if isinstance(decision, InstanceRejected):
@@ -94,7 +101,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
 
 
 def _quoted(explanation: Explanation, basis: Basis) -> str:
-    """The table's part of a decision, as half a sentence."""
+    """Say what the table contributed to a decision, as half a sentence."""
     own = explanation.instance.decision.probability is not None
     promised = f"{_percent(basis.probability)} ({'asked for by the start itself' if own else 'the SLA of the cloud'})"
     quoted = "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {length_text(basis.quoted_lifetime_us)}"
@@ -105,7 +112,7 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
 
 
 def _budgeted(basis: Basis, budget: Budget) -> str:
-    """The pooled guarantee's part of a decision."""
+    """Say what the pooled guarantee contributed to a decision."""
     return (
         f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
         f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
@@ -149,7 +156,7 @@ def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:
 # --- how it ended ----------------------------------------------------------------------------------------------------
 
 
-def _eviction(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
+def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[str]:
     at = time_text(eviction.at_us)
     if eviction.reason is EvictionReason.DRILL:
         yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
@@ -167,8 +174,8 @@ def _eviction(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
     yield from _choice(eviction, decision)
 
 
-def _choice(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
-    """Why this instance and not another one."""
+def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[str]:
+    """Say why this instance was evicted and not another one."""
     assert eviction.start is not None
     others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
     if eviction.policy is EvictionPolicy.YJF_GLOBAL:
@@ -192,7 +199,7 @@ def _choice(eviction: Eviction, decision: InstanceStarted) -> Iterator[str]:
 
 def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
     end = explanation.instance.end
-    if explanation.promise is Promise.NONE or decision.lifetime_us is None or decision.basis is None:
+    if explanation.promise is PromiseStatus.NONE or decision.lifetime_us is None or decision.basis is None:
         return
     until_us = decision.at_us + decision.lifetime_us
     ran, declared = (
@@ -201,16 +208,16 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
     )
     share = _percent(decision.basis.probability)
     match explanation.promise:
-        case Promise.BROKEN:
+        case PromiseStatus.BROKEN:
             yield (
                 f"It had run for {ran} of its declared {declared}, so the promise counts as "
                 f"broken: it is one of those, at most {share}, that may be evicted within their lifetime."
             )
-        case Promise.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
+        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
             yield "The promise does not count as broken: a drill is to the SLA what a stop is."
-        case Promise.KEPT if isinstance(end, InstanceEvicted):
+        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):
             yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
-        case Promise.KEPT:
+        case PromiseStatus.KEPT:
             yield "The promise was kept: it was not evicted within its declared lifetime."
         case _:
             yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
@@ -220,16 +227,16 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
 
 
 def tell(decided: Decided) -> str:
-    """One decision in one sentence."""
+    """Tell one decision in one sentence."""
     match decided.outcome:
-        case Outcome.ACCEPTED:
+        case DecisionOutcome.ACCEPTED:
             return _accepted(decided)
-        case Outcome.REJECTED:
+        case DecisionOutcome.REJECTED:
             return f"Rejected: {_REASONS.get(str(decided.reason), str(decided.reason))}{_wanted(decided)}."
-        case Outcome.STOPPED:
+        case DecisionOutcome.STOPPED:
             return f"Stopped after {length_text(decided.ran_us or 0)}{_of_declared(decided)}."
         case _:
-            broken = "; the promise is broken" if decided.promise is Promise.BROKEN else ""
+            broken = "; the promise is broken" if decided.promise is PromiseStatus.BROKEN else ""
             return (
                 f"Evicted{_for_whom(decided)} after {length_text(decided.ran_us or 0)}{_of_declared(decided)}{broken}."
             )
@@ -252,7 +259,7 @@ def _accepted(decided: Decided) -> str:
 
 
 def _wanted(decided: Decided) -> str:
-    """What was quoted to a spot start, and what it asked for."""
+    """Say what was quoted to a spot start and what it asked for."""
     if decided.market is Market.ON_DEMAND or decided.lifetime_us is None:
         return ""
     asked = f" for at most {length_text(decided.lifetime_us)}"
@@ -279,14 +286,14 @@ def _for_whom(decided: Decided) -> str:
 
 
 def resources_text(resources: Resources) -> str:
-    """A resource vector in words; what is 0 is left out."""
+    """Put a resource vector into words; resources that are 0 are left out."""
     found = [_count(resources.cores, "core")]
     found += [f"{resources.memory_mib} MiB of memory"] if resources.memory_mib else []
     found += [f"{resources.disk_gib} GiB of disk"] if resources.disk_gib else []
     return ", ".join(found)
 
 
-def _victims(eviction: Eviction) -> str:
+def _victims(eviction: EvictionExplained) -> str:
     told = [f"{v.instance_id} ({resources_text(v.resources)}, {_age(v)})" for v in eviction.victims[:_NAMED]]
     more = eviction.victim_count - len(told)
     return ", ".join(told) + (f" and {more} more" if more else "")

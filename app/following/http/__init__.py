@@ -1,1 +1,1 @@
-"""Requests for events and webhooks."""
+"""Handlers for events and webhooks."""

@@ -1,4 +1,4 @@
-"""The event log as a feed."""
+"""Handlers for the event log as a feed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEQ_DIGITS = 18
 
 
 async def list_events(request: Request) -> Response:
-    """The events after a seq, in log order. Whoever remembers the last seq it saw misses nothing."""
+    """List the events after a seq, in log order. A reader that keeps the last seq it saw misses nothing."""
     query = read_query(request, EventsQuery)
     page = await reached(request, LogReads).events(request.path_params["cloud"], query.after_seq, query.limit)
     events = [to_wire(recorded) for recorded in page.items]
@@ -32,11 +32,12 @@ async def list_events(request: Request) -> Response:
 
 
 async def stream_events(request: Request) -> Response:
-    """The events after a seq as server-sent events, and each later one when it comes.
+    """Stream the events after a seq as server-sent events, and each later one when it comes.
 
-    An event's id is its seq, its name its kind, its data the JSON of the paged list. A reader that sends the last id
-    that it kept as `Last-Event-ID` gets every event exactly once, in order, whatever ended the stream before: its own
-    death, the service's, or the time that one stream may last. Comments come when there is nothing to tell.
+    An event's id is its seq, its name is its kind, and its data is the JSON of the paged list. A reader that sends the
+    last id it kept as `Last-Event-ID` gets every event exactly once and in order, whatever ended the stream before: its
+    own death, the service's, or the longest time that one stream may last. Comments are sent while there is nothing to
+    tell.
     """
     query = read_query(request, StreamQuery)
     cloud_id = await reached(request, Scheduler).cloud_id(request.path_params["cloud"])

@@ -1,4 +1,4 @@
-"""Streams of server-sent events as answers, which end soon after their token is taken no more."""
+"""Streams of server-sent events as answers. They end soon after their token is revoked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.platform.http.streams import Check, send_while
 logger = logging.getLogger(__name__)
 
 _STALLED_S = 30.0
-"""How long a reader may take nothing before it is dropped: it resumes when it can."""
+"""A reader that takes nothing for this long is dropped; it resumes when it can."""
 _RETRY_MS = 1000
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _OPENING = format_sse_event(comment="events follow", retry=_RETRY_MS)
@@ -26,7 +26,7 @@ _HEARTBEAT = format_sse_event(comment="heartbeat")
 
 
 class EventStream(EventSourceResponse):
-    """The events of a log after a seq, at most `limit`, for as long as `may_go_on` does not raise."""
+    """The answer with a log's events after a seq, at most `limit`. It ends once `may_go_on` raises."""
 
     def __init__(
         self, feed: Feed, cloud_id: int, after_seq: int, limit: int | None, owner: int, may_go_on: Check
@@ -37,7 +37,7 @@ class EventStream(EventSourceResponse):
         self._may_go_on = may_go_on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, as fast as the reader takes it; TooManyStreams before the first byte where there is no room."""
+        """Send the events as fast as the reader takes them. Raises TooManyStreams before the first byte."""
 
         async def send_in_time(message: Message) -> None:
             async with asyncio.timeout(_STALLED_S):

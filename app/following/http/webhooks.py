@@ -1,4 +1,4 @@
-"""Webhooks of a cloud."""
+"""Handlers for the webhooks of a cloud."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenure_client.forms.webhooks import DeadLettersAnswer, ReplayAnswer, TrialA
 
 
 async def create_webhook(request: Request) -> Response:
-    """Have the log's events sent to a URL, as signed CloudEvents. The secret is in this answer and never again."""
+    """Send the log's events to a URL as signed CloudEvents. The secret is in this answer and never shown again."""
     body = await read_body(request, WebhookBody)
     made = await reached(request, WebhookKeeper).create(
         request.path_params["cloud"], body.url, body.kinds, body.after_seq
@@ -33,7 +33,7 @@ async def create_webhook(request: Request) -> Response:
 
 
 async def list_webhooks(request: Request) -> Response:
-    """A cloud's webhooks, and how far each has got."""
+    """List a cloud's webhooks, and how far each has got."""
     query = read_query(request, NumberedPageQuery)
     page = await reached(request, WebhookKeeper).list(request.path_params["cloud"], query.marker, query.limit)
     answers = [webhook_answer(webhook) for webhook in page.items]
@@ -41,34 +41,34 @@ async def list_webhooks(request: Request) -> Response:
 
 
 async def show_webhook(request: Request) -> Response:
-    """A webhook, how far it has got, and what went wrong last."""
+    """Show a webhook, how far it has got, and its last failure."""
     return respond(webhook_answer(await reached(request, WebhookKeeper).show(*_names(request))))
 
 
 async def delete_webhook(request: Request) -> Response:
-    """Send nothing more to it, and forget it with its dead letters."""
+    """Delete a webhook and its dead letters. Nothing more is sent to it."""
     await reached(request, WebhookKeeper).delete(*_names(request))
     return Response(status_code=204)
 
 
 async def pause_webhook(request: Request) -> Response:
-    """Send nothing until it is resumed. Its place in the log is kept."""
+    """Stop sending until the webhook is resumed. Its place in the log is kept."""
     return respond(webhook_answer(await reached(request, WebhookKeeper).pause(*_names(request))))
 
 
 async def resume_webhook(request: Request) -> Response:
-    """Go on where it was paused, whoever paused it."""
+    """Continue where the webhook was paused, whether a caller or the service paused it."""
     return respond(webhook_answer(await reached(request, WebhookKeeper).resume(*_names(request))))
 
 
 async def test_webhook(request: Request) -> Response:
-    """Send one message that is no event, of the type `tenure.webhook_test`, and tell how the receiver answered."""
+    """Send one message of the type `tenure.webhook_test`, which is no event, and return the receiver's answer."""
     receipt = await reached(request, WebhookKeeper).test(*_names(request))
     return respond(TrialAnswer(taken=receipt.taken, status=receipt.status, error=receipt.error))
 
 
 async def list_dead_letters(request: Request) -> Response:
-    """The events that the receiver did not take, however often they were tried."""
+    """List the events that the receiver did not take in all attempts."""
     query = read_query(request, DeadQuery)
     page = await reached(request, WebhookKeeper).dead(*_names(request), query.after_seq, query.limit)
     answers = [dead_letter_answer(letter) for letter in page.items]
@@ -76,13 +76,13 @@ async def list_dead_letters(request: Request) -> Response:
 
 
 async def replay_dead_letters(request: Request) -> Response:
-    """Have dead letters tried once more, under the ids that they had. Those that are not taken stay dead."""
+    """Try dead letters once more, under the ids that they had. Those that are not taken stay dead."""
     body = await read_body(request, ReplayBody)
     return respond(ReplayAnswer(asked=await reached(request, WebhookKeeper).replay(*_names(request), body.seqs)), 202)
 
 
 def _names(request: Request) -> tuple[str, int]:
-    """The cloud and the webhook of the path."""
+    """Return the cloud and the webhook named in the path."""
     text: str = request.path_params["webhook"]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise WebhookNotFound(f"there is no webhook {text!r}")

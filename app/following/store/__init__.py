@@ -1,1 +1,1 @@
-"""Webhooks and the pulses of clouds in PostgreSQL."""
+"""Webhooks, and the pulses of clouds, in PostgreSQL."""

@@ -1,4 +1,4 @@
-"""How far things are: one small statement, by indexes alone, for those who want to know whether anything changed."""
+"""Reads how far a cloud has got, in one small statement by indexes alone, to find out if anything changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SELECT
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The ends of a cloud's log and tables, its newest run, and how far its history of utilisation is kept."""
+    """The ends of a cloud's log and tables, its newest run, and the end of its history of utilisation."""
 
     seq: int
     epoch: int
@@ -26,12 +26,12 @@ class Pulse:
 
 
 class Pulses:
-    """The pulses of clouds."""
+    """Reads the pulses of clouds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def read(self, cloud_id: int) -> Pulse:
-        """How far the cloud is."""
+        """Return the cloud's pulse."""
         rows = await self._database.execute(_PULSE, {"cloud_id": cloud_id})
         return Pulse(*rows[0])

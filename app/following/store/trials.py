@@ -1,4 +1,4 @@
-"""Tests of webhooks: what was asked for last, and how the receiver answered. One for each webhook."""
+"""Tests of webhooks: for each webhook the latest request for a test, and the receiver's answer to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHERE webhook_id = %(id)s AND asked_at >= %(asked_at)s AND answered_at IS NOT NU
 
 @dataclass(frozen=True, slots=True)
 class OpenTrial:
-    """A test that nobody has sent yet, with what it takes to send it."""
+    """A test that has not been sent yet, with all that sending takes."""
 
     webhook_id: int
     cloud: str
@@ -46,22 +46,22 @@ class Trials:
         self._database = database
 
     async def ask(self, webhook_id: int) -> datetime:
-        """Have a worker send a test; return when that was asked for. It takes the place of an earlier test."""
+        """Request a test from a worker, in place of an earlier one; return the time of the request."""
         (row,) = await self._database.execute(_ASK, {"id": webhook_id})
         asked_at: datetime = row.asked_at
         return asked_at
 
     async def open(self, newer_than_s: float) -> list[OpenTrial]:
-        """Return the tests that are to be sent; not those whose askers have given up."""
+        """Return the tests to be sent, without those whose callers have given up."""
         rows = await self._database.execute(_OPEN, {"newer_than_s": newer_than_s})
         return [OpenTrial(*row) for row in rows]
 
     async def answer(self, trial: OpenTrial, status: int | None, error: str | None) -> None:
-        """Keep how the receiver answered, unless another test was asked for meanwhile."""
+        """Store the receiver's answer, unless another test was requested meanwhile."""
         parameters = {"id": trial.webhook_id, "asked_at": trial.asked_at, "status": status, "error": error}
         await self._database.execute(_ANSWER, parameters)
 
     async def answered(self, webhook_id: int, asked_at: datetime) -> tuple[int | None, str | None] | None:
-        """Return the status and the error of a test asked for then or later; None where there is no answer yet."""
+        """Return status and error of a test requested at that time or later; None if there is no answer yet."""
         rows = await self._database.execute(_ANSWERED, {"id": webhook_id, "asked_at": asked_at})
         return (rows[0].status, rows[0].error) if rows else None

@@ -1,4 +1,4 @@
-"""Webhook subscriptions, how far each has got, and the dead letters. The events themselves stay in the log."""
+"""Webhook subscriptions, their progress, and dead letters. The events themselves stay in the log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ UPDATE webhook SET paused_because = NULL, urgent_attempts = 0, urgent_retry_at =
     ordinary_retry_at = NULL
 WHERE id = %(id)s AND paused_because IS NOT NULL
 """
-# One text for each lane: a column's name is no parameter. Each holds only for who knows how far the lane has got.
+# One text for each lane, since a column's name cannot be a parameter. Each applies only to a caller that knows how
+# far the lane has got.
 _SETTLE = {
     lane: f"""
 UPDATE webhook SET {lane}_seq = %(seq)s, {lane}_attempts = 0, {lane}_retry_at = NULL,
@@ -64,14 +65,14 @@ WHERE webhook_id = %(id)s AND (%(seqs)s::bigint[] IS NULL OR seq = ANY(%(seqs)s:
 
 
 class Lane(StrEnum):
-    """What must not wait, and the rest."""
+    """A lane of deliveries: events that must not wait, or the rest."""
 
     URGENT = "urgent"
     ORDINARY = "ordinary"
 
 
-class Progress(NamedTuple):
-    """How far a lane has got: all of its events up to `seq` are settled; what the next one has cost so far."""
+class LaneProgress(NamedTuple):
+    """A lane's progress: all of its events up to `seq` are settled; the rest tells of attempts at the next one."""
 
     seq: int
     attempts: int
@@ -80,7 +81,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A subscription. `kinds` None: every kind. `paused_because` None: it is active."""
+    """A subscription. `kinds` is None for every kind; `paused_because` is None while it is active."""
 
     id: int
     cloud: str
@@ -93,14 +94,14 @@ class Webhook:
     delivered_count: int
     delivered_at: datetime | None
     last_error: str | None
-    urgent: Progress
-    ordinary: Progress
+    urgent: LaneProgress
+    ordinary: LaneProgress
     dead_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that a receiver did not take, however often it was tried."""
+    """An event that a receiver did not take in all attempts."""
 
     seq: int
     kind: str
@@ -119,7 +120,7 @@ class Webhooks:
     async def create(
         self, cloud_id: int, url: str, secret: str, kinds: Sequence[str] | None, after_seq: int, most: int
     ) -> int | None:
-        """A new subscription's id; None where the cloud has as many as it may have."""
+        """Create a subscription and return its id; None if the cloud has as many as it may have."""
         lock_space, lock_id = webhook_lock(cloud_id)
         parameters = {
             "cloud_id": cloud_id,
@@ -135,44 +136,44 @@ class Webhooks:
         return int(rows[0].id) if rows else None
 
     async def page(self, cloud_id: int, limit: int, after_id: int) -> list[Webhook]:
-        """A cloud's subscriptions after an id, oldest first."""
+        """Return a cloud's subscriptions after an id, oldest first."""
         sql = f"SELECT {_COLUMNS} {_FROM} WHERE cloud_id = %(cloud_id)s AND webhook.id > %(after_id)s"
         return await self._read(
             f"{sql} ORDER BY webhook.id LIMIT %(limit)s", {"cloud_id": cloud_id, "after_id": after_id, "limit": limit}
         )
 
     async def get(self, cloud_id: int, webhook_id: int) -> Webhook | None:
-        """One of a cloud's subscriptions."""
+        """Return one of a cloud's subscriptions."""
         sql = f"SELECT {_COLUMNS} {_FROM} WHERE cloud_id = %(cloud_id)s AND webhook.id = %(id)s"
         return next(iter(await self._read(sql, {"cloud_id": cloud_id, "id": webhook_id})), None)
 
     async def active(self) -> list[Webhook]:
-        """All subscriptions that are not paused."""
+        """Return all subscriptions that are not paused."""
         return await self._read(f"SELECT {_COLUMNS} {_FROM} WHERE paused_because IS NULL ORDER BY webhook.id", {})
 
     async def delete(self, cloud_id: int, webhook_id: int) -> bool:
-        """Forget a subscription and its dead letters; whether there was one."""
+        """Delete a subscription and its dead letters; return False if there was none."""
         return bool(await self._database.execute(_DELETE, {"cloud_id": cloud_id, "id": webhook_id}))
 
     async def pause(self, webhook_id: int, why: str) -> None:
-        """Deliver nothing until `resume`; its place in the log is kept."""
+        """Deliver nothing until `resume`. Its place in the log is kept."""
         await self._database.execute(_PAUSE, {"id": webhook_id, "why": why})
 
     async def resume(self, webhook_id: int) -> None:
-        """Go on where it was paused, with the next attempt at once."""
+        """Continue where it was paused; the next attempt is due at once."""
         await self._database.execute(_RESUME, {"id": webhook_id})
 
     async def settle(self, webhook_id: int, lane: Lane, known_seq: int, seq: int, *, delivered: int) -> bool:
-        """The lane has got to `seq`; False where it was paused or deleted, or someone else has moved it."""
+        """Move the lane on to `seq`; return False if it was paused, deleted, or moved by another courier."""
         parameters = {"id": webhook_id, "known_seq": known_seq, "seq": seq, "delivered": delivered}
         return bool(await self._database.execute(_SETTLE[lane], parameters))
 
     async def postpone(
         self, webhook_id: int, lane: Lane, known_seq: int, attempts: int, pause_s: float, error: str
     ) -> bool:
-        """The lane's next event was not taken, and is tried again after a pause; False as for `settle`.
+        """Retry the lane's next event after a pause; return False as `settle` does.
 
-        False too where the tries before this one are no longer `attempts - 1`: `resume` begins them anew.
+        It also returns False if the stored number of attempts is no longer `attempts - 1`, because `resume` began anew.
         """
         parameters = {
             "id": webhook_id,
@@ -184,7 +185,7 @@ class Webhooks:
         return bool(await self._database.execute(_POSTPONE[lane], parameters))
 
     async def bury(self, webhook_id: int, lane: Lane, known_seq: int, letter: DeadLetter) -> bool:
-        """Put the lane's next event among the dead letters and move on; False as for `settle`."""
+        """Move the lane's next event to the dead letters and go on; return False as `settle` does."""
         parameters = {
             "id": webhook_id,
             "known_seq": known_seq,
@@ -201,7 +202,7 @@ class Webhooks:
         return moved
 
     async def dead(self, webhook_id: int, after_seq: int, limit: int) -> list[DeadLetter]:
-        """Dead letters after a seq, in log order."""
+        """Return dead letters after a seq, in log order."""
         rows = await self._database.execute(
             f"{_DEAD} AND seq > %(after_seq)s ORDER BY seq LIMIT %(limit)s",
             {"id": webhook_id, "after_seq": after_seq, "limit": limit},
@@ -209,19 +210,19 @@ class Webhooks:
         return [DeadLetter(*row) for row in rows]
 
     async def ask_replay(self, webhook_id: int, seqs: Sequence[int] | None) -> int:
-        """Have dead letters tried once more, those of these seqs or all; how many."""
+        """Mark dead letters for one more attempt, all of them or those of these seqs; return how many."""
         asked = None if seqs is None else list(seqs)
         return len(await self._database.execute(_ASK, {"id": webhook_id, "seqs": asked}))
 
     async def asked(self, webhook_id: int, limit: int) -> list[DeadLetter]:
-        """Dead letters that are to be tried once more, in log order."""
+        """Return the dead letters that are marked for one more attempt, in log order."""
         rows = await self._database.execute(
             f"{_DEAD} AND replay_asked_at IS NOT NULL ORDER BY seq LIMIT %(limit)s", {"id": webhook_id, "limit": limit}
         )
         return [DeadLetter(*row) for row in rows]
 
     async def revive(self, webhook_id: int, seq: int) -> None:
-        """A dead letter was taken after all."""
+        """Remove a dead letter that was taken after all."""
         await self._database.execute(
             "WITH gone AS (DELETE FROM webhook_dead WHERE webhook_id = %(id)s AND seq = %(seq)s) "
             "UPDATE webhook SET delivered_count = delivered_count + 1, delivered_at = now() WHERE id = %(id)s",
@@ -229,7 +230,7 @@ class Webhooks:
         )
 
     async def die_again(self, webhook_id: int, seq: int, error: str) -> None:
-        """A dead letter was tried once more, and not taken."""
+        """Store that a dead letter was tried once more and not taken."""
         await self._database.execute(
             "UPDATE webhook_dead SET replay_asked_at = NULL, attempts = attempts + 1, error = %(error)s "
             "WHERE webhook_id = %(id)s AND seq = %(seq)s",
@@ -244,7 +245,7 @@ class Webhooks:
 def _webhook(row: AnyRow) -> Webhook:
     return Webhook(
         *row[:11],
-        urgent=Progress(*row[11:14]),
-        ordinary=Progress(*row[14:17]),
+        urgent=LaneProgress(*row[11:14]),
+        ordinary=LaneProgress(*row[14:17]),
         dead_count=row[17],  # type: ignore[misc]
     )

@@ -1,1 +1,1 @@
-"""Bodies and answers of webhooks."""
+"""Request bodies and answers of webhooks."""

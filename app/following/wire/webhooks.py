@@ -1,4 +1,4 @@
-"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+"""Bodies and answers of webhooks: receivers of events, their progress, and their dead letters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.domain.events.registry import KINDS
-from app.following.webhooks import DeadLetter, NewWebhook, Progress, Webhook
+from app.following.webhooks import DeadLetter, LaneProgress, NewWebhook, Webhook
 from app.platform.http.fields import WHOLE, Body, Query
 from app.platform.http.page_forms import Limit
 from tenure_client.forms.answer import Link
@@ -24,49 +24,51 @@ def _known(kind: str) -> str:
     return kind
 
 
-Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
+KindName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
 Seq = Annotated[int, Field(ge=1, lt=1 << 63), WHOLE]
 
 
 class WebhookStatus(StrEnum):
-    """Whether events are sent to it."""
+    """The state of a webhook: events are sent to it, or it is paused."""
 
     ACTIVE = "active"
     PAUSED = "paused"
 
 
 class WebhookBody(Body):
-    """A new webhook."""
+    """Body that creates a webhook."""
 
     url: Annotated[str, Field(max_length=2000)] = Field(
-        description="Where to send to: https or http, and not to a private address unless the service allows it."
+        description="The URL of the receiver: https or http. Private addresses must be allowed by the service."
     )
-    kinds: Annotated[list[Kind], Field(min_length=1, max_length=50)] | None = Field(
+    kinds: Annotated[list[KindName], Field(min_length=1, max_length=50)] | None = Field(
         None, description="The kinds of events to send; left out: all."
     )
     after_seq: Annotated[int, Field(ge=0, lt=1 << 63), WHOLE] | None = Field(
-        None, description="Send the events after this one; left out: from now on."
+        None, description="Send the events after this seq; left out: from now on."
     )
 
 
 class ReplayBody(Body):
-    """Which dead letters to try once more."""
+    """Body that selects dead letters to try once more."""
 
     most_bytes: ClassVar[int] = 1 << 15
     most_values: ClassVar[int] = _SEQS_MAX + 10
 
     seqs: Annotated[list[Seq], Field(min_length=1, max_length=_SEQS_MAX)] | None = Field(
-        None, description="The events; left out: all that are dead."
+        None, description="The seqs of the events; left out: all dead letters."
     )
 
 
 class DeadQuery(Query):
-    after_seq: Annotated[int, Field(ge=0, lt=1 << 63, description="The last dead letter that the caller knows.")] = 0
+    after_seq: Annotated[
+        int, Field(ge=0, lt=1 << 63, description="The seq of the last dead letter that the caller knows.")
+    ] = 0
     limit: Limit = 100
 
 
 def webhook_answer(webhook: Webhook) -> WebhookAnswer:
-    """The wire form of what is known of a webhook."""
+    """Return the wire form of a webhook."""
     return WebhookAnswer(
         id=str(webhook.id),
         url=webhook.url,
@@ -85,14 +87,14 @@ def webhook_answer(webhook: Webhook) -> WebhookAnswer:
 
 
 def new_webhook_answer(made: NewWebhook) -> NewWebhookAnswer:
-    """The wire form of a webhook that was just made."""
+    """Return the wire form of a webhook that was just created, with its secret."""
     known = webhook_answer(made.webhook)
     fields = {name: getattr(known, name) for name in WebhookAnswer.__struct_fields__}
     return NewWebhookAnswer(**fields, secret=made.secret)
 
 
 def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
-    """The wire form of a dead letter."""
+    """Return the wire form of a dead letter."""
     return DeadLetterAnswer(
         seq=letter.seq,
         kind=letter.kind,
@@ -103,5 +105,5 @@ def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
     )
 
 
-def _lane(progress: Progress) -> LaneAnswer:
+def _lane(progress: LaneProgress) -> LaneAnswer:
     return LaneAnswer(seq=progress.seq, attempts=progress.attempts, retry_at=progress.retry_at)

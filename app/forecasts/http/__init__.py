@@ -1,1 +1,1 @@
-"""Requests for quotes, tables, runs and reliability."""
+"""Handlers for quotes, tables, runs and reliability."""

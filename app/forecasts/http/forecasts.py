@@ -1,4 +1,4 @@
-"""Quotes, quantile tables and the runs that compute them."""
+"""Handlers for quotes, quantile tables and the runs that compute them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
 
 
 async def read_quotes(request: Request) -> Response:
-    """What the newest table says now, for one flavor or all; nothing is reserved or recorded.
+    """Read quotes from the newest table, for one flavor or all. Nothing is reserved or recorded.
 
-    It goes both ways: from an eviction probability to the lifetime that is guaranteed at it, and, where `lifetime_s`
-    is given, from a lifetime to its eviction probability.
+    Each quote gives the lifetime guaranteed at an eviction probability. With `lifetime_s`, it also gives the eviction
+    probability of that lifetime.
     """
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
@@ -53,7 +53,7 @@ async def read_quotes(request: Request) -> Response:
 
 
 async def list_tables(request: Request) -> Response:
-    """Quantile tables, newest first."""
+    """List quantile tables, newest first."""
     query = read_query(request, NumberedPageQuery)
     name = request.path_params["cloud"]
     page = await reached(request, TableReads).tables(name, query.marker, query.limit)
@@ -62,12 +62,12 @@ async def list_tables(request: Request) -> Response:
 
 
 async def show_newest_table(request: Request) -> Response:
-    """The table that decisions rest on now, with its curves."""
+    """Show the table that decisions use now, with its curves."""
     return await _answer_table(request, None)
 
 
 async def show_table(request: Request) -> Response:
-    """The table of an epoch, with its curves."""
+    """Show the table of an epoch, with its curves."""
     epoch = request.path_params["epoch"]
     if not _is_number(epoch):
         raise TableNotFound(f"there is no epoch {epoch!r}")
@@ -75,7 +75,7 @@ async def show_table(request: Request) -> Response:
 
 
 async def request_table(request: Request) -> Response:
-    """Ask for a new table of the history so far. A worker computes it; the run tells how far it is."""
+    """Request a new table from the history so far. A worker computes it; the run shows its progress."""
     name = request.path_params["cloud"]
     run = await reached(request, TableReads).request_run(name)
     answer = run_answer(name, run)
@@ -83,7 +83,7 @@ async def request_table(request: Request) -> Response:
 
 
 async def list_runs(request: Request) -> Response:
-    """Computations of quantile tables, newest first: those asked for, under way, done and failed."""
+    """List computations of quantile tables, newest first: pending, running, succeeded and failed ones."""
     query = read_query(request, NumberedPageQuery)
     name = request.path_params["cloud"]
     page = await reached(request, TableReads).runs(name, query.marker, query.limit)
@@ -92,7 +92,7 @@ async def list_runs(request: Request) -> Response:
 
 
 async def show_run(request: Request) -> Response:
-    """How far a computation is, and why it failed if it did."""
+    """Show the progress of a computation, and the reason if it failed."""
     name, run_id = request.path_params["cloud"], request.path_params["run"]
     return respond(
         run_answer(name, await reached(request, TableReads).run(name, int(run_id) if _is_number(run_id) else 0))

@@ -1,4 +1,4 @@
-"""How a cloud kept its promises."""
+"""Handlers for the record of promises kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from app.scheduling.scheduler import Scheduler
 
 
 async def read_reliability(request: Request) -> Response:
-    """Promised eviction probabilities against what happened: by promise, by the tables' estimates, and by epoch.
+    """Compare promised eviction probabilities with outcomes: by promise, by the tables' estimates, and by epoch.
 
-    Counted are the spot instances started in a stretch of the log. An instance that is evicted after its declared
-    lifetime kept its promise; one that still runs within it is not counted as either.
+    It counts the spot instances started in a stretch of the log. An instance evicted after its declared lifetime kept
+    its promise; one that still runs within it is not counted.
     """
     query = read_query(request, ReliabilityQuery)
     name = request.path_params["cloud"]
@@ -30,10 +30,10 @@ async def read_reliability(request: Request) -> Response:
 
 
 async def read_sla(request: Request) -> Response:
-    """How each SLA class stands: promised, admitted, evicted, and what is left of its eviction budget.
+    """Show the standing of each SLA class: promised, admitted, evicted, and the rest of its eviction budget.
 
-    A class is all that was promised one eviction probability. Counted is the whole log; an instance that is evicted
-    after its declared lifetime kept its promise.
+    A class is all instances promised one eviction probability. The whole log is counted. An instance evicted after its
+    declared lifetime kept its promise.
     """
     cloud, at_us, classes = await reached(request, Scheduler).attainment(request.path_params["cloud"])
     return respond(sla_answer(cloud.policy.guarantee, at_us, cloud.seq, classes))

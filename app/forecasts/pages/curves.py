@@ -1,4 +1,4 @@
-"""Quantile curves of a flavor, and the evidence that they rest on."""
+"""The page of a flavor's quantile curves and of the evidence for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBABILITIES = (0.01, 0.05, 0.1)
 
 
 async def show(request: Request) -> Response:
-    """The curves of the flavor that is asked for, or of the first with evidence."""
+    """Show the curves of the requested flavor, or of the first one with evidence."""
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
@@ -74,6 +74,6 @@ def _curves(table: QuantileTable, cloud: Cloud, flavor: str) -> dict[str, Any]:
 
 
 def _slots_shown(buckets: Sequence[Bucket], now: int) -> list[int]:
-    """A few numbers of slots from the fewest seen to the most, and the present one."""
+    """Return a few numbers of slots from the fewest seen to the most, and the present one."""
     chosen = {bucket.slots for bucket in spread(buckets, 4)}
     return sorted(chosen | ({now} if 0 < now <= buckets[-1].slots else set()))[:5]

@@ -1,4 +1,4 @@
-"""How each SLA class stands, and promised probabilities against what happened."""
+"""The page of SLA classes, and of promised probabilities against outcomes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 
 _LOOKED_AT = 5_000
-"""Newest events whose admitted spot instances the comparison is made of."""
+"""The number of newest events from which admitted spot instances are compared."""
 
 
 async def show(request: Request) -> Response:
-    """Classes with their budgets, and estimates against what happened in the newest part of the log."""
+    """Show classes with their budgets, and compare estimates with outcomes in the newest part of the log."""
     name = request.path_params["cloud"]
     cloud, at_us, classes = await reached(request, Scheduler).attainment(name)
     policy, seq = cloud.policy, cloud.seq
@@ -38,7 +38,7 @@ async def show(request: Request) -> Response:
 
 
 def calibration_chart(found: Reliability) -> dict[str, object] | None:
-    """A chart: what happened by what was estimated, with the line on which both are equal; None without evidence."""
+    """Return a chart of outcomes by estimates, with the line on which both are equal; None without evidence."""
     settled = [line for line in found.estimates if line.settled and line.promised is not None]
     if len(settled) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The quote calculator: how long at this probability, how risky for this long, how many."""
+"""The quote calculator: the lifetime at a probability, the risk of a lifetime, and the number of such starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_COUNTED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked, as it was written, and as far as it makes sense: a share and a length of time."""
+    """The request: the text as written, and its parsed values, a share and a length of time."""
 
     probability_text: str
     lifetime_text: str
@@ -38,10 +38,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the table says of one flavor.
+    """The table's quotes for one flavor.
 
-    `lifetime_us` is None without evidence. `risk`, `bound` and `count` are of the lifetime asked for: `count` is how
-    many of them would be accepted one after the other, each taking its slot from those after it.
+    `lifetime_us` is None without evidence. `risk`, `bound` and `count` refer to the requested lifetime: `count` such
+    starts would be accepted one after the other, each taking a slot.
     """
 
     flavor: str
@@ -55,13 +55,13 @@ class Line:
 
 
 async def show(request: Request) -> Response:
-    """The form, and what the newest table answers."""
+    """Show the form, and the answer of the newest table."""
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
-    now_us = cloud.present_us(from_datetime(server_time()))
+    now_us = cloud.present_us(from_datetime(server_time(request)))
     return render(
         request,
         "quotes.html",
@@ -77,7 +77,7 @@ async def show(request: Request) -> Response:
 
 
 def read_form(request: Request, policy: Policy) -> Asked:
-    """The form's values; the cloud's own probability and an hour where nothing was asked."""
+    """Return the form's values, by default the cloud's own probability and an hour."""
     query = request.query_params
     unit = query.get("unit", "h") if query.get("unit") in UNITS else "h"
     share_text = query.get("probability", f"{100 * policy.eviction_probability:g}")[:20]
@@ -96,7 +96,7 @@ def read_form(request: Request, policy: Policy) -> Asked:
 
 
 def count_accepted(table: QuantileTable, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
-    """How many starts the table accepts one after the other; at most `_MOST_COUNTED` are counted."""
+    """Return how many starts the table accepts one after the other; `_MOST_COUNTED` at most are counted."""
     for count in range(min(slots, _MOST_COUNTED)):
         quoted_us = table.lifetime_us(flavor, slots - count, probability)
         if quoted_us is None or quoted_us <= lifetime_us:
@@ -119,7 +119,7 @@ def _line(table: QuantileTable, cloud: Cloud, flavor: str, asked: Asked) -> Line
 
 
 def _number(text: str) -> float | None:
-    """A plain number of a form; None where it is none."""
+    """Return a plain number of a form, or None."""
     try:
         value = float(text.strip().removesuffix("%").strip().replace(",", "."))
     except ValueError:

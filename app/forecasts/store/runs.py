@@ -1,7 +1,7 @@
-"""Forecast runs as the database keeps them; see forecasts/rules.py for their states.
+"""Forecast runs in the database; see forecasts/rules.py for their states.
 
-Who runs one holds the cloud's forecast lock. So a run that is found running by the lock's holder was left by a worker
-that died, and is taken up again.
+The worker that executes a run holds the cloud's forecast lock. So if the holder of the lock finds a run that is
+running, a worker died and left it, and it is taken up again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UPDATE forecast_run SET
     started_at = now(), finished_at = NULL, retry_at = NULL
 WHERE id = %(id)s AND ({_OPEN}) RETURNING status, attempts
 """
-# A worker that stood still for long may have lost the run to another one.
+# A worker that stalled for long may have lost the run to another one.
 _STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
 _FINISH = f"""
 UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
@@ -60,41 +60,41 @@ class Runs:
         self._database = database
 
     async def request(self, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
-        """Ask for a run and tell the workers; where one of the same due time is pending, that one."""
+        """Request a run and signal the workers. If one with the same due time is pending, return that one."""
         async with self._database.transaction() as session:
             return await request_run(session, cloud_id, cause, due_us)
 
     async def is_open(self, cloud_id: int, due_us: int) -> bool:
-        """Whether the cloud's run of this due time waits, is under way, or is to be tried again."""
+        """Return True if the cloud's run of this due time is pending, running, or to be tried again."""
         rows = await self._database.execute(_IS_OPEN, {"cloud_id": cloud_id, "due_us": due_us})
         return bool(rows[0][0])
 
     async def pending(self) -> list[Run]:
-        """All runs that wait to be run, to be run again, or were perhaps left by a dead worker; oldest first."""
+        """Return all runs to execute, to retry, or perhaps left by a dead worker, oldest first."""
         rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
         return [_run(row) for row in rows]
 
     async def start(self, run_id: int) -> int | None:
-        """Take up the run, as the holder of its cloud's forecast lock, and return the attempt's number.
+        """Take up the run as the holder of its cloud's forecast lock, and return the attempt's number.
 
-        None where it is done, or not to be tried.
+        Returns None if it is done, or not to be tried.
         """
         rows = await self._database.execute(_START, {"id": run_id})
         return int(rows[0].attempts) if rows and rows[0].status == RunStatus.RUNNING else None
 
     async def finish(self, run_id: int, attempt: int, epoch: int) -> None:
-        """The run has led to the table of this epoch. Nothing changes where another worker took the run over."""
+        """Mark the run as succeeded with the table of this epoch, unless another worker has taken it over."""
         await self._database.execute(_FINISH, {"id": run_id, "attempt": attempt, "epoch": epoch})
 
     async def fail(self, run_id: int, attempt: int, error: str) -> None:
-        """The run's attempt failed; it is tried again after a pause, unless that was the last attempt.
+        """Mark the attempt as failed. The run is retried after a pause, unless this was the last attempt.
 
-        Nothing changes where another worker took the run over.
+        Nothing changes if another worker has taken the run over.
         """
         await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
 
     async def get(self, cloud_id: int, run_id: int) -> Run | None:
-        """The cloud's run of this id, or None."""
+        """Return the cloud's run with this id, or None."""
         rows = await self._database.execute(
             f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s AND id = %(id)s",
             {"cloud_id": cloud_id, "id": run_id},
@@ -102,7 +102,7 @@ class Runs:
         return _run(rows[0]) if rows else None
 
     async def page(self, cloud_id: int, limit: int, before_id: int | None = None) -> list[Run]:
-        """The newest runs before an id, newest first, at most `limit`."""
+        """Return the newest runs before an id, newest first, at most `limit`."""
         rows = await self._database.execute(
             f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s "
             "AND (%(before)s::bigint IS NULL OR id < %(before)s) ORDER BY id DESC LIMIT %(limit)s",
@@ -112,7 +112,7 @@ class Runs:
 
 
 async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
-    """As `Runs.request`, when the session's transaction commits."""
+    """Request a run like `Runs.request`, when the session's transaction commits."""
     rows = await session.execute(f"{_INSERT} {_COLUMNS}", {"cloud_id": cloud_id, "cause": str(cause), "due_us": due_us})
     run = _run(rows[0])
     await announce(session, RunRequested(cloud_id, run.id))
@@ -120,5 +120,4 @@ async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: 
 
 
 def _run(row: AnyRow) -> Run:
-    run_id, cloud_id, cause, due_us, status, *rest = row
-    return Run(run_id, cloud_id, RunCause(cause), due_us, RunStatus(status), *rest)
+    return Run(*row)

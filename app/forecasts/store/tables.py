@@ -26,7 +26,7 @@ class EpochTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredTable(TableSummary):
-    """A published table as it is stored."""
+    """A published table in its stored form."""
 
     data: bytes
 
@@ -38,7 +38,7 @@ class Tables:
         self._database = database
 
     async def publish(self, cloud_id: int, *, epoch: int, epoch_us: int, seq: int, data: bytes, wall_s: float) -> None:
-        """Store the table and announce it to every process. EpochTaken where its epoch is published already."""
+        """Store the table and announce it to every process. Raise EpochTaken if its epoch is already published."""
         parameters = {
             "cloud_id": cloud_id,
             "epoch": epoch,
@@ -57,22 +57,22 @@ class Tables:
             raise EpochTaken(f"epoch {epoch} of cloud {cloud_id} is published") from broken
 
     async def remove_ahead(self, cloud_id: int) -> int:
-        """Remove tables of events that the log does not hold, as it was put back; return how many they were."""
+        """Remove tables ahead of a log that was put back, and return their number."""
         rows = await self._database.execute(_REMOVE_AHEAD, {"cloud_id": cloud_id})
         return len(rows)
 
     async def newest(self, cloud_id: int) -> StoredTable | None:
-        """The cloud's newest table, or None before the first."""
+        """Return the cloud's newest table, or None before the first."""
         rows = await self._database.execute(f"{_WHOLE} ORDER BY epoch DESC LIMIT 1", {"cloud_id": cloud_id})
         return StoredTable(*rows[0]) if rows else None
 
     async def get(self, cloud_id: int, epoch: int) -> StoredTable | None:
-        """The table of an epoch, or None."""
+        """Return the table of an epoch, or None."""
         rows = await self._database.execute(f"{_WHOLE} AND epoch = %(epoch)s", {"cloud_id": cloud_id, "epoch": epoch})
         return StoredTable(*rows[0]) if rows else None
 
     async def page(self, cloud_id: int, limit: int, before_epoch: int | None = None) -> list[TableSummary]:
-        """The newest tables before an epoch, newest first, at most `limit`."""
+        """Return the newest tables before an epoch, newest first, at most `limit`."""
         rows = await self._database.execute(
             f"{_SUMMARY} AND (%(before)s::int IS NULL OR epoch < %(before)s) ORDER BY epoch DESC LIMIT %(limit)s",
             {"cloud_id": cloud_id, "before": before_epoch, "limit": limit},

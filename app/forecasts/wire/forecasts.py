@@ -1,4 +1,4 @@
-"""Quotes, quantile tables and the runs that compute them."""
+"""Answers of quotes, quantile tables and the runs that compute them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tenure_client.forms.forecasts import (
 class QuotesQuery(Query):
     flavor: Name | None = Field(None, description="Only this flavor.")
     eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="By default the cloud's."
+        None, description="The eviction probability of the quote; by default the cloud's."
     )
     lifetime_us: SecondsInQuery | None = Field(
-        None, alias="lifetime_s", description="Ask for this lifetime's probability."
+        None, alias="lifetime_s", description="Also quote the eviction probability of this lifetime."
     )
     slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
-        None, description="As if this many slots were available, in place of those that are now."
+        None, description="Quote for this many available slots instead of the present number."
     )
 
 
@@ -43,7 +43,7 @@ class TableQuery(Query):
 
 
 def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuoteAnswer]) -> QuotesAnswer:
-    """The quotes of one table; it expires by the policy's `table_max_age_us`."""
+    """Return the quotes of one table. They expire by the policy's `table_max_age_us`."""
     return QuotesAnswer(
         epoch=table.epoch,
         epoch_at=to_datetime(table.epoch_us),
@@ -55,7 +55,7 @@ def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuote
 def flavor_quote(
     table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, confidence: float
 ) -> FlavorQuoteAnswer:
-    """What the table says of a flavor, in both directions."""
+    """Return the table's quote for a flavor, in both directions."""
     return FlavorQuoteAnswer(
         flavor=flavor,
         slots=slots,
@@ -74,7 +74,7 @@ def flavor_quote(
 
 
 def _around(table: QuantileTable, flavor: str, slots: int) -> list[Bucket]:
-    """The bucket of these slots, or the nearest seen ones around it; none for zero slots, which need no evidence."""
+    """Return the bucket of these slots, or its nearest neighbours with samples. Zero slots need no evidence."""
     buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
     below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
     if below and below[0].slots == slots:
@@ -83,7 +83,7 @@ def _around(table: QuantileTable, flavor: str, slots: int) -> list[Bucket]:
 
 
 def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:
-    """The wire form of a table without its curves."""
+    """Return the wire form of a table without its curves."""
     return TableSummaryAnswer(
         epoch=stored.epoch,
         seq=stored.seq,
@@ -95,7 +95,7 @@ def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:
 
 
 def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors: list[str]) -> TableAnswer:
-    """The wire form of a table with the curves of these flavors."""
+    """Return the wire form of a table with the curves of these flavors."""
     summary = table_summary(cloud, stored)
     curves = [
         CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
@@ -124,7 +124,7 @@ def _bucket(bucket: Bucket) -> BucketAnswer:
 
 
 def run_answer(cloud: str, run: Run) -> RunAnswer:
-    """The wire form of a run, with links to itself and to the table that came of it."""
+    """Return the wire form of a run, with links to itself and to its table."""
     links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.id}")]
     if run.epoch is not None:
         links.append(Link(rel="table", href=f"/v1/clouds/{cloud}/tables/{run.epoch}"))

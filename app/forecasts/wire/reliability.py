@@ -1,4 +1,4 @@
-"""Promised probabilities against what happened."""
+"""Answers that compare promised probabilities with outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReliabilityQuery(Query):
 
 
 def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer:
-    """The wire form."""
+    """Return the wire form of a stretch's reliability."""
     found = stretch.reliability
     return ReliabilityAnswer(
         first_seq=stretch.first_seq,

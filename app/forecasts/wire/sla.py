@@ -1,4 +1,4 @@
-"""How each SLA class stands."""
+"""Answers on the standing of SLA classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer, SlaAnsw
 
 
 def sla_answer(guarantee: Guarantee, at_us: int, seq: int, classes: Iterable[Attainment]) -> SlaAnswer:
-    """The wire form."""
+    """Return the wire form of the SLA classes."""
     return SlaAnswer(
         guarantee=guarantee,
         as_of=to_datetime(at_us),

@@ -1,4 +1,4 @@
-"""What is done with records that a log could not take as they are: every rule has a permanent name (docs/import.md)."""
+"""Rules for records that a log could not take unchanged. Every rule has a permanent name (docs/import.md)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from app.importing.rules.records import Place
+from app.importing.rules.records import FileLine
 
 LINES_NAMED = 5
 
 
 class Effect(StrEnum):
-    """What becomes of a line that a rule applies to."""
+    """The effect of a rule on a line."""
 
     LEFT_OUT = "left_out"
     CHANGED = "changed"
@@ -20,7 +20,7 @@ class Effect(StrEnum):
 
 
 class PastRule(StrEnum):
-    """The rules; what each does stands in `RULES`."""
+    """The names of the rules. `RULES` describes each."""
 
     STOP_WITHOUT_START = "stop_without_start"
     START_WHILE_RUNNING = "start_while_running"
@@ -91,20 +91,20 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
 }
 
 
-class Findings:
-    """How often each rule applied, and where first."""
+class RuleCounts:
+    """Counts how often each rule applied, and keeps the first places."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._files = list(files)
         self._counts: dict[PastRule, int] = {}
-        self._places: dict[PastRule, list[Place]] = {}
+        self._places: dict[PastRule, list[FileLine]] = {}
 
-    def add(self, rule: PastRule, place: Place) -> None:
-        """The rule applied to this line."""
+    def add(self, rule: PastRule, place: FileLine) -> None:
+        """Count that the rule applied to this line."""
         self.add_many(rule, 1, (place,))
 
-    def add_many(self, rule: PastRule, count: int, places: Iterable[Place]) -> None:
-        """The rule applied so many times, first to these lines."""
+    def add_many(self, rule: PastRule, count: int, places: Iterable[FileLine]) -> None:
+        """Count that the rule applied this often, first to these lines."""
         if not count:
             return
         self._counts[rule] = self._counts.get(rule, 0) + count
@@ -112,11 +112,11 @@ class Findings:
         named.extend(list(places)[: LINES_NAMED - len(named)])
 
     def count(self, rule: PastRule) -> int:
-        """How often the rule applied."""
+        """Return how often the rule applied."""
         return self._counts.get(rule, 0)
 
     def report(self) -> list[dict[str, Any]]:
-        """Every rule that applied, as JSON values, in the order of `RULES`."""
+        """Return every rule that applied, as JSON values, in the order of `RULES`."""
         return [
             {
                 "rule": str(rule),

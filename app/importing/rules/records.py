@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class PastInstance(NamedTuple):
-    """A recorded instance, as a row. `stop_us` None: it has no end; `lifetime_us` None: as long as it ran.
+    """A recorded instance, as a row. `stop_us` None: no end; `lifetime_us` None: as long as it ran.
 
-    `in_order`: at equal times its start and end keep the places of their lines.
+    `in_order`: among events of equal time, its start and end keep the places of their lines.
     """
 
     file: int
@@ -26,7 +26,7 @@ class PastInstance(NamedTuple):
 
 
 class PastChange(NamedTuple):
-    """A recorded change of the platform or of the policy, as a row: an event's kind, and the name that it is about."""
+    """A recorded change of the platform or of the policy, as a row: the event's kind, and the name it concerns."""
 
     file: int
     line: int
@@ -39,15 +39,15 @@ class PastChange(NamedTuple):
 
 
 class What(IntEnum):
-    """What a step is."""
+    """The kind of a step."""
 
     START = 0
     STOP = 1
     CHANGE = 2
 
 
-class Step(NamedTuple):
-    """One step of the past, in the order in which it is decided; fields of the other kinds of steps are None."""
+class PastStep(NamedTuple):
+    """One step of the past, in the order of decisions. Fields that its kind does not use are None."""
 
     at_us: int
     what: int
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     disk_gib: int
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file, by the file's number."""
 
     file: int

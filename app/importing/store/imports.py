@@ -1,4 +1,4 @@
-"""Clouds whose past is being imported: entered, kept from sight until they are whole, or taken back."""
+"""Clouds whose past is being imported: created, hidden until they are complete, or removed again."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ WHERE cloud.id = %(id)s AND cloud.importing AND event.cloud_id = cloud.id AND ev
 
 
 class ImportedClouds:
-    """Clouds that are not to be seen yet; their names are kept from others all the same."""
+    """Clouds that are still hidden. Their names are taken all the same."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def begin(self, name: str, first: Sequence[Recorded]) -> int:
-        """Enter a cloud that is not to be seen yet, with its log's first events; CloudExists if the name is taken."""
+        """Create a hidden cloud with its log's first events. Raises CloudExists if the name is taken."""
         return await enter_cloud(self._database, name, first, importing=True)
 
     async def find(self, name: str) -> tuple[int, bool] | None:
-        """The id of the cloud of this name, whole or not, and whether it is still being imported; None without one."""
+        """Return the cloud's id, and True if it is still being imported; None if there is no such cloud."""
         rows = await self._database.execute("SELECT id, importing FROM cloud WHERE name = %(name)s", {"name": name})
         return (rows[0].id, rows[0].importing) if rows else None
 
     async def finish(self, cloud_id: int) -> Run:
-        """Let the cloud be seen, and ask the workers for its first table: both or neither."""
+        """Make the cloud visible and ask the workers for its first table, in one transaction."""
         async with self._database.transaction() as session:
             await session.execute("UPDATE cloud SET importing = false WHERE id = %(id)s", {"id": cloud_id})
             return await request_run(session, cloud_id, RunCause.REQUESTED, None)
 
     async def abandon(self, cloud_id: int, last_seq: int) -> None:
-        """Remove a cloud that was never seen, its log from the end on, so that what is left always is a log."""
+        """Remove a hidden cloud; its log is deleted from the end, so the rest is always a valid log."""
         for first_seq in range(max(1, last_seq - _REMOVED_AT_ONCE + 1), 1 - _REMOVED_AT_ONCE, -_REMOVED_AT_ONCE):
             await self._database.execute(_REMOVE_EVENTS, {"id": cloud_id, "first_seq": first_seq})
         async with self._database.transaction() as session:

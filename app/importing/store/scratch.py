@@ -1,7 +1,8 @@
-"""A recorded past on its way into a log: kept in a temporary SQLite file, so that its length costs disk and not memory.
+"""A temporary SQLite file that sorts a recorded past, so that its length costs disk and not memory.
 
-Records come in the order of their files. What a log needs is another order, each id once, and the ends of instances
-beside their starts; SQLite sorts, tells ids apart and joins within a bounded amount of memory. Nothing of it lasts.
+Records come in the order of their files. A log needs the order of decisions, each id once, and the ends of instances
+beside their starts. SQLite sorts, tells ids apart and joins within a bounded amount of memory. The file is deleted
+afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from app.importing.rules.records import PastChange, PastInstance, Place, Step
+from app.importing.rules.records import FileLine, PastChange, PastInstance, PastStep
 
 _CACHE_KIB = 64 << 10
 _FETCH = 2_000
@@ -68,11 +69,11 @@ _BEGIN = "SELECT min(at_us) FROM (SELECT min(start_us) AS at_us FROM instance UN
 
 
 class Scratch:
-    """The file; use it in a `with` block, after which it is gone."""
+    """The temporary file. Use it in a `with` block; it is deleted at the end."""
 
     def __enter__(self) -> Self:
         self._directory = tempfile.TemporaryDirectory(prefix="tenure-import-")
-        # Decided in one thread and then another, never in two at once.
+        # One thread after another uses the file, never two at once.
         path = Path(self._directory.name) / "past.sqlite"
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -85,7 +86,7 @@ class Scratch:
         self._directory.cleanup()
 
     def add(self, instance: PastInstance) -> bool:
-        """Keep an instance; False, and nothing is kept, where its name is taken."""
+        """Keep an instance; return False, and keep nothing, if its name is taken."""
         places = "NULL, " + ", ".join("?" * len(instance))
         return self._database.execute(f"INSERT OR IGNORE INTO instance VALUES ({places})", instance).rowcount == 1
 
@@ -94,12 +95,12 @@ class Scratch:
         self._database.execute(f"INSERT INTO change VALUES (NULL, {', '.join('?' * len(change))})", change)
 
     def span_us(self) -> tuple[int, int] | None:
-        """When the first and the last thing happened; None where nothing did."""
+        """Return the times of the first and the last record; None if there are none."""
         (begin_us,), (end_us,) = self._database.execute(_BEGIN).fetchone(), self._database.execute(_END).fetchone()
         return None if begin_us is None else (begin_us, end_us)
 
     def close_ends(self, end_us: int, *, on_demand_too: bool) -> None:
-        """Give spot instances without an end a declared lifetime up to `end_us`, and stop the others if asked for."""
+        """Declare lifetimes up to `end_us` for spot instances without an end; stop the others if asked to."""
         self._database.execute(
             "UPDATE instance SET lifetime_us = ? - start_us WHERE stop_us IS NULL AND lifetime_us IS NULL AND is_spot",
             (end_us,),
@@ -108,32 +109,32 @@ class Scratch:
             self._database.execute("UPDATE instance SET stop_us = ? WHERE stop_us IS NULL", (end_us,))
 
     def cut_after(self, end_us: int) -> None:
-        """Take away the ends that lie after the record's own: drawn-up ones can."""
+        """Remove ends after the end of the record; ends that were computed can lie there."""
         self._database.execute("UPDATE instance SET stop_us = NULL WHERE stop_us > ?", (end_us,))
 
     def places(
         self, condition: str, values: tuple[int, ...], limit: int, line: str = "line"
-    ) -> tuple[int, list[Place]]:
-        """How many instances fulfil a condition on the columns, and where the first ones stand (or end: `end_line`)."""
+    ) -> tuple[int, list[FileLine]]:
+        """Return how many instances meet an SQL condition, and the first lines (`line` or `end_line`) of them."""
         (count,) = self._database.execute(f"SELECT count(*) FROM instance WHERE {condition}", values).fetchone()
         found = self._database.execute(
             f"SELECT file, {line} FROM instance WHERE {condition} ORDER BY 1, 2 LIMIT {limit}", values
         )
-        return count, [Place(*row) for row in found]
+        return count, [FileLine(*row) for row in found]
 
     def sort(self) -> int:
-        """Put everything in the order of its decisions; how many steps there are."""
+        """Put everything in the order of decisions; return the number of steps."""
         self._database.execute("DELETE FROM step")
         return self._database.execute(_SORT).rowcount
 
-    def gaps(self, longer_than_us: int) -> Iterator[tuple[Place, int]]:
-        """The stretches without anything that are longer, by the line that ends them."""
+    def gaps(self, longer_than_us: int) -> Iterator[tuple[FileLine, int]]:
+        """Yield the gaps that are longer than this, each with the line that ends it."""
         for file, line, gap_us in self._database.execute(_GAPS, (longer_than_us,)):
-            yield Place(file, line), gap_us
+            yield FileLine(file, line), gap_us
 
-    def steps(self) -> Iterator[Step]:
-        """All steps, after `sort`."""
+    def steps(self) -> Iterator[PastStep]:
+        """Yield all steps, after `sort`."""
         cursor = self._database.execute(_STEPS)
         while rows := cursor.fetchmany(_FETCH):
             for row in rows:
-                yield Step._make(row)
+                yield PastStep._make(row)

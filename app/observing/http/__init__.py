@@ -1,1 +1,1 @@
-"""Discovery, health and metrics."""
+"""Handlers for discovery, health and metrics."""

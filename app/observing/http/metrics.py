@@ -1,4 +1,4 @@
-"""Metrics for whoever watches the service: this process's, and those of the clouds."""
+"""Handlers for Prometheus: metrics of this process, and metrics of all clouds."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.observing.metrics import CloudCollector
-from app.observing.service import Observing
+from app.observing.service import CloudWatch
 from app.platform.http.reached import reached
 from app.platform.telemetry.exposition import exposed
 from app.platform.telemetry.metrics import PROCESS
 
 
 async def read_process_metrics(request: Request) -> Response:
-    """What this process counted: to be scraped of every process."""
+    """Metrics of this process. Scrape every process."""
     return _respond(exposed(PROCESS, _accepted(request)))
 
 
 async def read_cloud_metrics(request: Request) -> Response:
-    """What is so of the clouds. Every process says the same: to be scraped of the service as a whole."""
-    seen = await reached(request, Observing).clouds()
+    """Metrics of all clouds. Every process returns the same values, so scrape one process only."""
+    seen = await reached(request, CloudWatch).clouds()
     return _respond(exposed(CloudCollector(seen.clouds, seen.silent), _accepted(request)))
 
 

@@ -1,4 +1,4 @@
-"""The service itself: discovery, health, readiness."""
+"""Handlers for the service itself: discovery, health, readiness."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.domain.errors import LogNewer, Unavailable
 from app.domain.values import Role
-from app.observing.health import Health
+from app.observing.health import HealthCheck
 from app.platform.http.auth import may, recognise
 from app.platform.http.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_AFTER_S
 from app.platform.http.reached import reached
@@ -30,32 +30,39 @@ _VERSIONS = VersionsAnswer(
 
 
 async def discover(_: Request) -> Response:
-    """The versions of this interface."""
+    """List the versions of this interface."""
     return respond(_VERSIONS, headers=SAFE_HEADERS)
 
 
 async def check_health(request: Request) -> Response:
-    """`OK` where the service can answer, 503 and the reason where it cannot."""
+    """Return `OK` if the service can answer, else 503 with the reason."""
     try:
-        await reached(request, Health).check_ready()
+        await reached(request, HealthCheck).check_ready()
     except Unavailable as error:
         return PlainTextResponse(f"{PROBLEMS[type(error)].code}: {error}", 503, {"Retry-After": str(RETRY_AFTER_S)})
     return PlainTextResponse("OK")
 
 
 async def check_readiness(request: Request) -> Response:
-    """Whether the database answers and this process can read its logs.
+    """Check that the database answers and that this process can read its logs.
 
-    To a reader, also how old each cloud's newest quantile table is.
+    A caller with the role of reader also gets the age of each cloud's newest quantile table, and how far the time of
+    its log is ahead.
     """
     try:
         caller = await recognise(request)
-        await reached(request, Health).check_ready()
-        found = [] if caller is None else await reached(request, Health).readiness()
+        await reached(request, HealthCheck).check_ready()
+        found = [] if caller is None else await reached(request, HealthCheck).readiness()
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
-        CloudReadinessAnswer(name=one.cloud, epoch=one.epoch, computed_at=one.computed_at, table_age_s=one.age_s)
+        CloudReadinessAnswer(
+            name=one.cloud,
+            epoch=one.epoch,
+            computed_at=one.computed_at,
+            table_age_s=one.age_s,
+            log_ahead_s=one.log_ahead_s,
+        )
         for one in found
         if caller is not None and may(caller, Role.READER, one.cloud)
     ]

@@ -1,1 +1,1 @@
-"""Pages of clouds and of their tables' freshness."""
+"""Pages of clouds and of the freshness of their tables."""

@@ -1,7 +1,8 @@
-"""One cloud: what is in use, now and over time, and what was decided last."""
+"""The page of one cloud: its use now and over time, and its last decisions."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -36,12 +37,12 @@ _DECISIONS_SHOWN = 8
 
 
 async def show(request: Request) -> Response:
-    """The cloud's first page."""
+    """Show the cloud's first page."""
     name = request.path_params["cloud"]
     over = choice(request, "over", tuple(RANGES)) or DEFAULT_RANGE
     decisions = (await reached(request, Explaining).decisions(name, None, _DECISIONS_SHOWN)).items
     state = await reached(request, Scheduler).state(name)
-    now = _now(state)
+    now = _now(state, server_time(request))
     names = [one.node.name for one in now["nodes"]]
     system_clock = state.policy.clock is Clock.SYSTEM
     return render(
@@ -56,8 +57,8 @@ async def show(request: Request) -> Response:
     )
 
 
-def _now(state: Cloud) -> dict[str, Any]:
-    """What the state says, read in one go: it may change later."""
+def _now(state: Cloud, now: datetime) -> dict[str, Any]:
+    """Return what the state says, read at one moment, since it may change later."""
     nodes = usage_by_node(state)
     return {
         "usage": usage_of(state),
@@ -65,7 +66,7 @@ def _now(state: Cloud) -> dict[str, Any]:
         "node_count": len(nodes),
         "flavors": [(flavor, state.available_slots(flavor.name)) for flavor in state.flavors.values()],
         "counts": state.counts,
-        "notices": notices_of(state, server_time()),
+        "notices": notices_of(state, now),
         "policy": state.policy,
         "seq": state.seq,
         "at_us": state.at_us,

@@ -1,4 +1,4 @@
-"""All clouds at a glance; those that do not answer in time are named, and keep nobody from seeing the others."""
+"""The page of all clouds. It names those that do not answer in time and shows the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.domain.errors import LogNewer
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.forecasts.table_reads import TableReads
-from app.notices.leaving import Notices, notices_of
+from app.notices.leaving import NoticeOverview, notices_of
 from app.observing.service import in_time
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number, server_time
@@ -31,7 +31,7 @@ class Card:
     usage: Usage
     policy: Policy
     counts: Counts
-    notices: Notices
+    notices: NoticeOverview
     node_count: int
     seq: int
     epoch: int | None
@@ -40,14 +40,14 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A cloud that this process is too old for."""
+    """A cloud whose log this process is too old to read."""
 
     name: str
     trouble: str
 
 
 async def show(request: Request) -> Response:
-    """A card for each cloud that the caller may see, by name."""
+    """Show a card for each cloud that the caller may see, by name."""
     own = request.scope["state"]["caller"].cloud
     names = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
     first = number(request, "from", len(names)) or 0
@@ -77,9 +77,9 @@ async def _readable_card(request: Request, name: str) -> Card:
         usage_of(cloud),
         cloud.policy,
         cloud.counts,
-        notices_of(cloud, server_time()),
+        notices_of(cloud, server_time(request)),
         sum(node.status != "removed" for node in cloud.nodes.values()),
         cloud.seq,
         newest[0].epoch if newest else None,
-        (server_time() - newest[0].computed_at).total_seconds() if newest else None,
+        (server_time(request) - newest[0].computed_at).total_seconds() if newest else None,
     )

@@ -1,4 +1,4 @@
-"""Epochs and runs: how fresh the quotes are, and what the workers are doing."""
+"""The page of epochs and runs: the freshness of quotes, and the work of the workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.domain.times import from_datetime, length_text, time_text
 from app.domain.values import Guarantee
 from app.engine.cloud import Cloud
-from app.following.watching import Watching
+from app.following.page_watch import PageWatch
 from app.forecasts.rules import Run, RunStatus, TableSummary
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
@@ -24,8 +24,8 @@ _ON_PAGE = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How the forecasts are, in a word and a sentence."""
+class ForecastHealth:
+    """The state of the forecasts, in a word and a sentence."""
 
     word: str
     tone: str
@@ -33,15 +33,15 @@ class Health:
 
 
 async def show(request: Request) -> Response:
-    """Newest tables and runs first."""
+    """Show the newest tables and runs first."""
     name = request.path_params["cloud"]
     before_epoch, before_run = number(request, "epoch", 2**31 - 1), number(request, "run")
     tables = await reached(request, TableReads).tables(name, before_epoch, _ON_PAGE)
     runs = await reached(request, TableReads).runs(name, before_run, _ON_PAGE)
     newest = (await reached(request, TableReads).tables(name, None, 1)).items
-    pulse = await reached(request, Watching).pulse(name)
+    pulse = await reached(request, PageWatch).pulse(name)
     cloud = await reached(request, Scheduler).state(name)
-    now = server_time()
+    now = server_time(request)
     return render(
         request,
         "epochs.html",
@@ -59,24 +59,24 @@ async def show(request: Request) -> Response:
     )
 
 
-def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], now: datetime) -> Health:
-    """Whether decisions rest on a fresh table; else since when not, and why."""
+def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], now: datetime) -> ForecastHealth:
+    """Return whether decisions rest on a fresh table; if not, since when and why."""
     policy = cloud.policy
     if policy.guarantee is Guarantee.NONE:
-        return Health("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
+        return ForecastHealth("not needed", "", "No SLA is in force, so spot starts are admitted without a table.")
     now_us = cloud.present_us(from_datetime(now))
     ready_us = cloud.created_us + policy.warm_up_us
-    failed = runs[0].error if runs and runs[0].status is RunStatus.FAILED else None
+    failed = runs[0].error if runs and runs[0].status == RunStatus.FAILED else None
     why = f" The newest run failed: {failed}" if failed else ""
     if newest is None:
         if now_us < ready_us:
-            return Health(
+            return ForecastHealth(
                 "warming up", "", f"Spot starts are rejected until {time_text(ready_us)}: no history yet.{why}"
             )
-        return Health("no table", "bad", f"Spot starts are rejected: no table was published yet.{why}")
+        return ForecastHealth("no table", "bad", f"Spot starts are rejected: no table was published yet.{why}")
     age_us = now_us - newest.epoch_us
     age = f"The history behind the newest table ends {length_text(max(0, age_us))} before the cloud's time"
     limit = length_text(policy.table_max_age_us)
     if age_us > policy.table_max_age_us:
-        return Health("stale", "bad", f"{age}, more than the {limit} allowed: spot starts are rejected.{why}")
-    return Health("fresh", "good", f"{age}; up to {limit} is allowed.{why}")
+        return ForecastHealth("stale", "bad", f"{age}, more than the {limit} allowed: spot starts are rejected.{why}")
+    return ForecastHealth("fresh", "good", f"{age}; up to {limit} is allowed.{why}")

@@ -1,1 +1,1 @@
-"""The one door to PostgreSQL: connections, locks, signals between processes, schema, the private server."""
+"""The only access to PostgreSQL: connections, locks, signals between processes, the schema, the embedded server."""

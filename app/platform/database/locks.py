@@ -1,4 +1,4 @@
-"""Locks that belong to a process for as long as it works, and are free again at once when it dies."""
+"""Locks that a process holds while it works and that are free at once if it dies."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ pg_try_advisory_lock(%(lock_space)s, %(lock_id)s) AS taken
 
 
 class Locks:
-    """PostgreSQL's advisory locks, each held by a connection of its own, which the pool does not count."""
+    """PostgreSQL's advisory locks, each held by a connection of its own outside the pool."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def cloud_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
-        """Whether this process is the one that recomputes the cloud's table, until the block ends."""
+        """Yield True if this process is the one to recompute the cloud's table, until the block ends."""
         return self._is_held(forecast_lock(cloud_id))
 
     def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
-        """Whether this process is the one that imports the cloud's past, until the block ends."""
+        """Yield True if this process is the one to import the cloud's past, until the block ends."""
         return self._is_held(import_lock(cloud_id))
 
     def first_token_lock(self) -> AbstractAsyncContextManager[bool]:
-        """Tell whether this process may replace an admin token that was never used, until the block ends."""
+        """Yield True if this process may replace an admin token that was never used, until the block ends."""
         return self._is_held(FIRST_TOKEN_LOCK)
 
     @asynccontextmanager
@@ -43,10 +43,10 @@ class Locks:
 
     @asynccontextmanager
     async def held(self, lock: LockId) -> AsyncIterator[Hold | None]:
-        """This process's hold of a lock, until the block ends; None where another one has it.
+        """Yield this process's hold of a lock, until the block ends; None if another process has it.
 
-        A process that stands still, or whose host is gone, loses the lock after `LOST_AFTER_S`: the server closes the
-        connection when it hears nothing. What such a process still does afterwards is guarded by conditions.
+        A process that stalls, or whose host is gone, loses the lock after `LOST_AFTER_S`: the server closes a silent
+        connection. Conditions in its statements guard against whatever such a process still does afterwards.
         """
         parameters = dict(zip(("lock_space", "lock_id"), lock, strict=True))
         async with self._database.connection() as session:
@@ -61,25 +61,25 @@ class Locks:
             finally:
                 beating.cancel()
                 await asyncio.gather(beating, return_exceptions=True)
-                # A lost connection has lost the lock as well; what it guards is guarded by conditions, too.
+                # A lost connection has lost its lock too; conditions in the statements guard what the lock guards.
                 with suppress(LogUnavailable):
                     await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
 
 
 class Hold:
-    """A lock that this process has, for as long as its connection lives."""
+    """A lock that this process holds as long as its connection lives."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._using = asyncio.Lock()
 
     async def check(self) -> None:
-        """LogUnavailable where the connection, and so the lock, was lost."""
+        """Raise LogUnavailable if the connection, and so the lock, was lost."""
         async with self._using:
             await self._session.execute("SELECT 1")
 
     async def beat(self) -> None:
-        """Let the server hear of this process until cancelled, or until the lock is lost."""
+        """Send the server a sign of life at intervals, until cancelled or until the lock is lost."""
         with suppress(LogUnavailable):
             while True:
                 await asyncio.sleep(_BEAT_S)

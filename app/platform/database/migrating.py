@@ -1,8 +1,8 @@
-"""Bringing the schema from one revision to another, beside processes that go on.
+"""Migrations of the schema, safe beside running processes.
 
-A process that finds the schema as it wants it takes no lock. All others take turns: one brings the schema forward, and
-the others wait without a transaction, since the build of an index waits for every transaction that is open. What a
-statement locks is waited for in short tries, for whoever wants the same table waits behind it.
+A process that finds the schema up to date takes no lock. The others take turns: one migrates, and the rest wait
+outside any transaction, because building an index waits for every open transaction. Statements wait for locks in
+short tries, because others that want the same table queue behind them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT
 from app.platform.database.database import parse_url, shown_url, translated
 from app.platform.database.lockids import MIGRATION_LOCK
 
@@ -48,14 +48,14 @@ WHERE datname = current_database() AND application_name = 'tenure' AND pid <> pg
 
 
 class DowngradeRefused(Exception):
-    """The schema stays as it is; the message says why."""
+    """The schema cannot be downgraded. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a database stands. `revision`: None of an empty one. `runs_from`: the oldest revision whose programs may run.
+    """The versions of a database. `revision`: None if it is empty. `runs_from`: the oldest revision that may use it.
 
-    `log_format`: the newest that may be written.
+    `log_format`: the newest format of events that may be written.
     """
 
     revision: str | None
@@ -64,7 +64,7 @@ class Standing:
 
 
 def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> None:
-    """Upgrade as soon as the database can be reached; LogUnavailable where it cannot be for so long."""
+    """Upgrade as soon as the database can be reached. Raise LogUnavailable if it cannot within this time."""
     deadline = monotonic() + starts_within_s
     while True:
         try:
@@ -78,15 +78,15 @@ def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> N
 
 
 def _may_come(error: LogUnavailable) -> bool:
-    """Tell whether the database may only be starting. A refused password or an unknown database stays so."""
+    """Return True if the database may only be starting. A wrong password or an unknown database is final."""
     said = str(error.__cause__)
     return error.__cause__ is not None and ("FATAL" not in said or "the database system is" in said)
 
 
 def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) -> None:
-    """Bring the schema to the newest revision; with `finish`, put this program's log format in force as well.
+    """Bring the schema to the newest revision. `finish` also puts this program's log format in force.
 
-    LogNewer where the database is too new for this program, LogUnavailable where the turn, or a lock, did not come.
+    Raises LogNewer if the database is too new for this program, and LogUnavailable if its turn or a lock does not come.
     """
     with _connected(url) as connection:
         was_empty = _revision(connection) is None
@@ -100,7 +100,7 @@ def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) 
 
 
 def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
-    """Take the schema one revision back; how it stands then. DowngradeRefused where that would lose anything."""
+    """Take the schema one revision back and return its versions. Raise DowngradeRefused if that would lose data."""
     with _connected(url) as connection:
         standing = read_standing(connection)
         check_not_newer(standing)
@@ -116,7 +116,7 @@ def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
 
 
 def require_newest(url: str) -> None:
-    """Leave the schema as it is; NoDatabase where it is older than this program's, LogNewer where it is too new."""
+    """Check the schema without changing it. Raise NoDatabase if it is too old, LogNewer if it is too new."""
     with _connected(url) as connection:
         is_newest, found = _is_newest(connection), _revision(connection)
     if found is None:
@@ -129,13 +129,13 @@ def require_newest(url: str) -> None:
 
 
 def stand(url: str) -> Standing:
-    """How the database stands."""
+    """Return the versions of the database."""
     with _connected(url) as connection:
         return read_standing(connection)
 
 
 def read_standing(connection: Connection) -> Standing:
-    """As `stand`, on this connection; no transaction is left open."""
+    """Return the versions of the database over this connection, leaving no transaction open."""
     revision, runs_from, log_format = _revision(connection), migrations.FIRST_AGREED, 1
     if connection.exec_driver_sql("SELECT to_regclass('agreement')").scalar() is not None:
         runs_from, log_format = connection.exec_driver_sql("SELECT runs_from, log_format FROM agreement").one()
@@ -144,7 +144,7 @@ def read_standing(connection: Connection) -> Standing:
 
 
 def check_not_newer(standing: Standing) -> None:
-    """LogNewer where this program may not run on such a database."""
+    """Raise LogNewer if this program may not run on such a database."""
     if standing.runs_from > migrations.newest():
         raise LogNewer(
             f"the database has schema {standing.revision}, made by a newer version of Tenure, and takes programs from "
@@ -158,7 +158,7 @@ def check_not_newer(standing: Standing) -> None:
 
 
 def _is_newest(connection: Connection) -> bool:
-    """Whether there is nothing to do; LogNewer as `check_not_newer`. A newer schema that takes this program is fine."""
+    """Return True if there is nothing to migrate. Newer schemas that allow this program are fine, others LogNewer."""
     standing = read_standing(connection)
     check_not_newer(standing)
     if standing.revision is not None and standing.revision > migrations.newest():
@@ -170,7 +170,7 @@ def _is_newest(connection: Connection) -> bool:
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
     parsed = parse_url(url)
-    # The last: a statement of a process that was killed must not hold the turn until it is through.
+    # The last option bounds statements: one of a killed process must not hold the turn until it is done.
     options = (
         f"{parsed.query.get('options', '')} -c lock_timeout={_LOCK_TIMEOUT_MS} -c timezone=UTC "
         "-c client_connection_check_interval=1000"
@@ -185,7 +185,7 @@ def _connected(url: str) -> Iterator[Connection]:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The revision of the schema that is there; None of an empty database."""
+    """Return the revision of the schema; None if the database is empty."""
     if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
         return None
     return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -193,7 +193,7 @@ def _revision(connection: Connection) -> str | None:
 
 @contextmanager
 def _turn(connection: Connection, patience_s: float) -> Iterator[None]:
-    """The migration lock, for as long as the block lasts."""
+    """Hold the migration lock while the block lasts."""
 
     def take() -> bool:
         taken = connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s, %s)", MIGRATION_LOCK).scalar()
@@ -204,14 +204,14 @@ def _turn(connection: Connection, patience_s: float) -> Iterator[None]:
     try:
         yield
     finally:
-        if not connection.invalidated:  # with the connection the lock is gone
+        if not connection.invalidated:  # a lost connection has lost the lock
             connection.rollback()
             connection.exec_driver_sql("SELECT pg_advisory_unlock(%s, %s)", MIGRATION_LOCK)
             connection.commit()
 
 
 def _migrate(connection: Connection, direction: str, target: str, patience_s: float) -> None:
-    """Run migrations, each a transaction by itself; one that cannot have its locks is tried again."""
+    """Run migrations, each in its own transaction, and retry those that do not get their locks."""
 
     def step() -> bool:
         try:
@@ -234,7 +234,7 @@ def _is_lock_missing(error: SQLAlchemyError) -> bool:
 
 
 def _wait(step: Callable[[], bool], words: Callable[[], str], pause_s: float, patience_s: float) -> None:
-    """Try until it succeeds, and say every few seconds what is waited for. LogUnavailable at the end of patience."""
+    """Try until the step succeeds, logging every few seconds. Raise LogUnavailable after `patience_s`."""
     begin, said_s = monotonic(), float("-inf")
     while not step():
         now = monotonic()
@@ -248,7 +248,7 @@ def _wait(step: Callable[[], bool], words: Callable[[], str], pause_s: float, pa
 
 @contextmanager
 def _told_while(engine: sqlalchemy.Engine) -> Iterator[None]:
-    """Say every few seconds that a migration takes long, and what it may wait for, until the block ends."""
+    """Log every few seconds, until the block ends, that a migration takes long and what it may wait for."""
     over = Event()
 
     def tell() -> None:
@@ -283,7 +283,7 @@ def _check_alone(connection: Connection) -> None:
 
 
 def _run_alembic(connection: Connection, direction: str, target: str) -> None:
-    # Imported only when there is something to do: a process starts half a second sooner without.
+    # Imported only if there is something to do, which saves half a second at each start.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""The clouds whose logs hold what only a newer version of the service can read, as far as this process has met them.
+"""The clouds whose logs contain events that only a newer version of the service can read, as met by this process.
 
-Such a cloud is left alone: every read of its events is refused, at the price of nothing, and some seconds later the
-event is looked at again. So a log that was put right is served again without a restart.
+Such a cloud is left alone: every read of its events is refused at no cost, and after some seconds the event is read
+again. So a repaired log is served without a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOK_S = 5.0
 
 @dataclass(slots=True)
 class Met:
-    """An event that could not be read, the refusal that follows from it, and when to look again."""
+    """An unreadable event, the resulting refusal, and when to look again."""
 
     seq: int
     refusal: str
@@ -27,25 +27,27 @@ class Met:
 
 
 class NewerLogs:
-    """What one process has met, by cloud."""
+    """The unreadable events that one process has met, by cloud, and the newest log format that it may write."""
 
     def __init__(self) -> None:
+        self.log_format = 1
+        """The format in force, as it was read last. Every program reads format 1."""
         self._met: dict[int, Met] = {}
         self._refusal: str | None = None
 
     def leave_all(self, refusal: str | None) -> None:
-        """Leave every cloud alone for this reason; None: only those that were met."""
+        """Refuse every cloud for this reason; None refuses only those with unreadable events."""
         if refusal is not None and self._refusal is None:
             logger.error("all clouds are left alone: %s", refusal)
         self._refusal = refusal
 
     def check(self) -> None:
-        """LogNewer where every cloud is to be left alone."""
+        """Raise LogNewer if every cloud is to be left alone."""
         if self._refusal is not None:
             raise LogNewer(self._refusal)
 
     def find(self, cloud_id: int) -> Met | None:
-        """The event to look at again before the cloud's log is read; None: read. LogNewer while it is too early."""
+        """Return the event to try again before a read of the log, or None. Raise LogNewer while it is too early."""
         self.check()
         met = self._met.get(cloud_id)
         if met is not None and monotonic() < met.look_s:
@@ -53,7 +55,7 @@ class NewerLogs:
         return met
 
     def meet(self, cloud_id: int, seq: int, unknown: str) -> LogNewer:
-        """Remember an event that could not be read; the error to raise."""
+        """Remember an unreadable event, and return the error to raise."""
         refusal = (
             f"event {seq} of this cloud's log was written by a newer version of Tenure, which has to answer for the "
             f"cloud: this one does not know all of it ({unknown})"
@@ -64,10 +66,10 @@ class NewerLogs:
         return LogNewer(refusal)
 
     def forget(self, cloud_id: int) -> None:
-        """The event can be read, or is gone."""
+        """Forget the cloud's event, which is readable now, or gone."""
         if self._met.pop(cloud_id, None) is not None:
             logger.info("the log can be read again", extra={"cloud_id": cloud_id})
 
     def clouds(self) -> list[int]:
-        """Every cloud that was met and not forgotten."""
+        """Return every cloud with an unreadable event."""
         return list(self._met)

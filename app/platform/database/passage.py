@@ -1,7 +1,7 @@
-"""Letting one user of the system pass through folders that are closed to others: by an access control list.
+"""Access for one user to folders that are closed to others, by access control lists.
 
-The mode of a folder knows its owner, its group and everybody else. To open it to one user more without opening it to
-everybody takes an entry of its own (POSIX ACL, as `setfacl -m u:NAME:x` writes it).
+A folder's mode only knows its owner, its group and everybody else. Letting in one more user takes an entry in a POSIX
+ACL, as `setfacl -m u:NAME:x` writes it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _NOBODY = 0xFFFFFFFF
 _PASS = 1
 
 Entries = dict[tuple[int, int], int]
-"""Permissions by kind of entry and id, which is _NOBODY where the kind has none."""
+"""Permissions by kind of entry and id; the id is _NOBODY if the kind has none."""
 
 
 class PassageClosed(OSError):
-    """The file system keeps no access control lists, so one user cannot be let through alone."""
+    """The file system has no access control lists, so a single user cannot be let through."""
 
 
 def let_pass(path: Path, uid: int) -> None:
-    """Let the user pass through every folder above the path: pass, not read. PassageClosed where that cannot be."""
+    """Let the user traverse, but not read, every folder above the path. Raise PassageClosed if that is impossible."""
     for folder in path.absolute().parents:
         found = folder.stat()
         if found.st_mode & stat.S_IXOTH or (found.st_uid == uid and found.st_mode & stat.S_IXUSR):
@@ -40,7 +40,7 @@ def let_pass(path: Path, uid: int) -> None:
 
 
 def _read(folder: Path, mode: int) -> Entries:
-    """The folder's list, or what its mode says where it has none."""
+    """Return the folder's access control list, or the equivalent of its mode if it has none."""
     try:
         raw = os.getxattr(folder, _NAME)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The tables, as the newest migration leaves them; a test compares the two.
+"""The tables as the newest migration leaves them; a test compares the two.
 
-Constraint names are part of the code: `app.store` turns a broken one into the error that it stands for.
+Names of constraints are part of the code: stores turn a broken one into the error that it stands for.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ cloud = Table(
     Column("importing", Boolean, nullable=False, server_default=text("false")),
 )
 
-# No foreign key to cloud: it would cost a trigger for every event, and clouds are never deleted.
+# No foreign key to cloud: it would run a trigger for every event, and clouds are never deleted.
 event = Table(
     "event",
     metadata,
@@ -72,7 +72,7 @@ event = Table(
 )
 Index("event_one_start", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_STARTS)
 Index("event_one_end", event.c.cloud_id, event.c.instance_id, unique=True, postgresql_where=_ENDS)
-# What is looked for by its kind is rare: accepted starts and stops, the many, are in no index of their own.
+# Searches by kind look for rare events; the frequent ones, accepted starts and stops, are in no such index.
 Index("event_rejected", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_rejected'"))
 Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_evicted'"))
 Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)

@@ -1,6 +1,7 @@
-"""Notices between processes (LISTEN/NOTIFY): sent with the change that they tell of, lost by who is not listening.
+"""Signals between processes (LISTEN/NOTIFY), sent with the change that they announce.
 
-So a notice is a hint to look, never the news itself; and whenever a listener may have missed some, it gets `Resync`.
+Processes that are not listening miss them. So a signal is only a hint to look, and a listener that may have missed some
+gets `Resync`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 TABLES = "tenure"
 LOGS = "tenure_log"
-"""The two channels: what concerns tables and runs, and which logs grew, which only feeds want to hear of."""
+"""The two channels: changes of tables and runs, and growth of logs, which only feeds listen to."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _KEEPALIVE_S = 10
@@ -33,47 +34,47 @@ class TablePublished(msgspec.Struct, frozen=True, tag="table_published"):
 
 
 class RunRequested(msgspec.Struct, frozen=True, tag="run_requested"):
-    """Someone asked for a recomputation."""
+    """A caller asked for a recomputation."""
 
     cloud_id: int
     run_id: int
 
 
 class LogGrew(msgspec.Struct, frozen=True, tag="log_grew"):
-    """A cloud's log has events up to this seq, or more."""
+    """A cloud's log has grown, at least to this seq."""
 
     cloud_id: int
     seq: int
 
 
 class Resync(msgspec.Struct, frozen=True):
-    """Listening has begun, or begun again: notices may have been missed."""
+    """Listening has started or restarted; signals may have been missed."""
 
 
 Sent = TablePublished | RunRequested | LogGrew
-Notice = Sent | Resync
+Signal = Sent | Resync
 _DECODER: msgspec.json.Decoder[Sent] = msgspec.json.Decoder(Sent)
 _NOTIFY_ALL = "SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload"
 
 
 async def announce(session: Session, notice: TablePublished | RunRequested) -> None:
-    """Send the notice when the session's transaction commits."""
+    """Send the signal when the session's transaction commits."""
     payload = msgspec.json.encode(notice).decode()
     await session.execute("SELECT pg_notify(%(channel)s, %(payload)s)", {"channel": TABLES, "payload": payload})
 
 
 async def announce_growth(database: Database, seqs: Mapping[int, int]) -> None:
-    """Tell every process how far the logs of these clouds reach now: a transaction of its own, without a flush.
+    """Tell every process how far these clouds' logs reach now, in a separate transaction without a flush.
 
-    Not in the append's own transaction: PostgreSQL lets one transaction that notifies commit at a time, so the
-    clouds' appends would wait for each other's disk.
+    It is not part of the append's transaction: PostgreSQL commits notifying transactions one at a time, so the appends
+    of different clouds would wait for each other's disk.
     """
     payloads = [msgspec.json.encode(LogGrew(cloud_id, seq)).decode() for cloud_id, seq in seqs.items()]
     await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": payloads})
 
 
-async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Notice]:
-    """All notices of a channel from now on, over a connection of its own that is made anew whenever it is lost."""
+async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Signal]:
+    """Yield all signals of a channel from now on, over a connection of its own that is replaced whenever it is lost."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -96,7 +97,7 @@ async def _connect(database: Database, channel: str) -> psycopg.AsyncConnection:
         autocommit=True,
         connect_timeout=max(2, int(database.timeout_s)),
         application_name="tenure-listen",
-        # An idle connection whose peer is gone would otherwise never be missed.
+        # Without keepalives an idle connection whose peer is gone would never be noticed.
         keepalives_idle=_KEEPALIVE_S,
         keepalives_interval=_KEEPALIVE_S,
         keepalives_count=3,
@@ -109,9 +110,9 @@ def _libpq_url(url: URL) -> str:
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-def _decoded(payload: str) -> Notice | None:
+def _decoded(payload: str) -> Signal | None:
     try:
-        notice: Notice = _DECODER.decode(payload)
+        notice: Signal = _DECODER.decode(payload)
     except msgspec.DecodeError:
         logger.debug("a notice of an unknown kind was left unread", extra={"payload": payload})
         return None

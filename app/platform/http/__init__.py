@@ -1,1 +1,1 @@
-"""Everything about HTTP that no capability owns: connections, limits, tokens, errors, documentation."""
+"""HTTP as all capabilities share it: connections, limits, tokens, errors, documentation."""

@@ -1,4 +1,4 @@
-"""Where callers are: the addresses that limits are kept by, which of them are known, and their open connections."""
+"""Callers' addresses: how they are grouped for limits, which are known, and their open connections."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ipaddress import IPv6Address, ip_address
 from time import monotonic
 
 _NETWORK_BITS = 64
-"""Of an IPv6 address: whoever has one has the whole network of this length."""
+"""The prefix length of an IPv6 network. It counts as one address, because its owner has all addresses in it."""
 _KNOWN_S = 3600.0
 _NOTED_S = 60.0
-"""So long what is known need not be noted again."""
+"""A known address is not noted again within this time."""
 _MOST_KNOWN = 10_000
 _FEW = 4
-"""So many connections of an address that is not known may be among those that are kept."""
+"""The number of reserved connections that each unknown address may use."""
 
 
 @lru_cache(maxsize=4096)
 def place_of(host: str | None) -> str:
-    """What an address counts as: of IPv6 the network, but IPv4 that is written as IPv6 for itself."""
+    """Return the group of an address: the network for IPv6; IPv4 addresses, mapped to IPv6 or not, stand alone."""
     if host is None:
         return "local"
     try:
@@ -52,9 +52,9 @@ class Addresses:
         self._noted[host] = now + _NOTED_S
 
     def open(self, host: str | None, most: int, most_of_one: int) -> str | None:
-        """Count one more connection, of `most`; or say why it cannot be kept, and leave it uncounted.
+        """Count one more connection, of `most`, or return why it cannot be kept; then it is not counted.
 
-        The last twentieth of all places is for addresses that are known, the one before for those that have few.
+        The last twentieth of all places is for known addresses, the one before for addresses with few connections.
         """
         place = place_of(host)
         why = self._refusal(place, most, most_of_one)

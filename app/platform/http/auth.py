@@ -1,10 +1,10 @@
-"""Who may do what: tokens and roles. The one place that knows how callers prove who they are.
+"""Authentication and authorisation by tokens and roles. The only module that knows how callers prove who they are.
 
-Roles are Keystone's reader, member and admin, each of which may do what the one before may. `service` is for
-controllers: it does what a member does and confirms what it was told to do. `peer` is for other clouds. A token may be
-for one cloud only: then there is no other for it.
+Roles are Keystone's reader, member and admin, each of which includes the one before. `service` is for controllers: it
+includes member, and confirms evictions. `peer` is for other clouds. A token may be limited to one cloud; it cannot see
+that others exist.
 
-Another way to know callers (Keystone, client certificates) is another `Authenticator`; nothing else changes.
+Other ways to identify callers (Keystone, client certificates) are other `Authenticator`s; nothing else changes.
 """
 
 from __future__ import annotations
@@ -25,90 +25,95 @@ from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticat
 from app.platform.http.rates import COSTS, Rates
 
 CACHED_S = 2.0
-"""How long a token that was revoked may still be taken by a process."""
+"""The time for which a process may still accept a revoked token."""
 _CACHE_MAX = 10_000
 _STRANGERS_AT_ONCE = 2
 
 
 _READS = frozenset({Role.READER})
 _USES = _READS | {Role.MEMBER}
-GRANTS: dict[Role, frozenset[Role]] = {
+GRANTS: dict[str, frozenset[Role]] = {
     Role.READER: _READS,
     Role.MEMBER: _USES,
     Role.SERVICE: _USES | {Role.SERVICE},
     Role.ADMIN: _USES | {Role.SERVICE, Role.ADMIN},
     Role.PEER: frozenset({Role.PEER}),
 }
-"""The roles that each role counts as."""
+"""The roles that each role includes."""
+
+
+def granted_to(role: str) -> frozenset[Role]:
+    """Return the roles that a role includes. A role of a newer version, which is unknown here, includes none."""
+    return GRANTS.get(role, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request. `id` and `name` are of the token; `cloud` is the only one that it is for, None: all."""
+    """The sender of a request. `id` and `name` are the token's; `cloud` is the only one it is for, None: all."""
 
     id: int
     name: str
-    role: Role
+    role: str
     cloud: str | None
 
 
 class Authenticator(Protocol):
-    """Finds out who sent a request."""
+    """Identifies the sender of a request."""
 
     def known(self, token: bytes) -> Caller | None:
-        """Whose token it is, if it was valid when it was last shown; asks nobody."""
+        """Return the token's caller if it was valid when last checked. Makes no query."""
 
     async def caller(self, token: bytes) -> Caller:
-        """Whose token it is; Unauthenticated where it is nobody's."""
+        """Return the token's caller. Raise Unauthenticated if it is not valid."""
 
 
 class KnownToken(Protocol):
-    """What the store knows of a valid token."""
+    """A valid token as the store knows it."""
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """The number of the token."""
 
     @property
     def name(self) -> str:
-        """Whose it is."""
+        """The name of the token."""
 
     @property
-    def role(self) -> Role:
-        """What it is for."""
+    def role(self) -> str:
+        """The token's role."""
 
     @property
     def cloud(self) -> str | None:
-        """The only cloud that it is for."""
+        """The only cloud that the token is for; None: all clouds."""
 
 
-class Tokens(Protocol):
-    """Where tokens are found."""
+class TokenPort(Protocol):
+    """The store of tokens."""
 
     async def find(self, token_hash: bytes) -> KnownToken | None:
-        """The valid token of this SHA-256, if there is one."""
+        """Return the valid token with this SHA-256, or None."""
 
 
 class TokenAuthenticator:
-    """The `Authenticator` of this service's own tokens. It remembers callers for a few seconds, by the token's hash.
+    """The `Authenticator` of this service's own tokens. It caches callers for a few seconds, by the token's hash.
 
-    However many show a token at once, it is looked up once; and of tokens that were not valid before, few at a time, so
-    that guesses leave the database to others.
+    Requests that show the same token at once share one look-up. Of tokens that were not valid before, few are looked up
+    at a time, so that guesses leave the database to others.
     """
 
-    def __init__(self, tokens: Callable[[], Tokens]) -> None:
+    def __init__(self, tokens: Callable[[], TokenPort]) -> None:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
         self._asked: dict[bytes, asyncio.Future[Caller]] = {}
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
 
     def known(self, token: bytes) -> Caller | None:
-        """Whose token it is, if it was valid when it was last shown."""
+        """Return the token's caller if it was valid when last checked."""
         _, caller = self._known.get(sha256(token).digest(), (0.0, None))
         return caller
 
     async def caller(self, token: bytes) -> Caller:
-        """Whose token it is; Unauthenticated where it is nobody's."""
+        """Return the token's caller. Raise Unauthenticated if it is not valid."""
         token_hash = sha256(token).digest()
         until, caller = self._known.get(token_hash, (0.0, None))
         if caller is None or monotonic() > until:
@@ -144,33 +149,33 @@ class TokenAuthenticator:
 
 
 async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -> None:
-    """See to it that the caller may do what needs `role`; `caller_of` then tells who it is.
+    """Check that the caller may do what needs `role`; `caller_of` then returns the caller.
 
-    Unauthenticated without a valid token, Forbidden where its role does not count as `role`. To a token of one cloud
-    the other clouds are not there: CloudNotFound. What concerns no single cloud is not for it (ScopeInsufficient),
-    but for what shows it its own part alone (`for_scoped`).
+    Raises Unauthenticated without a valid token, and Forbidden if its role does not include `role`. For a token of one
+    cloud, other clouds raise CloudNotFound, and endpoints of no single cloud raise ScopeInsufficient, unless they show
+    such a caller its own cloud alone (`for_scoped`).
     """
     caller = await recognise(request)
     if caller is None:
         request.app.state.rates.count_address(request.scope)
         raise Unauthenticated("send a token as X-Auth-Token or as Authorization: Bearer")
-    if role not in GRANTS[caller.role]:
-        raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role.value}")
+    if role not in granted_to(caller.role):
+        raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role}")
     if caller.cloud is not None:
         _check_scope(caller.cloud, request.path_params.get("cloud"), for_scoped=for_scoped)
 
 
 async def recognise(request: Request) -> Caller | None:
-    """Who sent the request: None where it carries no token, else as `identify`."""
+    """Return the sender of the request, identified by `identify`; None if it carries no token."""
     token = token_of(request.scope)
     return None if token is None else await identify(request, token)
 
 
 async def identify(request: Request, token: bytes) -> Caller:
-    """Whose token it is; Unauthenticated where it is nobody's, RateExceeded where they call too often.
+    """Return the token's caller. Raise Unauthenticated if it is not valid, RateExceeded if they call too often.
 
-    An address from which many wrong tokens came gets no other one looked up for a while, but for those that were valid
-    before: who shares it with a guesser is not shut out.
+    For a while, an address that sent many wrong tokens can only use tokens that were valid before. So callers who share
+    an address with a guesser are not locked out.
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
@@ -190,7 +195,7 @@ async def identify(request: Request, token: bytes) -> Caller:
 
 
 def count_unasked(request: Request) -> None:
-    """Count a request that no operation answers: for the token, if it is known, else for the address."""
+    """Count a request that no endpoint answers: for its token if that is known, else for its address."""
     token = token_of(request.scope)
     caller = None if token is None else request.app.state.authenticator.known(token)
     if caller is None:
@@ -207,18 +212,18 @@ def _check_scope(own: str, cloud: str | None, *, for_scoped: bool) -> None:
 
 
 def may(caller: Caller, role: Role, cloud: str | None = None) -> bool:
-    """Whether the caller may do what needs `role` in this cloud, or in none in particular."""
-    return role in GRANTS[caller.role] and caller.cloud in (None, cloud)
+    """Return True if the caller may do what needs `role` in this cloud, or outside any cloud."""
+    return role in granted_to(caller.role) and caller.cloud in (None, cloud)
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sent a request that `authorise` let through."""
+    """Return the sender of a request that `authorise` has checked."""
     caller: Caller = request.scope["state"]["caller"]
     return caller
 
 
 def token_of(scope: Scope) -> bytes | None:
-    """The token that the request carries, if any."""
+    """Return the token that the request carries, or None."""
     for name, value in scope["headers"]:
         if name == b"x-auth-token":
             return bytes(value)

@@ -1,7 +1,6 @@
-"""Reading what callers send: bodies and queries, bounded in bytes and in number of values before any form sees them.
+"""Readers of bodies and queries, bounded in bytes and in number of values before any form validates them.
 
-A form that finds fault with thousands of values takes its time for each, so what is larger than any good request is
-refused on counts that cost next to nothing.
+Validation takes time for each faulty value. So a cheap count refuses whatever is larger than any reasonable request.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
 MOST_PARAMETERS = 32
-"""Query parameters of one request."""
+"""The number of query parameters allowed in a request."""
 
 
 async def read_body(request: Request, form: type[B]) -> B:
-    """The request's JSON body; RequestInvalid where it has not this form."""
+    """Return the request's JSON body. Raise RequestInvalid if it does not match the form."""
     check_content_type(request)
     content = await read_content(request, form.most_bytes)
     check_values(content, form.most_values)
@@ -41,7 +40,7 @@ async def read_body(request: Request, form: type[B]) -> B:
 
 
 def read_query(request: Request, form: type[Q]) -> Q:
-    """The request's query parameters; RequestInvalid where they have not this form."""
+    """Return the request's query parameters. Raise RequestInvalid if they do not match the form."""
     pairs = request.query_params.multi_items()
     values = dict(pairs)
     if len(values) < len(pairs):
@@ -53,7 +52,7 @@ def read_query(request: Request, form: type[Q]) -> Q:
 
 
 def check_query(query: bytes) -> None:
-    """QueryTooLarge where a query has more parameters than any resource takes."""
+    """Raise QueryTooLarge if a query has more parameters than any resource takes."""
     if query.count(b"&") >= MOST_PARAMETERS:
         raise QueryTooLarge(f"a query has up to {MOST_PARAMETERS} parameters")
 
@@ -65,7 +64,7 @@ def check_content_type(request: Request) -> None:
 
 
 async def read_content(request: Request, most_bytes: int) -> bytes:
-    """The body, which is given up as soon as it is too large. Its declared length is a number: the parser saw to it."""
+    """Return the body. Reading stops as soon as it is too large. The parser has checked that its length is a number."""
     if int(request.headers.get("content-length", 0)) > most_bytes:
         raise too_large(most_bytes)
     parts, size = [], 0
@@ -82,6 +81,6 @@ def too_large(most_bytes: int) -> BodyTooLarge:
 
 
 def check_values(content: bytes, most: int) -> None:
-    """BodyTooComplex where JSON may hold more values than `most`; nothing can be nested deeper than it has values."""
+    """Raise BodyTooComplex if JSON may hold more values than `most`. Its depth cannot exceed its number of values."""
     if content.count(b",") + content.count(b"{") + content.count(b"[") > most:
         raise BodyTooComplex(f"a body has up to {most} values here")

@@ -1,7 +1,7 @@
-"""One connection to the service, with bounds on what uvicorn leaves open: time, heads, pipelining, how many there are.
+"""One connection to the service, with limits that uvicorn lacks: on time, heads, pipelining and connections.
 
-Starlette sees a request only when its head is there. So a caller that sends a head or a body drop by drop, or takes its
-answer so, is met here: nothing of this costs a request more than a flag.
+Starlette sees a request only after its head has arrived. So callers that send a head or a body drop by drop, or take
+their answer that way, are handled here. All of it costs a request no more than setting a flag.
 """
 
 from __future__ import annotations
@@ -31,47 +31,50 @@ from app.platform.http.errors import (
 from app.platform.turns import Rounds
 
 MOST_WAITING = 16
-"""Requests that wait on a connection for the answers before theirs; what comes after them is not read yet."""
+"""The number of requests that may wait on a connection for earlier answers; further ones are not read yet."""
 MOST_HEADERS = 100
 LONGEST_HEADER = 1 << 13
 LONGEST_TARGET = 1 << 13
 _HEAD_MAX = 1 << 16
 _SHORTEST_REQUEST = 16
-"""Bytes; so many are parsed for each request that may still wait, and there cannot be more requests in them."""
+"""The length in bytes of the shortest possible request. It bounds the number of requests in a piece to parse."""
 _BODY_PIECE = 1 << 16
 _PARSE_S = 0.001
-"""So long one connection's bytes are parsed at a time: a body in pieces of one byte takes long for its length."""
+"""The time for which the input of one connection is parsed at once; a body in pieces of one byte takes long."""
 _MOST_UNWANTED = 1 << 21
-"""Bytes that may still come in for a request that was answered before it was there; then its connection is closed."""
+"""The number of bytes of a body that are read after its answer, before the connection is closed."""
 _PIECE_COST = 64
-"""To take a piece of a body costs as much as so many bytes."""
+"""The number of bytes that one piece of a body counts as, beside its own."""
 _STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
-"""What was answered has this long to be taken when the service stops."""
+"""The time that callers have to take their answers when the service stops."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """`timeout_s`: a request that is not there, or an answer that is not taken, after one to two times this is given
-    up. `connections`: more than this are refused, and more than `of_one_address` of one. `long`: parsing that goes on.
+class ConnectionLimits:
+    """`timeout_s`: requests that do not arrive, and answers that are not taken, are given up after one to two times
+    this.
+
+    `connections`: connections beyond this are refused, and those beyond `of_one_address` from one address.
+    `parsing` holds the connections that have more to parse than they may at once.
     """
 
     timeout_s: float
     connections: int
     of_one_address: int
     addresses: Addresses
-    long: Rounds = field(default_factory=Rounds)
+    parsing: Rounds = field(default_factory=Rounds)
 
 
 class _Flow(FlowControl):
-    """uvicorn's, which reads on whenever a request is answered: here, only when what was read has been parsed."""
+    """uvicorn's flow control, which here resumes reading only when everything read has been parsed."""
 
     def __init__(self, transport: Transport, parse_on: Callable[[], None]) -> None:
         super().__init__(transport)
         self._parse_on = parse_on
 
     def resume_reading(self) -> None:
-        """Have what was read parsed first."""
+        """Parse what was read before reading more."""
         if self.read_paused:
             self._parse_on()
 
@@ -81,9 +84,9 @@ class _Flow(FlowControl):
 
 
 class _Joined:
-    """What a connection's answers are written to: a head waits for the first of its body, and goes out with it.
+    """The transport that answers are written to. It delays a head and sends it together with the start of the body.
 
-    A write is a call of the kernel and may wake the reader: one for a small answer instead of two.
+    A write is a system call and may wake the reader. Small answers take one instead of two.
     """
 
     def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
@@ -93,7 +96,7 @@ class _Joined:
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Write it, soon where it is a head."""
+        """Write the data; a head may wait a moment for its body."""
         if data.startswith(_STATUS):
             self._head += data
             self._loop.call_soon(self._flush)
@@ -102,7 +105,7 @@ class _Joined:
             self._transport.write(head + data if head else data)
 
     def close(self) -> None:
-        """Close the connection when all is written."""
+        """Close the connection after everything is written."""
         self._flush()
         self._transport.close()
 
@@ -113,32 +116,32 @@ class _Joined:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. uvicorn makes it; the bounds come by `functools.partial`.
+    """One connection, made by uvicorn. The limits come by `functools.partial`.
 
-    What was read is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many came at once.
+    Input is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many arrived at once.
     """
 
     def __init__(
         self,
-        bounds: Bounds,
+        limits: ConnectionLimits,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._bounds = bounds
+        self._limits = limits
         self._watch: TimerHandle | None = None
         self._is_kept = False  # and counted
-        self._is_whole = False  # what comes in is a whole request
+        self._is_whole = False  # the incoming request has arrived in full
         self._has_head = False
         self._head_bytes = 0
         self._unparsed = memoryview(b"")
-        self._body_left = 0  # bytes, of a body that declares its length
-        self._unwanted = 0  # bytes, of a body whose request was answered
+        self._body_left = 0  # bytes left, of a body that declares its length
+        self._unwanted = 0  # bytes of a body that came after the answer
         self._parses_on = False
         self._fault: RequestError | None = None
-        self._was_partial = False  # when the watch looked last, and ever since
+        self._was_partial = False  # at the last look of the watch, and ever since
         self._was_stalled = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -146,23 +149,23 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport, self._parse_soon)
         self._joined = _Joined(transport, self.loop)
-        self._look_in(self._bounds.timeout_s)
-        bounds, host = self._bounds, (self.client or (None,))[0]
-        why = bounds.addresses.open(host, bounds.connections, bounds.of_one_address)
+        self._look_in(self._limits.timeout_s)
+        limits, host = self._limits, (self.client or (None,))[0]
+        why = limits.addresses.open(host, limits.connections, limits.of_one_address)
         self._is_kept = why is None
         if why is not None:
             self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         if self._is_kept:
-            self._bounds.addresses.close((self.client or (None,))[0])
+            self._limits.addresses.close((self.client or (None,))[0])
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and read no more while some of it must wait."""
+        """Take the data, and stop reading while some of it must wait."""
         if self.transport.is_closing():
             return
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
@@ -170,7 +173,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def _parse_soon(self) -> None:
-        """Parse on when whoever asks for it is done: uvicorn is about to begin with the next request that waits."""
+        """Continue parsing in the next turn of the loop, because uvicorn is about to start the next waiting request."""
         if not self._parses_on:
             self._parses_on = True
             self.loop.call_soon(self._parse_on)
@@ -181,11 +184,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._flow.read_on()
 
     def _parse(self) -> bool:
-        """Parse what came, as far as there is room and time for it; whether all of it is parsed."""
+        """Parse the input as far as there is room and time for it, and return True if all of it is parsed."""
         until = perf_counter() + _PARSE_S
         while self._unparsed and not self.transport.is_closing():
             if perf_counter() > until:
-                self._bounds.long.add(self._parse_on)
+                self._limits.parsing.add(self._parse_on)
                 return False
             room = MOST_WAITING - len(self.pipeline)
             if room <= 0 or self._is_body_full():
@@ -202,30 +205,30 @@ class BoundedConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except HttpParserUpgrade:
-            pass  # to what is asked for, this service does not; the request is answered as any other
-        except HttpParserError:  # in the form of every error, and without uvicorn's line of log for each
+            pass  # the service ignores the upgrade asked for and answers the request as any other
+        except HttpParserError:  # answered in the form of every error, without uvicorn's line of log
             self._refuse(self._fault or RequestMalformed("this is not HTTP/1.1 as this service reads it"))
             return
         if not self._is_whole and self._head_bytes > _HEAD_MAX:
             self._refuse(HeadTooLarge("the request line and its headers are larger than this service takes"))
 
     def _is_body_full(self) -> bool:
-        """Whether a handler must take some of the body first."""
+        """Return True if the handler must read some of the body first."""
         return self._has_head and not self.cycle.response_complete and len(self.cycle.body) > HIGH_WATER_LIMIT
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Note that a request begins."""
         super().on_message_begin()
         self._body_left = self._unwanted = 0
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request's target is there."""
+        """Take a piece of the request's target."""
         super().on_url(url)
         if len(self.url) > LONGEST_TARGET:
             self._break_off(TargetTooLong(f"a path and its query take up to {LONGEST_TARGET} bytes"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header is there, or a trailer."""
+        """Take a header or a trailer."""
         super().on_header(name, value)
         if len(self.headers) > MOST_HEADERS:
             self._break_off(HeadTooLarge(f"a request has up to {MOST_HEADERS} headers"))
@@ -235,13 +238,13 @@ class BoundedConnection(HttpToolsProtocol):
             self._body_left = int(value)
 
     def on_headers_complete(self) -> None:
-        """The head is there, and says where to."""
+        """Take the complete head. Its answer goes through the joined transport."""
         super().on_headers_complete()
         self.cycle.transport = self._joined  # type: ignore[assignment]
         self._has_head, self._head_bytes = True, 0
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body is there; what comes between two of them, and trailers, count as a head does."""
+        """Take a piece of the body. Bytes between pieces, and trailers, count as part of a head."""
         self._head_bytes = 0
         self._body_left -= len(body)
         super().on_body(body)
@@ -251,21 +254,21 @@ class BoundedConnection(HttpToolsProtocol):
                 self._break_off(RequestMalformed("the body goes on long after its answer"))
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Note that the request has arrived in full."""
         self._is_whole, self._has_head, self._head_bytes, self._was_partial = True, False, 0, False
         super().on_message_complete()
 
     def resume_writing(self) -> None:
-        """The caller takes its answer."""
+        """Note that the caller takes its answer."""
         self._was_stalled = False
         super().resume_writing()
 
     def shutdown(self) -> None:
-        """The service stops."""
+        """Close the connection because the service stops."""
         super().shutdown()
         if self.transport.is_closing():
             self._was_stalled = True
-            self._look_in(min(_LEAVE_S, self._bounds.timeout_s))
+            self._look_in(min(_LEAVE_S, self._limits.timeout_s))
 
     def _look_in(self, seconds: float) -> None:
         if self._watch is not None:
@@ -273,30 +276,30 @@ class BoundedConnection(HttpToolsProtocol):
         self._watch = self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Give up on what has not moved on since the last look; what is closed but not taken does not move either."""
+        """Give up a request or an answer without progress since the last look, also on a closing connection."""
         if self._was_stalled:
             self.transport.abort()
             return
-        is_partial = not self._is_whole and not self._unparsed  # else it waits for answers of ours
+        is_partial = not self._is_whole and not self._unparsed  # otherwise the request waits for answers of ours
         if self._was_partial and is_partial:
-            self._refuse(RequestTooSlow(f"the request was not there after {self._bounds.timeout_s:g} s"))
+            self._refuse(RequestTooSlow(f"the request was not there after {self._limits.timeout_s:g} s"))
         self._was_partial = is_partial
         self._was_stalled = self.flow.write_paused or self.transport.is_closing()
-        self._look_in(self._bounds.timeout_s)
+        self._look_in(self._limits.timeout_s)
 
     def _break_off(self, fault: RequestError) -> None:
-        """Parse no further."""
+        """Stop parsing."""
         self._fault = fault
         raise fault
 
     def _refuse(self, error: Exception) -> None:
-        """Close the connection; with the error, where the next answer to be given is that to this request."""
+        """Close the connection. Send the error first if the request is the next one to be answered."""
         if not self.transport.is_closing() and self._is_next_answer():
             self.transport.write(raw_answer(error))
         self.transport.close()
 
     def _is_next_answer(self) -> bool:
-        """Whether nothing was answered yet to what comes in, and all before it is."""
+        """Return True if all earlier requests are answered and the incoming one is not."""
         if self._has_head:
             return not self.cycle.response_started and not self.pipeline
         return self.cycle is None or self.cycle.response_complete

@@ -30,21 +30,21 @@ Key = tuple[int | None, str, bool]
 
 
 @dataclass(slots=True)
-class _Line:
+class _DearQueue:
     places: asyncio.Semaphore
     count: int = 0
 
 
-class Lines:
-    """Those who are served and those who wait, by caller and cloud."""
+class DearQueues:
+    """The dear requests that are served and those that wait, by caller and cloud."""
 
     def __init__(self) -> None:
-        self._lines: dict[Key, _Line] = {}
+        self._queues: dict[Key, _DearQueue] = {}
 
     @asynccontextmanager
     async def place(self, key: Key, at_once: int) -> AsyncIterator[None]:
-        """One of the places at once, when it is free; RateExceeded where too many wait for one."""
-        line = self._lines.setdefault(key, _Line(asyncio.Semaphore(at_once)))
+        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait for one."""
+        line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
         if line.count >= at_once + MOST_WAITING:
             raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
         line.count += 1
@@ -54,29 +54,29 @@ class Lines:
         finally:
             line.count -= 1
             if not line.count:
-                self._lines.pop(key, None)
+                self._queues.pop(key, None)
 
 
 @asynccontextmanager
 async def read_in_turn(request: Request) -> AsyncIterator[None]:
     """Wait for a place of the caller's dear reads in the cloud that is asked for."""
-    async with _lines(request).place(_key(request, is_read=True), _READS_AT_ONCE):
+    async with _queues(request).place(_key(request, is_read=True), _READS_AT_ONCE):
         yield
 
 
 @asynccontextmanager
 async def body_in_turn(request: Request) -> AsyncIterator[None]:
-    """The same for a large body, which is read and answered in its place; a small one needs none."""
+    """Wait for a place to read and answer a large body in; a small one needs none."""
     if int(request.headers.get("content-length", _GREAT + 1)) <= _GREAT:
         yield
         return
-    async with _lines(request).place(_key(request, is_read=False), _BODIES_AT_ONCE):
+    async with _queues(request).place(_key(request, is_read=False), _BODIES_AT_ONCE):
         yield
 
 
-def _lines(request: Request) -> Lines:
-    lines: Lines = request.app.state.lines
-    return lines
+def _queues(request: Request) -> DearQueues:
+    queues: DearQueues = request.app.state.dear
+    return queues
 
 
 def _key(request: Request, *, is_read: bool) -> Key:

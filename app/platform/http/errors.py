@@ -1,7 +1,7 @@
 """The one table from every error to its HTTP status and permanent code, and the answers made of it.
 
-Domain errors say what is wrong in the words of the domain; errors of the HTTP layer itself are the leaves of
-`RequestError` below. A test keeps the table complete.
+Domain errors describe failures in terms of the domain. Errors of the HTTP layer are the leaves of `RequestError` below.
+A test keeps the table complete.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ logger = logging.getLogger(__name__)
 SERVICE_TYPE = "preemptible"
 MIN_VERSION = MAX_VERSION = "1.0"
 OTHERS_VERSION = r"[a-z][a-z0-9-]{0,63} ([0-9]{1,4}\.[0-9]{1,4}|latest)"
-"""Versions of other services, which may stand in the same header, after commas."""
+"""Versions of other services, which may stand in the same header, separated by commas."""
 RETRY_AFTER_S = 1
 MOST_FAULTS = 20
-"""A body can be wrong in a thousand places; this many are told."""
+"""The number of faults reported for one body, which may contain thousands."""
 
 
 class RequestError(Exception):
-    """The root of what can be wrong with a request before the domain sees it; its message is the detail."""
+    """The root of errors that a request can meet before it reaches the domain. The message is the detail."""
 
 
 class Unauthenticated(RequestError):
-    """No token, or none that is valid."""
+    """The request carries no valid token."""
 
 
 class Forbidden(RequestError):
@@ -48,11 +48,11 @@ class Forbidden(RequestError):
 
 
 class ScopeInsufficient(RequestError):
-    """The token is for one cloud, and this concerns more than one."""
+    """The token is for one cloud, and the request concerns more than one."""
 
 
 class RateExceeded(RequestError):
-    """The token, or an address without a valid one, sends more requests than it may."""
+    """The token, or the address if there is no valid token, has used up its requests."""
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
         super().__init__(detail)
@@ -60,31 +60,31 @@ class RateExceeded(RequestError):
 
 
 class RequestMalformed(RequestError):
-    """The request is no HTTP."""
+    """The request is not valid HTTP."""
 
 
 class RequestTooSlow(RequestError):
-    """The request did not come in whole in time."""
+    """The request did not arrive completely in time."""
 
 
 class HeadTooLarge(RequestError):
-    """The request line and the headers are larger than this service takes."""
+    """The request line and the headers are larger than this service accepts."""
 
 
 class TargetTooLong(RequestError):
-    """The path and the query are longer than this service takes."""
+    """The path and the query are longer than this service accepts."""
 
 
 class QueryTooLarge(RequestError):
-    """There are more query parameters than any resource has."""
+    """The request has more query parameters than any resource takes."""
 
 
 class BodyTooComplex(RequestError):
-    """The body has more values than any that this service takes, or nests them deeper."""
+    """The body has more values than this service accepts, or nests them deeper."""
 
 
 class FormInvalid(RequestError):
-    """The form that a page sent is not the one that the page has."""
+    """The form that a page sent is not the one that the page contains."""
 
 
 class ConnectionsExhausted(RequestError):
@@ -100,11 +100,11 @@ class MethodUnknown(RequestError):
 
 
 class BodyMalformed(RequestError):
-    """The body is no JSON."""
+    """The body is not valid JSON."""
 
 
 class BodyTooLarge(RequestError):
-    """The body is larger than this service takes."""
+    """The body is larger than this service accepts."""
 
 
 class ContentTypeUnsupported(RequestError):
@@ -120,23 +120,23 @@ class VersionUnsupported(RequestError):
 
 
 class FieldInvalid(RequestError):
-    """A field of the body or a query parameter has a value that it cannot have."""
+    """A field of the body or a query parameter has an invalid value."""
 
 
 class FieldUnknown(RequestError):
-    """A field of the body or a query parameter that there is not."""
+    """A field of the body or a query parameter is unknown."""
 
 
 class FieldMissing(RequestError):
-    """A field of the body or a query parameter that there must be."""
+    """A required field of the body or a required query parameter is missing."""
 
 
 class Unforeseen(RequestError):
-    """A fault of the service."""
+    """The service failed because of a defect."""
 
 
 class RequestInvalid(Exception):
-    """What is wrong with the fields of a body or a query, one by one."""
+    """The faults in the fields of a body or a query, one by one."""
 
     def __init__(self, faults: Iterable[RequestError]) -> None:
         self.faults = list(islice(faults, MOST_FAULTS))
@@ -145,7 +145,7 @@ class RequestInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """How an error is answered."""
+    """The answer to an error."""
 
     status: int
     code: str
@@ -173,7 +173,8 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
-    errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "Nothing would be sent to this URL"),
+    errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
+    errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "This URL is not allowed as a receiver"),
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
@@ -199,7 +200,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     Forbidden: Problem(403, "preemptible.role.insufficient", "The token's role does not allow this"),
     ScopeInsufficient: Problem(403, "preemptible.scope.insufficient", "The token is for one cloud"),
     RateExceeded: Problem(429, "preemptible.rate.exceeded", "Too many requests"),
-    RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is no HTTP"),
+    RequestMalformed: Problem(400, "preemptible.request.malformed", "The request is not valid HTTP"),
     RequestTooSlow: Problem(408, "preemptible.request.too_slow", "The request did not come in time"),
     HeadTooLarge: Problem(431, "preemptible.head.too_large", "The headers are too large"),
     TargetTooLong: Problem(414, "preemptible.target.too_long", "The path and the query are too long"),
@@ -209,7 +210,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ConnectionsExhausted: Problem(503, "preemptible.connections.exhausted", "Too many connections"),
     PathUnknown: Problem(404, "preemptible.path.not_found", "No such path"),
     MethodUnknown: Problem(405, "preemptible.method.not_allowed", "No such method here"),
-    BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is no JSON"),
+    BodyMalformed: Problem(400, "preemptible.body.malformed", "The body is not valid JSON"),
     BodyTooLarge: Problem(413, "preemptible.body.too_large", "The body is too large"),
     ContentTypeUnsupported: Problem(415, "preemptible.content_type.unsupported", "The body must be JSON"),
     VersionMalformed: Problem(400, "preemptible.microversion.malformed", "The microversion cannot be read"),
@@ -234,7 +235,7 @@ def answer(scope: Scope, error: Exception) -> Response:
 
 
 def raw_answer(error: Exception) -> bytes:
-    """The error answer as bytes, for a connection that never got as far as a request; it is closed with it."""
+    """Return the error answer as bytes, for a connection that is closed before its request could be read."""
     request_id = f"req-{uuid4()}"
     response = respond(ErrorsAnswer(errors=entries_of(request_id, error)), 400, _headers(error))
     status = HTTPStatus(PROBLEMS[type(error)].status)
@@ -244,7 +245,7 @@ def raw_answer(error: Exception) -> bytes:
 
 
 def entries_of(request_id: str, error: Exception) -> list[ErrorAnswer]:
-    """The error's entries: one, or one for each field that is wrong."""
+    """Return the error's entries: one, or one for each faulty field."""
     if isinstance(error, RequestInvalid):
         return [_entry(request_id, fault) for fault in error.faults]
     return [_entry(request_id, error)]
@@ -267,7 +268,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
 
 
 def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
-    """What a form found wrong; `within` says where in the body the form stands."""
+    """Yield the faults that a form found; `within` is the form's place in the body."""
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)

@@ -1,8 +1,8 @@
-"""The types that the wire's fields are made of.
+"""The types of the fields on the wire.
 
-Bodies are read strictly: no "3" for 3, no true for 1, nothing unknown. Times and durations come as RFC 3339 and as
-seconds, and are exact: what is finer than a microsecond is refused, not rounded. Inside they are whole microseconds,
-so a field `lifetime_us` has the alias `lifetime_s` on the wire.
+Bodies are read strictly: "3" is not 3, true is not 1, and unknown fields are errors. Times are RFC 3339, durations are
+seconds, and both are exact: values finer than a microsecond are refused, not rounded. Inside they are whole
+microseconds, so a field `lifetime_us` has the alias `lifetime_s` on the wire.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, pars
 from app.domain.values import NAME_PATTERN
 
 LONGEST_S = 10 * 366 * DAY_US // SECOND_US
-"""Ten years: no duration on the wire is longer."""
+"""The longest duration allowed on the wire: ten years."""
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
@@ -31,17 +31,17 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     most_bytes: ClassVar[int] = 1 << 14
     most_values: ClassVar[int] = 256
-    """What a request's body may have of them; checked before it is read."""
+    """The number of values that a request's body may have, checked before it is read."""
 
 
 class Query(BaseModel):
-    """A request's query parameters, which all come as text."""
+    """The query parameters of a request, which arrive as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:
-    """A validator from seconds to microseconds; `exact` reads the number."""
+    """Return a validator from seconds to microseconds; `exact` reads the number."""
 
     def validate(value: object) -> int:
         us = exact(value)
@@ -56,7 +56,7 @@ def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[
 
 
 def _whole(value: object) -> object:
-    """JSON knows one kind of number: 3.0 is the whole number 3, and some programs write it so."""
+    """Return 3.0 as 3: JSON has one kind of number, and some programs write whole ones that way."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -72,7 +72,7 @@ def _of_number(value: object) -> int | None:
 
 
 def _time(value: object) -> int:
-    """Microseconds of an RFC 3339 time."""
+    """Return the microseconds of an RFC 3339 time."""
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise PydanticCustomError("time", "must be an RFC 3339 time with an offset and at most six decimals")
     try:
@@ -91,10 +91,10 @@ def _number_schema(lowest_s: int) -> dict[str, Any]:
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 WHOLE = BeforeValidator(_whole)
-"""Stands after the bounds of a whole number in a body."""
+"""Accepts 3.0 for 3. It must stand after the bounds of a whole number in a body."""
 Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
-Seconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
+WholeSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[
@@ -106,11 +106,11 @@ AT = "When, on a cloud with an external clock; leave it out where the clock is t
 
 
 def seconds(us: int) -> int | float:
-    """Microseconds as the wire's seconds."""
+    """Return microseconds as seconds on the wire."""
     whole, rest = divmod(us, SECOND_US)
     return us / SECOND_US if rest else whole
 
 
 def optional_seconds(us: int | None) -> int | float | None:
-    """The same of what may be absent."""
+    """Return microseconds as seconds on the wire; None stays None."""
     return None if us is None else seconds(us)

@@ -1,4 +1,4 @@
-"""The handlers that answer errors, of the application and of its router."""
+"""Handlers that answer the errors of the application and of its router."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.platform.http.errors import (
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Have every error answered by the table of errors; what is not in it is the middleware's to answer and to log."""
+    """Answer every error by the table of errors. The middleware answers and logs those that it does not contain."""
     for error in (*PROBLEMS, RequestInvalid):
         app.add_exception_handler(error, _answer_known)
     app.add_exception_handler(HTTPException, _answer_routing)
@@ -30,7 +30,7 @@ async def _answer_known(request: Request, error: Exception) -> Response:
 
 
 async def _answer_routing(request: Request, error: Exception) -> Response:
-    """What the router itself found: no such path, or no such method; OPTIONS tells the methods."""
+    """Answer the router's errors: unknown path or method. OPTIONS lists the methods."""
     assert isinstance(error, HTTPException)
     try:
         count_unasked(request)
@@ -47,7 +47,7 @@ async def _answer_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """All methods of the path, over all routes that have it."""
+    """Return all methods of the path, over all routes that have it."""
     methods = {"OPTIONS"}
     for route in request.app.routes:
         pattern = getattr(route, "path_regex", None)

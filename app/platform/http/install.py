@@ -1,4 +1,4 @@
-"""Putting everything HTTP on a FastAPI application."""
+"""Sets up everything HTTP on a FastAPI application."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.platform.http.addresses import Addresses
 from app.platform.http.auth import TokenAuthenticator
-from app.platform.http.dear import Lines
+from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
 from app.platform.http.middleware import Envelope
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
-__all__ = ["DESCRIPTION", "Terms", "install", "install_docs"]
+__all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms requests are taken."""
+class RequestLimits:
+    """The limits under which requests are accepted."""
 
     max_body_bytes: int
     token_requests_per_s: int
     address_requests_per_min: int
 
 
-def install(app: FastAPI, rows: Iterable[Served], terms: Terms) -> None:
-    """Put these rows, errors, tokens and versions on an application.
+def install(app: FastAPI, rows: Iterable[Served], limits: RequestLimits) -> None:
+    """Install these rows, and the handling of errors, tokens and versions, on an application.
 
-    The application is made with `FastAPI(**DESCRIPTION)`; its lifespan must put the services at
-    `app.state.services`, by class, and the keeper of tokens at `app.state.tokens`.
+    The application is made with `FastAPI(**DESCRIPTION)`. Its lifespan must put the services, by class, at
+    `app.state.services` and the store of tokens at `app.state.tokens`.
     """
-    app.add_middleware(Envelope, max_body_bytes=terms.max_body_bytes)
+    app.add_middleware(Envelope, max_body_bytes=limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
-    app.state.lines = Lines()
-    app.state.rates = Rates(terms.token_requests_per_s, terms.address_requests_per_min)
+    app.state.dear = DearQueues()
+    app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:
         _add(app, row)
@@ -66,7 +66,7 @@ def _add(app: FastAPI, row: Served) -> None:
 
 
 def _form_of(row: Served) -> type[Response]:
-    """What the answer is written as."""
+    """Return the class of response that the answer takes."""
     if row.streams:
         return EventSourceResponse
     return PlainTextResponse if row.answer is None else JSONResponse

@@ -1,6 +1,6 @@
-"""What every answer has: a request id, the microversion, the error form; and the bound on every request's body.
+"""A layer around every answer: request id, microversion, form of errors, and the limit of every request's body.
 
-One plain ASGI layer, since it runs on every start and stop.
+It is one plain ASGI layer, because it runs on every start and stop.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _ID_HEADER = b"x-openstack-request-id"
 _VARY = (b"vary", b"OpenStack-API-Version")
 _VERSION_USED = (_VERSION_HEADER, f"{SERVICE_TYPE} {MAX_VERSION}".encode())
 _REFRESH = b"x-tenure-live"
-"""A page that renews itself sends this header."""
+"""The header that a page sends when it refreshes itself."""
 _METER = RequestMeter()
 _RANDOM = Random()  # noqa: S311 - seeded by the system
 _QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
-"""Asked by machines every few seconds: no news while they succeed."""
+"""Operations that machines call every few seconds; they are logged only if they fail."""
 
 
 class Envelope:
-    """See the module's docstring. `max_body_bytes` bounds a body while it comes in, whatever length it declares."""
+    """The layer itself. `max_body_bytes` limits a body as it arrives, whatever length it declares."""
 
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self._app = app
@@ -78,7 +78,7 @@ class Envelope:
         exchange.log()
 
     async def _go(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the operation that is asked for the short way: of what FastAPI puts in between, it uses nothing."""
+        """Call the requested operation directly, skipping steps of FastAPI that it does not use."""
         path = scope["path"]
         for route in self._routes(scope).get((scope["method"], path.count("/")), ()):
             found = route.path_regex.match(path)
@@ -89,7 +89,7 @@ class Envelope:
         await self._app(scope, receive, send)
 
     def _routes(self, scope: Scope) -> dict[tuple[str, int], list[ServedRoute]]:
-        """The operations by method and number of slashes: a name in a path has none."""
+        """Return the operations by method and number of slashes; names in a path contain none."""
         if self._roads is None:
             self._roads = {}
             for route in scope["app"].routes:
@@ -116,7 +116,7 @@ class Exchange:
         self._added = (_VARY, _VERSION_USED, (_ID_HEADER, self.request_id.encode()))
 
     def check(self) -> None:
-        """Read what concerns every request of its path and headers; raises what is wrong with them."""
+        """Check the path and headers that matter to every request. Raise the error found."""
         if "\0" in self.scope["path"]:
             raise PathUnknown("no name has a NUL in it")
         if self.scope["query_string"]:
@@ -132,7 +132,7 @@ class Exchange:
                 self.given_id = text if _REQUEST_ID.fullmatch(text) else "req-unreadable"
 
     async def receive(self) -> Message:
-        """The next part of the body, if there is room for it."""
+        """Return the next part of the body. Raise BodyTooLarge if it exceeds the limit."""
         message = await self._receive()
         self._room -= len(message.get("body", b""))
         if self._room < 0:
@@ -140,7 +140,7 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, the first with the headers of every answer; none of the body to a HEAD."""
+        """Send a part of the answer. The first gets the headers of every answer; HEAD gets no body."""
         if message["type"] == "http.response.start":
             self.status = self.scope["state"]["status"] = message["status"]
             operation = self.scope["state"].get("operation", OTHER)
@@ -151,7 +151,7 @@ class Exchange:
         await self._send(message)
 
     async def fail(self, error: Exception) -> None:
-        """Answer with an error that no handler has answered."""
+        """Answer an error that no handler has answered."""
         if type(error) not in PROBLEMS and not isinstance(error, RequestInvalid):
             logger.error("a request failed", extra={"request_id": self.request_id}, exc_info=error)
             TRACES.failed(error)
@@ -160,7 +160,7 @@ class Exchange:
         await answer(self.scope, error)(self.scope, self._receive, self.send)
 
     def log(self) -> None:
-        """The request's line; it ties the caller's own request id to ours. Status 0: gone before the answer."""
+        """Log the request, with the caller's request id and ours. Status 0: the caller left before the answer."""
         scope, status = self.scope, self.status
         if status >= 500:
             level = logging.ERROR
@@ -185,13 +185,13 @@ class Exchange:
 
 
 def _new_id() -> str:
-    """A UUID without a call of the kernel for each: it must be new, not secret."""
+    """Return a UUID without a system call for each: it must be unique, not secret."""
     text = f"{_RANDOM.getrandbits(128):032x}"
     return f"req-{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
 def _is_refresh(scope: Scope) -> bool:
-    """Tell whether an open page asks by itself: for what changed, for news of changes, or for its files."""
+    """Return True if an open page asks by itself: for changes, for news of changes, or for its files."""
     path = scope["path"]
     return (
         scope["method"] == "GET"
@@ -206,7 +206,7 @@ def _is_refresh(scope: Scope) -> bool:
 
 @lru_cache(maxsize=256)
 def check_version(header: bytes) -> None:
-    """Whether the microversion that is asked for is one that there is; other services' are theirs to judge."""
+    """Check the requested microversion of this service; other services' versions are ignored."""
     for part in header.decode("latin-1").split(","):
         service, _, version = part.strip(" ").partition(" ")
         if service != SERVICE_TYPE and _OTHERS.fullmatch(part.strip(" ")):

@@ -1,6 +1,6 @@
-"""The documentation that is made of the table of URLs: /openapi.json, and a page that shows it.
+"""Documentation generated from the table of endpoints: /openapi.json, and a page that shows it.
 
-The page's scripts are served from the installed `fastapi-offline` package; nothing is loaded from elsewhere.
+The page's scripts come from the installed `fastapi-offline` package; nothing is loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ DESCRIPTION: dict[str, Any] = {
     "redirect_slashes": False,
     "telemetry": {"tracing": False, "metrics": False, "logs": False},
 }
-"""What FastAPI is constructed with."""
+"""The arguments with which FastAPI is constructed."""
 
 _COMPONENT = "#/components/schemas/{name}"
 _ERRORS = "ErrorsAnswer"
-# By reference: a model for each of some 250 error answers would cost every start half a second.
+# By reference: models for each of some 250 error answers would make every start half a second slower.
 _ERRORS_CONTENT = {"application/json": {"schema": {"$ref": _COMPONENT.format(name=_ERRORS)}}}
 
 PATH_EXAMPLES = {
@@ -120,7 +120,7 @@ _EVENT_OF_STREAM = {
 
 
 def errors_of(row: Served) -> tuple[type[Exception], ...]:
-    """Every error that the endpoint can answer."""
+    """Return every error that the endpoint can answer."""
     found: list[type[Exception]] = [
         api_errors.VersionMalformed,
         api_errors.VersionUnsupported,
@@ -146,7 +146,7 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
 
 
 def responses(row: Served) -> dict[int | str, dict[str, Any]]:
-    """The documentation of its answer, and of its errors: by status, the codes that it may carry."""
+    """Return the documentation of the answer and of the errors, with the codes that each status may carry."""
     problems = sorted((PROBLEMS[error] for error in errors_of(row)), key=lambda problem: problem.code)
     found: dict[int | str, dict[str, Any]] = {}
     if row.answer is not None:
@@ -160,7 +160,7 @@ def responses(row: Served) -> dict[int | str, dict[str, Any]]:
 
 
 def _no(row: Served) -> dict[str, Any]:
-    """A 503 that is no error: the answer is no, and says why."""
+    """Return the documentation of a 503 that is not an error: the answer is no, with the reason."""
     return {"content": _answer_content(row), "description": "No, and why."}
 
 
@@ -171,7 +171,7 @@ def _answer_content(row: Served) -> dict[str, Any]:
 
 
 def extra(row: Served) -> dict[str, Any]:
-    """What FastAPI cannot see of the endpoint: its parameters, its body, its role."""
+    """Return what FastAPI cannot derive from the endpoint: its parameters, its body, its role."""
     found: dict[str, Any] = {"parameters": [*_path_parameters(row), *_query_parameters(row), _VERSION_PARAMETER]}
     if row.body is not None:
         schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
@@ -184,7 +184,7 @@ def extra(row: Served) -> dict[str, Any]:
 
 
 def make_openapi(app: FastAPI, rows: Sequence[Served]) -> dict[str, Any]:
-    """The OpenAPI document: FastAPI's, with the bodies' schemas, the tokens and the headers of every answer."""
+    """Return the OpenAPI document: FastAPI's, plus schemas of bodies, the tokens and the headers of every answer."""
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -207,7 +207,7 @@ def make_openapi(app: FastAPI, rows: Sequence[Served]) -> dict[str, Any]:
 
 
 def install_docs(app: FastAPI, rows: Sequence[Served]) -> None:
-    """Serve the document, written once, and /docs with assets of our own: to each address so often."""
+    """Serve the document, rendered once, and /docs with local assets, at a limited rate for each address."""
     package = find_spec("fastapi_offline")
     assert package is not None
     assert package.origin is not None
@@ -289,7 +289,7 @@ def _query_parameters(row: Served) -> list[dict[str, Any]]:
 
 
 def _plain(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a query parameter: absent instead of null, and nothing referred to."""
+    """Return the schema of a query parameter, without null and without references."""
     (kind, *_) = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
     if "$ref" in kind:
         kind = definitions[kind["$ref"].rsplit("/", 1)[-1]]

@@ -1,4 +1,4 @@
-"""Cutting a page out of a list that is in memory."""
+"""Pages of a list in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 def page_after(
     items: Sequence[T], marker: str | None, limit: int, name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], str | None]:
-    """The items after the one named `marker`, at most `limit`, and the marker of the next page if there is one."""
+    """Return at most `limit` items after the one named `marker`, and the marker of the next page, if any."""
     begin = 0
     if marker is not None:
         names = [name_of(item) for item in items]

@@ -1,7 +1,8 @@
-"""How often may somebody call: requests of a token, and of an address those without a valid token.
+"""Rate limits: for requests of a token, and for requests of an address without a valid token.
 
-Counted in this process, by the library `limits`. A token's requests are taken from it a hundredth of the limit at a
-time: asking it for each would cost a start or stop some three per cent (docs/decisions/0027-rate-limits.md).
+They are counted in this process, by the library `limits`. A token's requests are reserved in portions of a hundredth of
+the limit: asking the library for each would cost a start or stop some three per cent
+(docs/decisions/0027-rate-limits.md).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COSTS = {
     "show_table": 10,
     "test_webhook": 50,
 }
-"""How many requests one counts as, by operation: those that read or compute much more than a start does."""
+"""The number of requests that one counts as, by operation. These read or compute much more than a start does."""
 
 
 class Rates:
@@ -50,11 +51,11 @@ class Rates:
 
     @property
     def is_anyone_shut(self) -> bool:
-        """Whether any address has used up its requests."""
+        """True if any address has used up its requests."""
         return bool(self._shut)
 
     def count_token(self, token_id: int, cost: int = 1) -> None:
-        """One more request with this token; RateExceeded where those of this second are used up."""
+        """Count a request with this token. Raise RateExceeded if those of this second are used up."""
         cost = min(cost, self._of_token.amount)
         left = self._left.get(token_id, 0)
         if left < cost:
@@ -65,13 +66,13 @@ class Rates:
         self._left[token_id] = left - cost
 
     def count_probe(self, scope: Scope) -> None:
-        """One more question after the service's health: counted apart, so that no wrong tokens stand in its way."""
+        """Count a request for the service's health. It has a limit of its own, which wrong tokens cannot use up."""
         address = f"probe {_address(scope)}"
         if not self._hit(self._of_address, address, 1):
             raise self._exceeded(self._of_address, address, "too many probes")
 
     def count_address(self, scope: Scope) -> None:
-        """One more request without a valid token; RateExceeded where the address's of this minute are used up."""
+        """Count a request without a valid token. Raise RateExceeded if the address's of this minute are used up."""
         self.check_address(scope)
         address = _address(scope)
         if not self._hit(self._of_address, address, 1):
@@ -82,14 +83,16 @@ class Rates:
             raise error
 
     def check_address(self, scope: Scope) -> None:
-        """RateExceeded where the address's requests without a valid token are used up."""
+        """Raise RateExceeded if the address's requests without a valid token are used up."""
         rest_s = self._shut.get(_address(scope), 0.0) - time.monotonic() if self._shut else 0.0
         if rest_s > 0:
             raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
 
     def _hit(self, item: RateLimitItem, key: str, cost: int) -> bool:
-        """Whether there is room for so many. The library counts by the wall clock: a window that was begun before that
-        was set back would last as long as it was set back, so it is begun anew.
+        """Count the requests and return True if they are within the limit.
+
+        The library uses the wall clock. If that was set back, an older window would last longer by as much, so it is
+        restarted.
         """
         if self._limiter.hit(item, key, cost=cost):
             return True

@@ -1,4 +1,4 @@
-"""The services that a process was composed with, reached by handlers and pages through the request."""
+"""The services of a process, which handlers and pages reach through the request."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ T = TypeVar("T")
 
 
 def reached(request: Request, kind: type[T]) -> T:
-    """Return the process's service of this class; composition puts all of them at `app.state.services`."""
+    """Return the process's service of this class; the composition put it at `app.state.services`."""
     return cast("T", request.app.state.services[kind])

@@ -1,4 +1,4 @@
-"""Headers that keep browsers from making more of an answer than it is."""
+"""Headers that prevent browsers from treating an answer as anything but data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SAFE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of answers that are data: nothing in them is run, shown in a frame, or taken for another type than it says."""
+"""Headers of answers that are data. Browsers must not run them, show them in a frame, or guess another type."""
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
 def page_headers(page: bytes) -> dict[str, str]:
-    """The same for a page of a library's: its own inline scripts, and this service's files, are all that runs."""
+    """Return such headers for a page of a library, which may run its own inline scripts and this service's files."""
     hashes = (b64encode(sha256(script).digest()).decode() for script in _INLINE.findall(page))
     scripts = " ".join(["'self'", *(f"'sha256-{hashed}'" for hashed in hashes)])
     policy = (

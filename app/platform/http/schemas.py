@@ -1,4 +1,4 @@
-"""JSON schemas of answers and of events, as the OpenAPI document has them."""
+"""JSON schemas of answers and of events for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 Schemas = dict[str, Any]
 _COMPONENT = "#/components/schemas/{name}"
 _PARTS: dict[Any, Any] = {Policy: PolicyAnswer, Resources: ResourcesAnswer, Basis: QuoteAnswer}
-"""The forms of what events are made of."""
+"""The forms of the values that events consist of."""
 _OWN: dict[str, Any] = {"victims": list[VictimAnswer], "ready_at": Moment}
-"""The fields of a start that its form makes itself; its deadline is its victims'."""
+"""The fields of a start that its own form adds. Its deadline stands with its victims."""
 
 
 def schemas_of(forms: Iterable[type[Struct]]) -> Schemas:
-    """Return the schemas of the forms and of all that they hold, by name.
+    """Return the schemas of the forms and of everything in them, by name.
 
-    A default stands for what an older service leaves out; this one writes the field, so it is required.
+    Fields with defaults are optional only in answers of older services; this one writes them all, so they are required.
     """
     _, schemas = msgspec.json.schema_components(forms, ref_template=_COMPONENT)
     for schema in schemas.values():

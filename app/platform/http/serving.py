@@ -1,7 +1,7 @@
-"""One row of the table of endpoints, and the route that is made of it.
+"""A row of the table of served endpoints, and the route made of it.
 
-Handlers take the request and give the finished answer: nothing of FastAPI stands between, since starts and stops must
-be answered by the thousand a second. FastAPI routes, and documents what the row says.
+Handlers take the request and return the finished answer. FastAPI only routes and documents, because it must not slow
+down starts and stops, which come by the thousand a second.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tenure_client.endpoints import Endpoint
 from tenure_client.forms.answer import Answer
 
 PROBES = {"check_health", "check_readiness"}
-"""Asked by machines, whose address others may share."""
+"""Operations called by machines, whose address others may share."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An endpoint, and what the service does at it.
+    """An endpoint with the service's handler and conditions.
 
-    `role` is the least role that may ask, None where no token is needed. A token of one cloud may ask for what has that
-    cloud in its path, and for what is `for_scoped`: its handler shows such a caller its own cloud alone.
-    `errors` are those that it can answer beyond what every endpoint of its kind can. The examples are documented, and
-    a test plays them. `streams`: the answer is a stream of server-sent events.
-    `may_say_no`: it can be 503 in the very form of the answer.
+    `role` is the least role required, None if no token is needed. A token of one cloud may use endpoints whose path
+    contains that cloud, and those that are `for_scoped`, whose handlers show such a caller its own cloud alone.
+    `errors` are those that it can answer beyond those of every endpoint of its kind. The examples are documented, and a
+    test runs them. `streams`: the answer is a stream of server-sent events. `may_say_no`: a 503 may have the form of
+    the answer.
     """
 
     endpoint: Endpoint[Any]
@@ -64,18 +64,18 @@ class Served:
 
     @property
     def answer(self) -> type[Answer] | None:
-        """The form of the answer; None where that is text, or nothing."""
+        """The form of the answer; None if it is text or empty."""
         answer = self.endpoint.answer
         return answer if issubclass(answer, Answer) else None
 
     @property
     def name(self) -> str:
-        """The permanent id of what is done."""
+        """The permanent id of the operation."""
         return self.handler.__name__
 
     @property
     def is_for_scoped(self) -> bool:
-        """Whether a token of one cloud may do it."""
+        """True if a token of one cloud may use the endpoint."""
         return self.for_scoped or "{cloud}" in self.path
 
     def guarded(self) -> Handler:
@@ -112,10 +112,10 @@ def _in_turn(handler: Handler) -> Handler:
 
 
 class ServedRoute(APIRoute):
-    """A route whose endpoint takes the request and gives the answer, without FastAPI's own steps in between."""
+    """A route that passes the request to its handler without FastAPI's own steps in between."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to this path; where the method is another one, as FastAPI does."""
+        """Answer a request to this path. Other methods are answered like FastAPI does."""
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""Streams as answers, which end soon after their token is taken no more."""
+"""Streamed answers, which end soon after their token is revoked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.platform.http.errors import RateExceeded
 logger = logging.getLogger(__name__)
 
 _CHECK_S = 2.0
-"""How often a stream's token is asked for again; with what a process remembers of it, a stream outlives it by 4 s."""
+"""The interval at which a stream's token is checked. With the cache of tokens, a stream ends at most 4 s later."""
 
 
 _FAREWELL_S = 1.0
@@ -26,7 +26,7 @@ Check = Callable[[], Awaitable[object]]
 async def send_while(may_go_on: Check, sending: Coroutine[None, None, None], send: Send, farewell: bytes = b"") -> None:
     """Send a stream to its end, or until `may_go_on` raises an error other than RateExceeded; then send `farewell`.
 
-    It is asked beside the sending, so that a reader who takes nothing keeps nothing open.
+    The check runs beside the sending, so a reader that takes nothing cannot keep the stream open.
     """
     task = asyncio.ensure_future(sending)
     try:

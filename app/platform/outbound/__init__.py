@@ -1,1 +1,1 @@
-"""Requests to addresses that others have chosen: bounded, and never to the inside."""
+"""Requests to addresses that callers have chosen: bounded, and never to the internal network."""

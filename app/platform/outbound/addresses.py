@@ -1,9 +1,8 @@
-"""Where the service may be made to send: http and https, and no private network unless that is allowed.
+"""Addresses to which callers may have the service send: http and https, and no private network unless allowed.
 
-Whoever may create a webhook chooses where this service sends requests from inside its network. So a name is resolved
-here, all of its addresses are looked at, and the request goes to the very address that was looked at: a name that
-changes its mind between the look and the request gains nothing. What is refused is said in one way, whether a name has
-no address or one inside: whoever may create webhooks learns nothing of the network's names.
+A caller who creates a webhook chooses where this service sends requests from inside its network. So names are resolved
+here, all their addresses are checked, and the request goes to a checked address; a name that changes in between gains
+nothing. Refusals do not say whether a name has no address or an internal one, so they reveal nothing of the network.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _NOT_PUBLIC_4 = tuple(
         (
             "0.0.0.0/8",
             "10.0.0.0/8",
-            "100.64.0.0/10",  # shared by providers; metadata services as well
+            "100.64.0.0/10",  # shared by providers; also metadata services
             "127.0.0.0/8",
-            "168.63.129.16/32",  # Azure's own services for a machine
+            "168.63.129.16/32",  # Azure's services for its machines
             "169.254.0.0/16",
             "172.16.0.0/12",
             "192.0.0.0/24",  # protocols; 192.0.0.192 is a metadata service
@@ -50,12 +49,12 @@ _NOT_PUBLIC_6 = tuple(
 
 
 class AddressRefused(Exception):
-    """The name leads to an address that nothing is sent to, or to none."""
+    """The name leads to an address to which nothing may be sent, or to none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL taken apart."""
+    """The parts of a URL."""
 
     scheme: str
     host: str
@@ -65,7 +64,7 @@ class Target:
 
 
 def read_url(url: str, *, allow_private: bool) -> Target:
-    """The URL's parts; WebhookRefused where nothing could be sent there."""
+    """Return the URL's parts. Raise WebhookRefused if nothing may be sent there."""
     if len(url) > URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
         raise WebhookRefused(f"the URL must be at most {URL_MAX} printable ASCII characters")
     try:
@@ -90,9 +89,9 @@ def _check_parts(parts: SplitResult) -> None:
 
 
 async def resolve(target: Target, resolvers: Executor, *, allow_private: bool) -> str:
-    """An address to connect to. AddressRefused where the name has none, or any that is not to be sent to.
+    """Return an address to connect to. Raise AddressRefused if the name has none, or any that is not allowed.
 
-    `resolvers` are the threads that ask name servers.
+    `resolvers` are the threads that query name servers.
     """
     ask = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
     try:
@@ -106,7 +105,7 @@ async def resolve(target: Target, resolvers: Executor, *, allow_private: bool) -
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether the address is of the public internet: by lists of our own, as others let too much through."""
+    """Return True if the address is public, by a list of our own: others allow too much."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_4)
     if address.ipv4_mapped is not None:

@@ -1,7 +1,7 @@
-"""One request over a connection of its own, to an address that was looked at, read no further than its status.
+"""One request over a new connection to a checked address, with the answer read no further than its status.
 
-Whoever answers is not trusted: what comes before the status is bounded in bytes and in informational answers, so that
-reading it costs little however fast it comes; the caller bounds the time.
+The receiver is not trusted. What precedes the status is bounded in bytes and in informational answers, so reading it
+is cheap however fast it comes. The caller bounds the time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CLOSING_S = 1.0
 
 
 class NoAnswer(Exception):
-    """The receiver could not be reached, or its answer not be read; the message tells nothing of its address."""
+    """The receiver could not be reached, or its answer could not be read. The message does not reveal its address."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a connection goes: an address, and with `tls` the name that its certificate must be good for."""
+class Destination:
+    """The destination of a connection: an address, and with `tls` the name that its certificate must prove."""
 
     address: str
     port: int
@@ -34,8 +34,8 @@ class Place:
     tls: ssl.SSLContext | None
 
 
-async def status_of(place: Place, path: str, headers: Mapping[str, str], body: bytes) -> int:
-    """Send a POST and return the status of its answer. NoAnswer where there is none that can be read."""
+async def status_of(place: Destination, path: str, headers: Mapping[str, str], body: bytes) -> int:
+    """Send a POST and return the status of the answer. Raise NoAnswer if there is none that can be read."""
     try:
         name = None if place.tls is None else place.name
         reader, writer = await asyncio.open_connection(place.address, place.port, ssl=place.tls, server_hostname=name)
@@ -71,7 +71,7 @@ async def _ask(
 
 
 async def _status(reader: asyncio.StreamReader, connection: h11.Connection) -> int:
-    """Read up to the status: a receiver may answer before it has taken the whole request."""
+    """Read up to the status. Receivers may answer before they have taken the whole request."""
     taken = informational = 0
     while True:
         event = connection.next_event()

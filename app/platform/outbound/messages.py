@@ -1,4 +1,4 @@
-"""A log's event as a CloudEvent (structured, JSON), signed as Standard Webhooks say."""
+"""Log events as CloudEvents (structured, JSON), signed by the rules of Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent. `id` is the same however often it is sent, so that a receiver can tell."""
+    """A message to a receiver. Its `id` is the same in every attempt, so that the receiver can tell."""
 
     id: str
     body: bytes
@@ -28,12 +28,12 @@ class Message:
 
 
 def make_secret() -> str:
-    """A secret for signing, in the form that Standard Webhooks' libraries take."""
+    """Return a new signing secret in the form that the libraries of Standard Webhooks accept."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def event_message(webhook_id: int, cloud: str, event: bytes, *, max_bytes: int) -> Message:
-    """The event, given as the paged list has it. One that is too large comes without data, and says where it is."""
+    """Return the message of an event, given as in the paged list. Too large ones say where their data is."""
     data: dict[str, Any] = json.loads(event)
     seq = data["seq"]
     attributes = {
@@ -51,14 +51,14 @@ def event_message(webhook_id: int, cloud: str, event: bytes, *, max_bytes: int) 
 
 
 def trial_message(webhook_id: int, cloud: str, now: datetime) -> Message:
-    """A message that is no event, to try whether a receiver takes them."""
+    """Return a message that is not an event, to test whether a receiver accepts messages."""
     name = secrets.token_hex(8)
     attributes = {"id": name, "source": f"/v1/clouds/{cloud}", "type": f"{TYPE_PREFIX}webhook_test", "time": now}
     return _message(f"whk_{webhook_id}_test_{name}", attributes, {"webhook": str(webhook_id)})
 
 
 def signed_headers(message: Message, secret: str, now: datetime) -> Mapping[str, str]:
-    """The headers by which a receiver knows that the message is ours, and new."""
+    """Return the headers that prove to a receiver that the message is ours, and new."""
     return {
         "content-type": message.content_type,
         "webhook-id": message.id,

@@ -1,7 +1,7 @@
-"""Sending one message to one receiver: bounded in time, without redirects, to an address that was looked at.
+"""Sends one message to one receiver: bounded in time, without redirects, to a checked address.
 
-Receivers and their name servers may be as slow as they like: each cloud has places of its own, so that its receivers
-keep nobody else's waiting, and names are resolved by threads that nothing else of the process needs.
+Receivers and their name servers may be slow. Each cloud has a number of places of its own, so its receivers do not
+delay those of others, and names are resolved by threads that nothing else uses.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ import httpx2
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
-from app.platform.outbound.connection import NoAnswer, Place, status_of
+from app.platform.outbound.connection import Destination, NoAnswer, status_of
 from app.platform.outbound.messages import Message, signed_headers
 
 _ERROR_MAX = 300
 _AGENT = f"tenure/{__version__}"
 _RESOLVERS = 32
 _RESOLVED_AT_ONCE = 2
-"""Of one cloud: a name that nobody answers for takes a thread until the system gives up on it, whoever still waits."""
+"""Names resolved at once for one cloud. One without answer occupies a thread until the system gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """How a receiver answered: the status, or why there was none."""
+    """The receiver's answer: the status, or why there was none."""
 
     status: int | None
     error: str | None
 
     @property
     def taken(self) -> bool:
-        """Whether it has the message."""
+        """True if the receiver accepted the message."""
         return self.status is not None and HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class Poster:
-    """See the module's docstring. `at_once` is how many messages of one cloud are under way; `now` is the clock."""
+    """Sends messages. `at_once` is the number of messages of one cloud under way; `now` is the clock."""
 
     def __init__(self, *, timeout_s: float, allow_private: bool, at_once: int, now: Callable[[], datetime]) -> None:
         self._timeout_s = timeout_s
@@ -66,7 +66,7 @@ class Poster:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, cloud: str, url: str, secret: str, message: Message) -> Receipt:
-        """Send a cloud's message, and tell what came of that; never raises because of the receiver."""
+        """Send a cloud's message and return the receipt. Never raises because of the receiver."""
         async with self._places[cloud]:
             try:
                 async with asyncio.timeout(self._timeout_s):
@@ -78,7 +78,7 @@ class Poster:
                 return Receipt(None, str(error)[:_ERROR_MAX])
 
     async def _resolve(self, cloud: str, target: Target) -> str:
-        """The address of the name; the cloud's turn to ask lasts until the thread is done, though nobody may wait."""
+        """Return the address of the name. The cloud's place is taken until the thread ends, even if nobody waits."""
         turn = self._resolving[cloud]
         await turn.acquire()
         asked = asyncio.ensure_future(resolve(target, self._resolvers, allow_private=self._allow_private))
@@ -87,7 +87,7 @@ class Poster:
 
     async def _send(self, target: Target, address: str, secret: str, message: Message) -> Receipt:
         signed = signed_headers(message, secret, self._now())
-        place = Place(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+        place = Destination(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
         status = await status_of(
             place, target.path, {"host": target.authority, "user-agent": _AGENT, **signed}, message.body
         )
@@ -96,7 +96,7 @@ class Poster:
 
 
 def _trusted() -> ssl.SSLContext:
-    """The system's authorities, or those of the environment in their place. OSError where they cannot be read."""
+    """Return the authorities of the system, or those that the environment names. OSError if they are unreadable."""
     try:
         return httpx2.create_ssl_context()
     except OSError as error:

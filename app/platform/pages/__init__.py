@@ -1,1 +1,1 @@
-"""The frame of the operator's pages: who may see them, templates, words."""
+"""The frame of the operator's pages: access, templates, words."""

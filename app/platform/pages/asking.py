@@ -1,19 +1,22 @@
-"""The query parameters that pages take, and the clock that they show."""
+"""The query parameters of pages, and the clock that they show."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from starlette.requests import Request
 
+from app.platform.clock import ServerClock
+from app.platform.http.reached import reached
 
-def server_time() -> datetime:
-    """The server's clock."""
-    return datetime.now(UTC)
+
+def server_time(request: Request) -> datetime:
+    """Return the time of the clock that decisions are taken by."""
+    return reached(request, ServerClock).now()
 
 
 def number(request: Request, name: str, most: int = 10**15) -> int | None:
-    """A whole number of the query; None where there is none that makes sense."""
+    """Return a whole number from the query; None if it is missing or invalid."""
     text = request.query_params.get(name, "")
     if not (text.isascii() and text.isdecimal() and len(text) < 17):
         return None
@@ -21,6 +24,6 @@ def number(request: Request, name: str, most: int = 10**15) -> int | None:
 
 
 def choice(request: Request, name: str, allowed: tuple[str, ...]) -> str | None:
-    """One of a few values of the query; None where it is none of them."""
+    """Return one of the allowed values from the query; None if it is missing or another one."""
     text = request.query_params.get(name)
     return text if text in allowed else None

@@ -1,7 +1,7 @@
-"""What every page has in common: who may see it, the headers that keep it safe, errors as pages.
+"""The common part of all pages: access, security headers, errors as pages.
 
-The session is the token itself, in a cookie that no script can read and no other site's page can make a browser send.
-There is nothing to store: a token that is revoked signs its pages out by itself.
+The session is the token itself, in a cookie that scripts cannot read and that browsers do not send for other sites'
+pages. Nothing is stored; revoking a token signs its pages out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
-from app.platform.http.auth import GRANTS, Caller, identify
+from app.platform.http.auth import Caller, granted_to, identify
 from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,
@@ -31,7 +31,7 @@ from app.platform.telemetry.metrics import PAGE
 
 logger = logging.getLogger(__name__)
 
-Page = Callable[[Request], Awaitable[Response]]
+PageHandler = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "tenure_token"
 _MOST_COOKIES = 50
@@ -47,15 +47,15 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Scripts and styles come from this service's files alone; nothing inline, nothing from elsewhere, no framing."""
+"""Scripts and styles come only from this service's files: nothing inline, nothing from elsewhere, no framing."""
 
 
 class NotSignedIn(Exception):
-    """There is no cookie with a token, or the token is nobody's."""
+    """There is no cookie with a valid token."""
 
 
-def public(page: Page) -> Page:
-    """A page that needs no token."""
+def public(page: PageHandler) -> PageHandler:
+    """Wrap a page that needs no token."""
 
     async def handle(request: Request) -> Response:
         request.scope["state"]["operation"] = PAGE
@@ -64,8 +64,8 @@ def public(page: Page) -> Page:
     return handle
 
 
-def guarded(page: Page) -> Page:
-    """A page for whom the token says that they may read; of one cloud only, where the token is for one."""
+def guarded(page: PageHandler) -> PageHandler:
+    """Wrap a page for tokens that may read; tokens of one cloud see only that cloud's pages."""
 
     async def authorised(request: Request) -> Response:
         caller = await still_signed_in(request)
@@ -77,15 +77,15 @@ def guarded(page: Page) -> Page:
 
 
 def check(caller: Caller, cloud: str | None) -> None:
-    """Forbidden where the caller may not read; CloudNotFound where the cloud is not theirs."""
-    if Role.READER not in GRANTS[caller.role]:
-        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role.value}")
+    """Raise Forbidden if the caller may not read, CloudNotFound if the cloud is hidden from them."""
+    if Role.READER not in granted_to(caller.role):
+        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role}")
     if cloud is not None and caller.cloud not in (None, cloud):
         raise CloudNotFound.named(cloud)
 
 
 async def still_signed_in(request: Request) -> Caller:
-    """Who sees the page; NotSignedIn where the cookie's token is nobody's, or not any more."""
+    """Return the viewer of the page. Raise NotSignedIn if the cookie's token is not valid, or no longer."""
     if sum(value.count(";") for value in request.headers.getlist("cookie")) >= _MOST_COOKIES:
         raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
     token = request.cookies.get(COOKIE)
@@ -98,7 +98,7 @@ async def still_signed_in(request: Request) -> Caller:
         raise NotSignedIn from None
 
 
-async def _answered(page: Page, request: Request) -> Response:
+async def _answered(page: PageHandler, request: Request) -> Response:
     try:
         return await page(request)
     except NotSignedIn:
@@ -119,7 +119,7 @@ async def _answered(page: Page, request: Request) -> Response:
 
 
 def _to_sign_in(request: Request) -> Response:
-    """Where a script asks, it is told; a person is led to the form, and back to where they were."""
+    """Send scripts a 401; redirect browsers to the sign-in form, which returns them afterwards."""
     if "x-tenure-live" in request.headers or "text/event-stream" in request.headers.get("accept", ""):
         return Response(status_code=401)
     wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))

@@ -1,4 +1,4 @@
-"""What is not there."""
+"""The page for unknown paths."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from app.platform.pages.rendering import render
 
 
 async def show(request: Request) -> Response:
-    """Say that there is no such page."""
+    """Answer that there is no such page."""
     return render(request, "problem.html", status=404, detail="There is no such page.", status_code=404)

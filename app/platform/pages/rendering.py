@@ -1,4 +1,4 @@
-"""Templates, and what every page shows around its own part."""
+"""Rendering of templates, with the parts that all pages share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TEMPLATES.filters.update(
 
 
 def render(request: Request, template: str, *, status_code: int = 200, **shown: Any) -> Response:  # noqa: ANN401
-    """The page of a template; `shown` is what it names beside the parts that all pages have."""
+    """Render a template; `shown` are its values besides those that all pages share."""
     theme = request.cookies.get(THEME_COOKIE)
     frame = {
         "caller": request.scope["state"].get("caller"),

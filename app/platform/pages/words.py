@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers and times in a form for people."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from app.domain.numbers import number_text, share_text
 from app.domain.times import SECOND_US, length_text, to_datetime
 
 NOTHING = "\N{EN DASH}"
-"""Stands where there is no value."""
+"""The text shown if there is no value."""
 
 
 def duration(us: int | None) -> str:
-    """A length of time, in the unit that suits it."""
+    """Return a length of time, in a suitable unit."""
     return NOTHING if us is None else length_text(us)
 
 
 def percent(share: float | None) -> str:
-    """A share as per cent."""
+    """Return a share in per cent."""
     return NOTHING if share is None else share_text(share)
 
 
 def count(number: float | None) -> str:
-    """A number with its thousands apart."""
+    """Return a number with separated thousands."""
     return NOTHING if number is None else number_text(number)
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
-    """`1 node`, `2 nodes`."""
+    """Return a number with its noun: `1 node`, `2 nodes`."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def when(at: int | datetime | None) -> str:
-    """A moment in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return NOTHING if at is None else f"{_datetime(at):%Y-%m-%d %H:%M:%S}"
 
 
 def iso(at: int | datetime) -> str:
-    """A moment as machines read it."""
+    """Return a time in ISO 8601."""
     return _datetime(at).astimezone(UTC).isoformat()
 
 
 def ago(seconds: float | None) -> str:
-    """How long ago something was."""
+    """Return the time that has passed as text."""
     if seconds is None:
         return "never"
     return "just now" if seconds < 5 else f"{duration(int(seconds) * SECOND_US)} ago"
 
 
 def label(name: object) -> str:
-    """A value of the interface as words: `on_demand` is `on-demand`."""
+    """Return a value of the interface as words: `on_demand` becomes `on-demand`."""
     text = str(getattr(name, "value", name))
     return {"on_demand": "on-demand", "on_demand_start": "on-demand start", "sla_unattainable": "SLA unattainable"}.get(
         text, text.replace("_", " ")

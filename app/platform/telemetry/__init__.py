@@ -1,1 +1,1 @@
-"""What a process tells of itself: metrics, its log, traces."""
+"""Reports of a process about itself: metrics, log, traces."""

@@ -1,4 +1,4 @@
-"""Whose work is being done: what every log line of a request or of a run carries without being told."""
+"""The context of work: fields that every log line of a request or of a run carries automatically."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from structlog.contextvars import bound_contextvars
 
 _TOKEN = re.compile(r"tnr_[A-Za-z0-9_-]*")
 REQUEST: ContextVar[Mapping[str, Any] | None] = ContextVar("tenure_request", default=None)
-"""The ASGI scope of the request that is being answered. One assignment a request, and it is read only when a line is
-written: what the request turns out to be is in it by then."""
+"""The ASGI scope of the request being answered. It is assigned once for each request and read only when a line is
+written, so it includes fields that were added meanwhile.
+"""
 
 
 def working_on(**fields: object) -> AbstractContextManager[None]:
-    """Every line that is logged within the block carries these fields."""
+    """Add these fields to every line logged within the block."""
     return bound_contextvars(**fields)
 
 
 def shown(text: str) -> str:
-    """What a caller wrote into a path, as it may be logged: one line, and no token that got there by mistake."""
+    """Return a caller's path in a form safe to log: one line, without tokens that got there by mistake."""
     return _TOKEN.sub("tnr_...", quote(text)) if "tnr_" in text else quote(text)
 
 
 def request_fields(scope: Mapping[str, Any]) -> dict[str, object]:
-    """Who asks for what, as far as it is known; never the token. Names from the path are quoted: a caller made them."""
+    """Return the known facts about a request, never the token. Callers' names are quoted."""
     state = scope["state"]
     fields: dict[str, object] = {"request_id": state["request_id"]}
     operation = state.get("operation")

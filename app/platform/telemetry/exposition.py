@@ -1,4 +1,4 @@
-"""Metrics in the format that whoever scrapes asks for."""
+"""Metrics in the format that the scraper asks for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from prometheus_client.registry import Collector
 
 
 def exposed(metrics: Collector, accept: str) -> tuple[bytes, str]:
-    """The metrics as text and its content type, as the Accept header prefers: Prometheus' format or OpenMetrics."""
+    """Return the metrics as text and their content type, Prometheus' format or OpenMetrics by the Accept header."""
     encode, content_type = choose_encoder(accept)
     return encode(metrics), content_type

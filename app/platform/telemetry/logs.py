@@ -1,7 +1,7 @@
-"""The process's own log: one line an event, for people or as JSON, of this service and of its libraries alike.
+"""The log of a process: a line for each event, for people or as JSON, of this service and its libraries alike.
 
-Everything is logged through the standard library, with fields as `extra`, and rendered here by structlog. Only the line
-of each request takes a shorter way to the same form, since it is written for every start and stop.
+Everything is logged through the standard library, with fields as `extra`, and rendered here by structlog. Only the
+lines of requests take a shorter way to the same form, because every start and stop writes one.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ _TIME: Processor = structlog.processors.TimeStamper(fmt="iso", utc=True)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.ERROR: "error"}
 _LIBRARIES = {"alembic": logging.WARNING, "apscheduler": logging.ERROR}
-"""Libraries whose news are told at level debug; else only what is at least this bad. Of other libraries, warnings.
+"""The least levels of libraries at which they are logged, unless the log's level is debug. Others: warnings.
 
-The scheduler of the worker's jobs warns of turns that it leaves out because the one before still runs, as is meant.
+The worker's scheduler warns of turns that it skips because the previous one still runs, which is intended.
 """
 
 
 class RequestLog:
-    """The lines of requests; none until the process's log is started."""
+    """The lines of requests. It writes nothing until the process's log is started."""
 
     def __init__(self) -> None:
         self._lowest = logging.CRITICAL + 1
         self._log: Any = None
 
     def open(self, lowest: int, log: Any) -> None:  # noqa: ANN401 - structlog's loggers are made at run time
-        """Write those of this level and above."""
+        """Write lines of this level and above."""
         self._lowest, self._log = lowest, log
 
     def takes(self, level: int) -> bool:
-        """Whether a line of this level would be written."""
+        """Return True if a line of this level would be written."""
         return level >= self._lowest
 
     def write(self, level: int, scope: Mapping[str, Any], fields: Mapping[str, object]) -> None:
-        """One request: who asked for what, and what came of it."""
+        """Write the line of one request."""
         getattr(self._log, _LEVELS[level])("request", **request_fields(scope), **fields)
 
 
@@ -55,7 +55,7 @@ REQUESTS = RequestLog()
 
 
 def start_logging(process: str, level: str, form: str, *, requests: bool, stream: TextIO | None = None) -> None:
-    """Have everything that is logged written to standard error, `console` or `json`; `process` is in every line."""
+    """Log to standard error as `console` or `json`. Every line carries the name of the `process`."""
     stream = stream or sys.stderr
     lowest = logging.getLevelNamesMapping()[level.upper()]
     common: list[Processor] = [_TIME, partial(_add_process, process)]
@@ -86,7 +86,7 @@ def _formatter(form: str, common: list[Processor], *, colors: bool) -> Processor
 
 
 def _request_logger(form: str, common: list[Processor], stream: TextIO) -> Any:  # noqa: ANN401 - as above
-    """In few steps, since they are taken for every request: its values are one line already."""
+    """Return a logger with few steps, for they are taken on every request; its values are single lines already."""
     steps = [structlog.processors.add_log_level, *common]
     if form == "json":
         logger: object = structlog.BytesLogger(stream.buffer)
@@ -99,17 +99,17 @@ def _request_logger(form: str, common: list[Processor], stream: TextIO) -> Any: 
 
 
 def _console(*, colors: bool) -> Processor:
-    """Tracebacks without the values of variables: a token may be among them."""
+    """Return a renderer that leaves the values of variables out of tracebacks, for they may include a token."""
     return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
 
 
 def _one_line(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
-    """No value can begin a line that looks like another event, or command the terminal."""
+    """Escape values, so that none can imitate another line or control the terminal."""
     return {key: value.translate(_CONTROLS) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 def _json_bytes(_: WrappedLogger, __: str, fields: EventDict) -> bytes:
-    """Of a request's line, whose values are plain text and numbers: in a tenth of the time of the other encoder."""
+    """Encode a request's line, whose values are plain text and numbers, ten times faster than the general encoder."""
     return msgspec.json.encode(fields)
 
 

@@ -1,8 +1,8 @@
-"""What this process counts of its own work, in Prometheus' terms.
+"""Prometheus metrics of this process's own work.
 
-Each process counts for itself and is scraped for itself, so sums over processes are right. What is a cloud's and not a
-process's is read from the log and the database instead (observing/metrics.py): it would be counted once a process here.
-Labels are operations, statuses, clouds, markets and reasons: few, and never the name of an instance or of a caller.
+Each process counts for itself and is scraped by itself, so sums over processes are correct. Figures of a cloud are read
+from the log and the database instead (observing/metrics.py), because every process would count them again. Labels are
+operations, statuses, clouds, markets and reasons: few, and never the name of an instance or of a caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app import __version__
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, Recorded
 
 PROCESS = CollectorRegistry()
-"""Everything that this process counts."""
+"""The registry of everything that this process counts."""
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -110,20 +110,20 @@ JOBS = Counter(
 )
 
 OTHER = "other"
-"""The operation of a request that is none of the table's."""
+"""The operation of a request that the table of endpoints does not contain."""
 PAGE = "page"
-"""The operation of every page of the operator's."""
+"""The operation of every operator's page."""
 
 
 class RequestMeter:
-    """Counts requests; children are kept, since looking one up costs more than counting."""
+    """Counts requests. It keeps the metrics' children, because looking one up costs more than counting."""
 
     def __init__(self) -> None:
         self._counters: dict[tuple[str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
 
     def answered(self, operation: str, status: int, duration_s: float) -> None:
-        """An answer has begun."""
+        """Count an answer that has begun."""
         counter = self._counters.get((operation, status))
         if counter is None:
             counter = self._counters[operation, status] = REQUESTS.labels(operation, str(status))
@@ -133,7 +133,7 @@ class RequestMeter:
 
 
 class CloudMeter:
-    """Counts what this process commits to one cloud's log. `waiting` tells how many operations wait for it."""
+    """Counts events that this process commits to one cloud's log. `waiting` returns how many operations wait for it."""
 
     def __init__(self, cloud: str, waiting: Callable[[], int]) -> None:
         self._cloud = cloud
@@ -145,7 +145,7 @@ class CloudMeter:
         QUEUE.labels(cloud).set_function(waiting)
 
     def committed(self, recorded: Iterable[Recorded]) -> None:
-        """These events are durable."""
+        """Count these events, which are durable."""
         count = 0
         for item in recorded:
             count += 1
@@ -155,11 +155,11 @@ class CloudMeter:
             BATCH_EVENTS.observe(count)
 
     def lost(self, outcome: str) -> None:
-        """A batch was not committed: `conflict`, `instance_taken`, `turn_lost`, `rewound` or `unavailable`."""
+        """Count an uncommitted batch: `conflict`, `instance_taken`, `turn_lost`, `rewound` or `unavailable`."""
         self._appends[outcome].inc()
 
     def close(self) -> None:
-        """Nothing waits for this log any more."""
+        """Remove the gauge of operations that wait for this log."""
         QUEUE.remove(self._cloud)
 
     def _count(self, item: Recorded) -> None:

@@ -1,9 +1,8 @@
-"""OpenTelemetry traces, where the standard OTEL_* variables ask for them; otherwise nothing.
+"""OpenTelemetry traces, if the standard OTEL_* variables configure them.
 
-A request is a span, as part of its caller's trace if it says so (`traceparent`). Requests that are decided together
-share one `batch`: it belongs to the first one's trace and links to the others'. Below it stand `decide` and `append`,
-more than once where another process was first. A worker's `recompute` has the reading, the replay and the publishing
-below it.
+A request is a span within its caller's trace (`traceparent`). Requests decided together share one `batch`, which
+belongs to the first one's trace and links to the others'. Within it are `decide` and `append`, repeated if another
+process was first. A worker's `recompute` contains the reading, the replay and the publishing.
 """
 
 from __future__ import annotations
@@ -23,54 +22,54 @@ from app.platform.telemetry.context import shown
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _UNTRACED = frozenset({"/", "/healthcheck", "/readiness", "/metrics", "/metrics/clouds"})
-"""Asked by machines every few seconds."""
+"""Paths that machines request every few seconds."""
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 Value = str | bool | int | float
 
 
 class TracingImpossible(Exception):
-    """Traces are configured in a way that this process cannot follow."""
+    """Traces are configured in a way that this process does not support."""
 
 
 class Traces:
-    """This process's spans; none until tracing is started."""
+    """The spans of this process. It makes none until tracing is started."""
 
     def __init__(self) -> None:
         self._tracer: Tracer | None = None
 
     def open(self, tracer: Tracer | None) -> None:
-        """Begin to make spans, or None to end it."""
+        """Begin to make spans; None ends it."""
         self._tracer = tracer
 
     def span(
         self, name: str, origins: Sequence[SpanContext | None] = (), **attributes: Value
     ) -> AbstractContextManager[Any]:
-        """A step, as part of what is being done; or of the first sampled of some origins, with links to the others."""
+        """Return a span within the current one, or within the first sampled of some origins, linked to the others."""
         if self._tracer is None:
             return _NOTHING
         return self._span(self._tracer, name, [origin for origin in origins if origin is not None], attributes)
 
     def request(self, scope: Mapping[str, Any]) -> AbstractContextManager[Any]:
-        """The span of a request, which is named when it is over: by then its operation is known."""
+        """Return the span of a request, which gets its name at the end, when the operation is known."""
         if self._tracer is None or scope["path"] in _UNTRACED:
             return _NOTHING
         return _request(self._tracer, scope)
 
     def origin(self) -> SpanContext | None:
-        """What is being done here, for a span elsewhere to belong or to link to."""
+        """Return the current span's context, for another span to belong or link to."""
         if self._tracer is None:
             return None
         context = trace.get_current_span().get_span_context()
         return context if context.is_valid else None
 
     def add(self, **attributes: Value) -> None:
-        """Facts of the present span that were not known when it began."""
+        """Add facts to the current span that were not known when it began."""
         if self._tracer is not None:
             trace.get_current_span().set_attributes(_named(attributes))
 
     def failed(self, error: BaseException) -> None:
-        """The present span's work failed, though nothing is raised through it."""
+        """Mark the current span as failed although it raises nothing."""
         if self._tracer is not None:
             span = trace.get_current_span()
             span.record_exception(error)
@@ -93,7 +92,7 @@ TRACES = Traces()
 
 @contextmanager
 def tracing(process: str) -> Iterator[None]:
-    """Send spans while the block runs, if the environment asks for it; TracingImpossible where it cannot be done."""
+    """Send spans while the block runs, if the environment asks for it. Raise TracingImpossible if it cannot be done."""
     if not _is_wanted():
         yield
         return
@@ -119,7 +118,7 @@ def _is_wanted() -> bool:
 
 
 def _provider(process: str) -> Any:  # noqa: ANN401 - of a library that may not be there
-    """Everything else (endpoint, headers, sampling, batching, resource) the library reads from the environment."""
+    """The library reads all else (endpoint, headers, sampling, batching, resource) from the environment."""
     _check_library()
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - of the extra `tracing`
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415 - as above

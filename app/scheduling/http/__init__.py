@@ -1,1 +1,1 @@
-"""Requests that change or read a cloud."""
+"""Handlers of requests that change or read a cloud."""

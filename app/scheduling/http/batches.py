@@ -1,4 +1,4 @@
-"""Bodies of batches: read one operation at a time, each bounded, so that others get their turns."""
+"""Bodies of batches, read one operation at a time and each bounded, so that other tasks get turns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATION_BYTES = 4096
 
 
 OPERATION_VALUES = 32
-"""Of one operation in a batch."""
+"""The number of values allowed in one operation of a batch."""
 
 
 _BATCH = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -41,7 +41,7 @@ _OPERATIONS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 async def read_batch(request: Request) -> list[OperationBody]:
-    """The operations of a batch's body, read one by one so that others get their turns; RequestInvalid as above."""
+    """Return the operations of a batch's body, with turns for other tasks. Raise RequestInvalid if one is invalid."""
     check_content_type(request)
     content = await request.body()
     check_values(content, BATCH_MAX * OPERATION_VALUES)
@@ -73,7 +73,7 @@ def _operation(content: bytes) -> OperationBody:
 
 
 def _parts(content: bytes) -> list[msgspec.Raw]:
-    """The operations as JSON; they are looked for, and counted, but not read."""
+    """Return the operations as JSON; they are located and counted, but not parsed."""
     try:
         fields = _BATCH.decode(content)
         if fields.keys() != {"operations"}:

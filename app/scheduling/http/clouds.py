@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Handlers for clouds and their policies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tenure_client.forms.clouds import CloudNameAnswer, CloudsAnswer
 
 
 async def create_cloud(request: Request) -> Response:
-    """An empty cloud. Its spot starts are rejected until its warm-up is over and its first table is published."""
+    """Create an empty cloud. Spot starts are rejected until the warm-up is over and the first table is published."""
     body = await read_body(request, CloudBody)
     cloud = await reached(request, Scheduler).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
     return respond(cloud_answer(body.name, cloud), 201, {"Location": f"/v1/clouds/{body.name}"})
 
 
 async def list_clouds(request: Request) -> Response:
-    """All clouds, by name; to a token of one cloud, that one."""
+    """List all clouds by name. A token of one cloud sees only that one."""
     query = read_query(request, PageQuery)
     own = caller_of(request).cloud
     there = [name for name in await reached(request, Scheduler).names() if own in (None, name)]
@@ -36,13 +36,13 @@ async def list_clouds(request: Request) -> Response:
 
 
 async def show_cloud(request: Request) -> Response:
-    """A cloud's policy, the end of its log, and what was asked of it so far."""
+    """Show a cloud's policy, the end of its log, and counts of the requests so far."""
     name = request.path_params["cloud"]
     return respond(cloud_answer(name, await reached(request, Scheduler).state(name)))
 
 
 async def change_cloud(request: Request) -> Response:
-    """Change the SLA policy from now on; what was decided before keeps the promise that it was given."""
+    """Change the policy from now on. Earlier decisions keep the promise that they were given."""
     name = request.path_params["cloud"]
     body = await read_body(request, CloudChange)
     cloud = await reached(request, Scheduler).change_policy(name, body.policy.over, body.at_us, jump=body.jump)

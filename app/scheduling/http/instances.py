@@ -1,4 +1,4 @@
-"""Starts, stops, batches of both, and what became of instances."""
+"""Handlers for starts, stops, batches of both, and records of instances."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer,
 async def start_instance(request: Request) -> Response:
     """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
 
-    The same id with the same body again has the same answer, with another body it is a conflict.
+    Repeating the request with the same id and body returns the same answer; the same id with another body is a
+    conflict.
     """
     body = await read_body(request, StartBody)
     cloud = request.path_params["cloud"]
@@ -48,7 +49,7 @@ async def start_instance(request: Request) -> Response:
 
 
 async def stop_instance(request: Request) -> Response:
-    """Stop an instance; one that has ended stays as it is."""
+    """Stop an instance. Nothing happens if it has ended already."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
     await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, _owner(request)))
@@ -58,7 +59,7 @@ async def stop_instance(request: Request) -> Response:
 async def run_batch(request: Request) -> Response:
     """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
 
-    If the body has a fault anywhere, nothing of it is decided.
+    If the body is invalid anywhere, nothing is decided.
     """
     owner = _owner(request)
     operations = [replace(operation.request(), owner=owner) for operation in await read_batch(request)]
@@ -71,10 +72,10 @@ async def run_batch(request: Request) -> Response:
 
 
 async def run_drill(request: Request) -> Response:
-    """Evict one spot instance on purpose, to try out what follows from an eviction.
+    """Evict one spot instance as a test of everything that follows an eviction.
 
-    It goes the way of every eviction and is marked as a drill; to the SLA it is what a stop is, and the forecast does
-    not learn from it. Each request evicts another instance, unless it names one.
+    It is treated like every eviction and marked as a drill. The SLA counts it like a stop, and forecasts do not learn
+    from it. Each request evicts another instance, unless it names one.
     """
     body = await read_body(request, DrillBody)
     evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
@@ -82,9 +83,9 @@ async def run_drill(request: Request) -> Response:
 
 
 async def show_drill_victim(request: Request) -> Response:
-    """Show the instance that a drill would evict now. Nothing is changed, so another one may have been started since.
+    """Show the instance that a drill would evict now. Nothing is changed, so the answer may be outdated afterwards.
 
-    Name its id in the drill to evict this one and no other.
+    Name its id in the drill to evict this instance and no other.
     """
     query, name = read_query(request, DrillQuery), request.path_params["cloud"]
     victim = await reached(request, Scheduler).drill_victim(name, query.instance_id)
@@ -92,7 +93,7 @@ async def show_drill_victim(request: Request) -> Response:
 
 
 async def list_instances(request: Request) -> Response:
-    """Instances in the order of their starts, rejected ones among them."""
+    """List instances in the order of their starts, including rejected ones."""
     query = read_query(request, InstancesQuery)
     name = request.path_params["cloud"]
     if query.status is InstanceStatus.RUNNING:
@@ -105,7 +106,7 @@ async def list_instances(request: Request) -> Response:
 
 
 async def show_instance(request: Request) -> Response:
-    """The decision on an instance's start, and how it ended."""
+    """Show the decision on an instance's start, and its end."""
     path = request.path_params
     return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
 
@@ -121,6 +122,6 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
 
 
 def _owner(request: Request) -> str | None:
-    """Whose ids the caller may name where ids are not shared: of all tokens whose names begin alike, up to a dot."""
+    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
     caller = caller_of(request)
-    return None if caller.role is Role.ADMIN else caller.name.partition(".")[0]
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

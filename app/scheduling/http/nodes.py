@@ -1,4 +1,4 @@
-"""Nodes and flavors."""
+"""Handlers for nodes and flavors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer,
 
 
 async def add_node(request: Request) -> Response:
-    """Add a node at the end of the node order. The same body again changes nothing."""
+    """Add a node at the end of the node order. Repeating the request changes nothing."""
     cloud = request.path_params["cloud"]
     body = await read_body(request, NodeBody)
     await reached(request, Scheduler).add_node(cloud, body.name, body.resources(), body.at_us)
@@ -28,7 +28,7 @@ async def add_node(request: Request) -> Response:
 
 
 async def list_nodes(request: Request) -> Response:
-    """The cloud's nodes in node order, with what is free on them; removed ones are left out."""
+    """List the cloud's nodes in node order with their free resources, without removed ones."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
@@ -39,12 +39,12 @@ async def list_nodes(request: Request) -> Response:
 
 
 async def show_node(request: Request) -> Response:
-    """A node's capacity, and what is free of it."""
+    """Show a node's capacity and its free resources."""
     return await _answer_node(request, request.path_params["node"])
 
 
 async def drain_node(request: Request) -> Response:
-    """Let the node take no more placements; what runs on it goes on."""
+    """Drain a node: it takes no more placements, and its instances continue to run."""
     query = read_query(request, AtQuery)
     node = request.path_params["node"]
     await reached(request, Scheduler).drain_node(request.path_params["cloud"], node, query.at_us)
@@ -60,7 +60,7 @@ async def open_node(request: Request) -> Response:
 
 
 async def remove_node(request: Request) -> Response:
-    """Remove a node that no on-demand instance runs on. Spot instances on it are evicted; the answer names them."""
+    """Remove a node without on-demand instances. Its spot instances are evicted; the answer names them."""
     query = read_query(request, AtQuery)
     cloud, node = request.path_params["cloud"], request.path_params["node"]
     deadlines = await reached(request, Scheduler).remove_node(cloud, node, query.at_us)
@@ -72,7 +72,7 @@ async def remove_node(request: Request) -> Response:
 
 
 async def add_flavor(request: Request) -> Response:
-    """Add a flavor. Flavors never change and never go; the same body again changes nothing."""
+    """Add a flavor. Flavors are never changed or removed. Repeating the request changes nothing."""
     cloud = request.path_params["cloud"]
     body = await read_body(request, FlavorBody)
     await reached(request, Scheduler).add_flavor(cloud, body.name, body.resources(), body.at_us)
@@ -81,7 +81,7 @@ async def add_flavor(request: Request) -> Response:
 
 
 async def list_flavors(request: Request) -> Response:
-    """The cloud's flavors in the order of their addition, with the slots available now."""
+    """List the cloud's flavors in the order in which they were added, with the slots available now."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     flavors, marker = page_after([*cloud.flavors.values()], query.marker, query.limit, lambda flavor: flavor.name)
@@ -90,7 +90,7 @@ async def list_flavors(request: Request) -> Response:
 
 
 async def show_flavor(request: Request) -> Response:
-    """A flavor's resources, and the slots available now."""
+    """Show a flavor's resources and the slots available now."""
     return await _answer_flavor(request, request.path_params["flavor"])
 
 

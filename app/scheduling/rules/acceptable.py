@@ -1,4 +1,4 @@
-"""Requests that would have been accepted in place of one that was rejected."""
+"""Alternative requests that would have been accepted in place of a rejected one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from app.domain.values import Rejection
 
 @dataclass(frozen=True, slots=True)
 class Acceptable:
-    """What would have been accepted in place of a start that the SLA refused: either of both; None: no such value."""
+    """The alternatives to a start that the SLA refused, each sufficient by itself; None: there is no such value."""
 
     lifetime_us: int | None
     probability: float | None
 
 
 def acceptable_instead(decision: StartDecision) -> Acceptable | None:
-    """What would have been accepted; None where the decision was no, or not the SLA's, refusal.
+    """Return the acceptable alternatives; None if the start was accepted, or rejected for another reason than the SLA.
 
     Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter. Under
-    `pooled` a class that is not in debt accepts whatever has no more risk than it promises.
+    `pooled` a class that is not in debt accepts any start whose risk is at most the promised probability.
     """
     basis = decision.basis
     if basis is not None and basis.budget is not None and isinstance(decision, InstanceRejected):

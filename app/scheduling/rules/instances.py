@@ -1,4 +1,4 @@
-"""What became of an instance: the decision on its start, and its end."""
+"""The record of an instance: the decision on its start, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ End = InstanceStopped | InstanceEvicted
 
 
 class InstanceStatus(StrEnum):
-    """What became of an instance."""
+    """The present state of an instance, or its outcome."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -28,7 +28,7 @@ class InstanceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The decision on a start, its place in the log, and how the instance ended, if it did."""
+    """The decision on a start, its place in the log, and the end of the instance, if it has ended."""
 
     decision: StartDecision
     seq: int
@@ -36,7 +36,7 @@ class Instance:
 
     @property
     def status(self) -> InstanceStatus:
-        """What became of it."""
+        """The present state of the instance, or its outcome."""
         if isinstance(self.decision, InstanceRejected):
             return InstanceStatus.REJECTED
         if isinstance(self.end, InstanceEvicted):
@@ -45,13 +45,13 @@ class Instance:
 
 
 def decision_in(recorded: Recorded) -> StartDecision:
-    """The decision on a start that this event is."""
+    """Narrow a recorded event to a decision on a start."""
     assert isinstance(recorded.event, InstanceStarted | InstanceRejected)
     return recorded.event
 
 
 def end_in(recorded: Recorded | None) -> End | None:
-    """The end of an instance that this event is; None of none."""
+    """Narrow a recorded event to an instance's end; None stays None."""
     if recorded is None:
         return None
     assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)

@@ -1,4 +1,4 @@
-"""Clouds by name. Everything else about a cloud is the fold of its log."""
+"""The table of clouds by name. Everything else about a cloud is the fold of its log."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _INSERT = "INSERT INTO cloud (name, importing) VALUES (%(name)s, %(importing)s) 
 
 
 class Clouds:
-    """The names of all clouds. Those that are being imported are not among them, but keep their names from others."""
+    """The names of all clouds. Clouds being imported are not listed, but their names are taken."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def create(self, name: str, first: Recorded) -> int:
-        """Enter a cloud together with its log's first event; its id. CloudExists if the name is taken."""
+        """Insert a cloud with its log's first event, and return its id. Raise CloudExists if the name is taken."""
         return await enter_cloud(self._database, name, [first], importing=False)
 
     async def find(self, name: str) -> int | None:
-        """The cloud's id, or None."""
+        """Return the cloud's id, or None."""
         sql = "SELECT id FROM cloud WHERE name = %(name)s AND NOT importing"
         rows = await self._database.execute(sql, {"name": name})
         return int(rows[0][0]) if rows else None
 
     async def id_of(self, name: str) -> int:
-        """The cloud's id; CloudNotFound if there is none of that name."""
+        """Return the cloud's id. Raise CloudNotFound if there is none of that name."""
         cloud_id = await self.find(name)
         if cloud_id is None:
             raise CloudNotFound.named(name)
         return cloud_id
 
     async def list(self) -> dict[str, int]:
-        """All clouds' ids by name, in the order of their names."""
+        """Return all clouds' ids by name, sorted by name."""
         rows = await self._database.execute('SELECT name, id FROM cloud WHERE NOT importing ORDER BY name COLLATE "C"')
         return {row.name: row.id for row in rows}
 
 
 async def enter_cloud(database: Database, name: str, first: Sequence[Recorded], *, importing: bool) -> int:
-    """Enter a cloud together with its log's first events; its id. CloudExists if the name is taken."""
+    """Insert a cloud with its log's first events, and return its id. Raise CloudExists if the name is taken."""
     try:
         async with database.transaction() as session:
             rows = await session.execute(_INSERT, {"name": name, "importing": importing})

@@ -1,9 +1,8 @@
-"""Events as they stand in the log: an explicit kind, a version, and JSON.
+"""The stored form of events: a kind, a version, and JSON.
 
-Kinds and versions are permanent and stand with the events (app/domain/events). When the fields of a kind change in a
-way that their defaults do not cover, its version rises, and a decoder of the old one is added here. An event is read
-whole or not at all: fields and values that this program does not know are an error, for whatever it left out would be
-lost when it writes the state back.
+Kinds and versions are permanent and stand with the events (app/domain/events). If fields of a kind change in a way that
+defaults do not cover, its version rises and a decoder of the old one is added here. Fields and values that this program
+does not know are errors, because they would be lost when it writes the state back.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from app.domain.events import Event
+from app.domain.events.formats import LOG_FORMAT, in_format
 from app.domain.events.registry import KINDS
 from app.scheduling.store.strict import shape_of
 
@@ -26,16 +26,16 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class UnknownEvent(Exception):
-    """The event cannot be read by this program, because a newer one wrote it; the message says what is unknown."""
+    """This program cannot read the event, because a newer one wrote it. The message says what is unknown."""
 
 
-def encode(event: Event) -> str:
-    """The event's fields as JSON."""
-    return _ENCODER.encode(event).decode()
+def encode(event: Event, log_format: int = LOG_FORMAT) -> str:
+    """Return the event's fields as JSON in this log format. Raise FormatNotInForce if it cannot hold them."""
+    return _ENCODER.encode(in_format(event, log_format)).decode()
 
 
 def decode(kind: str, version: int, data: str) -> Event:
-    """The event of a stored kind, version and JSON. UnknownEvent where any of it is unknown."""
+    """Return the event of a stored kind, version and JSON. Raise UnknownEvent if any of them is unknown."""
     decoder = _DECODERS.get((kind, version))
     if decoder is None:
         raise UnknownEvent(f"kind {kind!r}, version {version} is unknown")

@@ -1,8 +1,8 @@
-"""The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, never with a gap.
+"""The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, without gaps.
 
-A writer appends at the seq that follows the state it decided on. The primary key (cloud_id, seq) lets exactly one
-writer have each seq; who comes second gets `SeqConflict`, and nothing of its batch is kept. The same statement requires
-the event before: a writer whose log was put back to an earlier end gets `PredecessorMissing`.
+A writer appends at the seq after the state it decided on. The primary key (cloud_id, seq) gives each seq to one writer;
+the other gets `SeqConflict`, and nothing of its batch is kept. The same statement requires the preceding event: a
+writer whose log was put back to an earlier end gets `PredecessorMissing`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from app.scheduling.store.codec import UnknownEvent, decode, encode
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 
-# Nothing is inserted where the event before is not there: the statement of a process that knows a log which was put
-# back, or belongs to another cloud by now, must not leave a gap.
+# Inserts nothing if the preceding event is missing. A process that still knows a log from before it was put back, or
+# under another cloud's number, must not leave a gap.
 _APPEND = """
 WITH added AS (
     INSERT INTO event (cloud_id, seq, kind, version, data)
@@ -38,19 +38,19 @@ WITH added AS (
 SELECT count(*) FROM added
 """
 _TURN_WAIT_MS = 1000
-"""Turns are a courtesy: who waits for longer than this goes on without one, since its holder may have been stopped."""
+"""The longest wait for a turn. Turns are optional, and the holder may have been stopped, so writers go on without."""
 _TAKE_TURN = f"""
 SELECT set_config('lock_timeout', '{_TURN_WAIT_MS}', true), pg_advisory_xact_lock(%(a)s, %(b)s)
 """
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
-# A range and not a LIMIT: there are no gaps, and so no plan reads the whole tail to give its first rows.
+# A range instead of a LIMIT: as there are no gaps, no plan reads the whole tail for its first rows.
 _TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
 _OF_KINDS = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
 AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s
 """
 _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
-# The kinds stand in the text, not in a parameter: only so can PostgreSQL see that the partial indexes serve.
+# The kinds are part of the text, not parameters, so that PostgreSQL can use the partial indexes.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
 _ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
 _NOTICES_OF = f"""
@@ -88,19 +88,19 @@ _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id
 
 
 class SeqConflict(Exception):
-    """Another writer has this seq; nothing of the batch was kept."""
+    """Another writer has taken this seq. Nothing of the batch was kept."""
 
 
 class PredecessorMissing(Exception):
-    """The event that the batch follows is not in the log, or is another one: the log was put back. Nothing was kept."""
+    """The log lacks the event that the batch follows, or has another one: it was put back. Nothing was kept."""
 
 
 class TurnLost(Exception):
-    """The turn did not come in time, or the server took it back from a process that stood still. Nothing was kept."""
+    """The turn did not come in time, or the server took it from a stalled process. Nothing was kept."""
 
 
 class InstanceTaken(Exception):
-    """The log holds a start, or an end, of one of these instances; nothing of the batch was kept."""
+    """The log contains a start, or an end, of one of these instances already. Nothing of the batch was kept."""
 
 
 _ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
@@ -109,18 +109,24 @@ _ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event
 class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
-    Every method raises LogUnavailable where the database cannot be reached, and those that read events LogNewer where
-    a newer version of the service wrote one of them.
+    Every method raises LogUnavailable if the database cannot be reached. Those that read events raise LogNewer if a
+    newer version of the service wrote one of them.
     """
 
     def __init__(self, connections: Database | Session) -> None:
         self._connections = connections
 
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
-        """Make the events durable, all or none; SeqConflict or InstanceTaken where they cannot follow the log.
+    @property
+    def log_format(self) -> int:
+        """Return the newest log format that may be written, as far as this process knows."""
+        return self._connections.newer.log_format
 
-        PredecessorMissing where the event before the first of them is not there, or has another time than `before_us`.
-        After LogUnavailable it is unknown whether they were kept: read the tail before anything else.
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
+        """Make the events durable, all or none. Raise SeqConflict or InstanceTaken if they do not fit the log.
+
+        Raises PredecessorMissing if the event before the first is missing, or has another time than `before_us`, and
+        FormatNotInForce if the log format in force cannot hold an event. After LogUnavailable it is unknown whether the
+        events were kept: read the tail before anything else.
         """
         self._connections.newer.check()
         parameters = {
@@ -128,27 +134,27 @@ class LogAccess:
             "seqs": [item.seq for item in recorded],
             "kinds": [kind_of(item.event) for item in recorded],
             "versions": [version_of(item.event) for item in recorded],
-            "data": [encode(item.event) for item in recorded],
+            "data": [encode(item.event, self.log_format) for item in recorded],
             "before": recorded[0].seq - 1,
             "before_us": before_us,
         }
-        # One statement, whatever the number of events: one parameter for each column.
+        # One statement for any number of events: one parameter for each column.
         with _constraints():
             ((added,),) = await self._connections.execute_directly(_APPEND, parameters)
         if added != len(recorded):
             raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
 
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
-        """The next events after a seq, at most `limit`."""
+        """Return the next events after a seq, at most `limit`."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
         return await self._events(_TAIL, parameters)
 
     async def of_kinds(
         self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
     ) -> list[Recorded]:
-        """The next events of these kinds after a seq, up to another, at most `limit`.
+        """Return the next events of these kinds after a seq, up to another, at most `limit`.
 
-        A kind that this program does not know may be meant as well: LogNewer, and not a gap.
+        Raises LogNewer if there is an event of an unknown kind, because that kind may be wanted too.
         """
         parameters = {
             "cloud_id": cloud_id,
@@ -161,27 +167,27 @@ class LogAccess:
         return await self._events(_OF_KINDS, parameters)
 
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        """The decisions on these instances' starts, by instance id; those never asked for are left out."""
+        """Return the decisions on these instances' starts, by instance id, without ids that were never requested."""
         return await self._of_instances(_STARTS_OF, cloud_id, instance_ids)
 
     async def ends(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        """The stops and evictions of these instances, by instance id; those that did not end are left out."""
+        """Return the stops and evictions of these instances, by instance id, without those that have not ended."""
         return await self._of_instances(_ENDS_OF, cloud_id, instance_ids)
 
     async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
-        """The newest notices that concern an instance, at most `limit`, in log order."""
+        """Return the newest notices on an instance, at most `limit`, in log order."""
         parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
         return (await self._events(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
     ) -> list[Recorded]:
-        """The next decisions on starts after a seq, at most `limit`, of one market or of both."""
+        """Return the next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
         return await self._events(_STARTED_PAGE, parameters)
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
-        """The spot starts that were accepted by the events after one seq, up to another."""
+        """Return the accepted spot starts after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
         return await self._events(_ADMITTED_SPOT, parameters)
 
@@ -194,9 +200,9 @@ class LogAccess:
         limit: int,
         market: Market | None = None,
     ) -> list[Recorded]:
-        """The newest events of these kinds before a seq (None: of all) down to another, newest first.
+        """Return the newest events of these kinds before a seq (None: of all) down to another, newest first.
 
-        With a market, starts of the other one are left out; ends do not say theirs.
+        With a market, starts of the other one are left out; ends do not name theirs.
         """
         named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in KINDS) + ")"
         before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
@@ -211,36 +217,36 @@ class LogAccess:
         return await self._events(sql, parameters)
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
-        """The events at these seqs; those beyond the log's end are left out."""
+        """Return the events at these seqs, without those beyond the log's end."""
         if not seqs:
             return {}
         found = await self._events(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
         return {item.seq: item for item in found}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
-        """The policy in force at a seq."""
+        """Return the policy in force at a seq."""
         (found,) = await self._events(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
         assert isinstance(found.event, CloudCreated | PolicyChanged)
         return found.event.policy
 
     async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
-        """What instances of these flavors ask for, by the flavor's name."""
+        """Return the resource vectors of these flavors, by name."""
         found = await self._events(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
         added = [item.event for item in found]
         return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
 
     async def last_seq(self, cloud_id: int) -> int:
-        """The newest event's seq; 0 for an empty log."""
+        """Return the newest event's seq; 0 if the log is empty."""
         rows = await self._connections.execute(_LAST_SEQ, {"cloud_id": cloud_id})
         return int(rows[0][0])
 
     async def highest_epoch(self, cloud_id: int, after_seq: int) -> int:
-        """Return the highest epoch of a table that decided on a start after a seq; 0 for none."""
+        """Return the highest epoch of a table that a start after a seq rests on; 0 if there is none."""
         rows = await self._connections.execute(_HIGHEST_EPOCH, {"cloud_id": cloud_id, "after_seq": after_seq})
         return int(rows[0][0])
 
     async def end(self, cloud_id: int) -> tuple[int, int]:
-        """Return the newest event's seq and time in microseconds; (0, 0) for an empty log."""
+        """Return the newest event's seq and time in microseconds; (0, 0) if the log is empty."""
         rows = await self._connections.execute_directly(_END, {"cloud_id": cloud_id})
         return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
 
@@ -249,7 +255,7 @@ class LogAccess:
         return {item.event.instance_id: item for item in found}  # type: ignore[union-attr]
 
     async def check_readable(self, cloud_id: int) -> None:
-        """LogNewer where this process has met an event of the cloud that it cannot read, and it is there still."""
+        """Raise LogNewer if this process has met an event of the cloud that it cannot read, and it is still there."""
         met = self._connections.newer.find(cloud_id)
         if met is not None:
             rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": [met.seq]})
@@ -279,7 +285,7 @@ class EventLog(LogAccess):
         self._database = database
 
     async def check_all_readable(self) -> None:
-        """LogNewer while this process knows of a cloud that it cannot read."""
+        """Raise LogNewer while this process knows of a cloud that it cannot read."""
         count = 0
         for cloud_id in self._connections.newer.clouds():
             try:
@@ -293,25 +299,25 @@ class EventLog(LogAccess):
             )
 
     @asynccontextmanager
-    async def locked(self, cloud_id: int) -> AsyncIterator[Turn]:
-        """A turn as the only writer who takes turns; what is appended is committed when the turn ends.
+    async def locked(self, cloud_id: int) -> AsyncIterator[LogTurn]:
+        """Yield a turn, which only one writer has at a time. Events appended in it are committed at its end.
 
-        TurnLost where the turn did not come in time, or lasted too long: nothing was kept.
+        Raises TurnLost if the turn did not come in time or lasted too long; nothing was kept.
         """
         try:
             async with self._database.transaction() as session:
                 await session.execute(_TAKE_TURN, dict(zip("ab", log_lock(cloud_id), strict=True)))
-                yield Turn(session, cloud_id)
+                yield LogTurn(session, cloud_id)
         except LogUnavailable as error:
             if is_taken_back(error):
                 raise TurnLost from error
             raise
 
 
-class Turn(LogAccess):
+class LogTurn(LogAccess):
     """A writer's turn at one cloud's log; see `EventLog.locked`.
 
-    Whoever has a turn reads through it: it holds a connection of the pool, and must not wait for a second one.
+    During a turn, read only through it: it holds a connection of the pool and must not wait for a second one.
     """
 
     def __init__(self, session: Session, cloud_id: int) -> None:
@@ -319,7 +325,7 @@ class Turn(LogAccess):
         self._cloud_id = cloud_id
 
     async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
-        """As `LogAccess.append`, but kept only when the turn ends."""
+        """Append like `LogAccess.append`, but durable only at the turn's end."""
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
         await super().append(cloud_id, recorded, before_us)

@@ -1,7 +1,7 @@
 """Snapshots of a cloud's state, so that starting up need not fold the whole log.
 
-A snapshot is never trusted further than its digest: one that this version cannot read, or that does not give the state
-it was taken of, counts as none, and the log is folded from its start.
+A snapshot counts only if this version can read it and it reproduces the digest of its state. Otherwise the log is
+folded from its start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 
 import msgspec
 
-from app.domain.events.registry import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 _SHAPE = 3
 _FORMATS = 100
 _VERSION = LOG_FORMAT * _FORMATS + _SHAPE
-"""With the log's format: what a newer program has folded, an older one must not take for what it would have."""
+"""Includes the log's format, so that an older program does not take a newer one's state for its own."""
 _SAVE = """
 INSERT INTO snapshot (cloud_id, seq, version, digest, data)
 VALUES (%(cloud_id)s, %(seq)s, %(version)s, %(digest)s, %(data)s)
@@ -40,7 +40,7 @@ class Snapshots:
         self._database = database
 
     async def save(self, cloud_id: int, cloud: Cloud) -> None:
-        """Keep the state as it is now, unless a newer snapshot is there."""
+        """Store the present state, unless there is a newer snapshot."""
         parameters = {
             "cloud_id": cloud_id,
             "seq": cloud.seq,
@@ -51,7 +51,7 @@ class Snapshots:
         await self._database.execute(_SAVE, parameters)
 
     async def load(self, cloud_id: int) -> Cloud | None:
-        """The state of the newest snapshot, or None where there is none that can be used."""
+        """Return the state of the newest snapshot, or None if there is none that can be used."""
         rows = await self._database.execute(
             "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
@@ -66,11 +66,11 @@ class Snapshots:
         return cloud
 
     async def forget(self, cloud_id: int) -> None:
-        """Remove the cloud's snapshot: it is of another log than the one that is there."""
+        """Remove the cloud's snapshot, which belongs to another log than the present one."""
         await self._database.execute("DELETE FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id})
 
     async def newest_seq(self, cloud_id: int) -> int | None:
-        """The log position of the newest snapshot that this version can read, or None."""
+        """Return the seq of the newest snapshot that this version can read, or None."""
         rows = await self._database.execute(
             "SELECT seq, version FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
@@ -83,12 +83,12 @@ def _is_known(version: int) -> bool:
 
 
 def encode_cloud(cloud: Cloud) -> bytes:
-    """Return the state's facts, compressed. What was applied but not committed must not be in it."""
+    """Return the state's facts, compressed. The state must not contain uncommitted events."""
     return zlib.compress(msgspec.msgpack.encode(cloud.facts()), 1)
 
 
 def decode_cloud(data: bytes) -> Cloud | None:
-    """Return the state of `encode_cloud`, or None where the bytes are no such state."""
+    """Return the state that `encode_cloud` wrote, or None if the bytes are no such state."""
     try:
         return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""The shape of a dataclass's JSON, to find fields in it that this program does not know.
+"""The shape of a dataclass's JSON, used to find fields that this program does not know.
 
-msgspec takes no notice of unknown fields of a dataclass. A field that is left out when an event is read would be left
-out as well when the state that came of it is written back.
+msgspec ignores unknown fields of a dataclass. A field ignored on reading an event would be missing when the resulting
+state is written back.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 
 
 def shape_of(kind: type[Any]) -> type[msgspec.Struct]:
-    """Return a struct with the fields of this dataclass, and of those within it, that takes no other field.
+    """Return a struct with the fields of this dataclass, and of those within it, that rejects any other field.
 
-    It decodes no value: beside the decoding proper, it costs as little as can be.
+    It decodes no values, so it costs little beside the actual decoding.
     """
     hints = get_type_hints(kind)
     known = [(field.name, _value(hints[field.name]), None) for field in fields(kind)]

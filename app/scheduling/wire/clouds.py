@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Bodies and answers of clouds and their policies."""
 
 from __future__ import annotations
 
@@ -11,66 +11,77 @@ from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.engine.cloud import Cloud
-from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Seconds, Time
+from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
 
 
 class PolicyBody(Body):
-    """An SLA policy; whatever is left out has its default."""
+    """An SLA policy. Fields left out take their defaults."""
 
-    guarantee: Guarantee = Field(_DEFAULT.guarantee, description="How the SLA is read; `none` admits whatever fits.")
+    guarantee: Guarantee = Field(
+        _DEFAULT.guarantee, description="The scope of the SLA. `none` admits every instance that fits."
+    )
     eviction_probability: Probability = Field(
-        _DEFAULT.eviction_probability, description="The SLA of a spot start that brings none of its own."
+        _DEFAULT.eviction_probability, description="The SLA of spot starts that bring none of their own."
     )
-    eviction_policy: EvictionPolicy = Field(_DEFAULT.eviction_policy, description="How victims are chosen.")
+    eviction_policy: EvictionPolicy = Field(
+        _DEFAULT.eviction_policy, description="The order in which victims are chosen."
+    )
     clock: Clock = Field(
-        _DEFAULT.clock, description="`external`: each request carries its time. A cloud's clock cannot be changed."
+        _DEFAULT.clock,
+        description="With `external`, each request carries its time. The clock of a cloud cannot be changed.",
     )
-    warm_up_us: Seconds = Field(
-        _DEFAULT.warm_up_us, alias="warm_up_s", description="How long a new cloud rejects spot starts, to learn first."
+    warm_up_us: WholeSeconds = Field(
+        _DEFAULT.warm_up_us,
+        alias="warm_up_s",
+        description="The time for which a new cloud rejects spot starts, to learn first.",
     )
     recompute_every_us: PositiveSeconds = Field(
-        _DEFAULT.recompute_every_us, alias="recompute_every_s", description="Time between two epochs."
+        _DEFAULT.recompute_every_us, alias="recompute_every_s", description="The time between two epochs."
     )
     table_max_age_us: PositiveSeconds = Field(
-        _DEFAULT.table_max_age_us, alias="table_max_age_s", description="Older tables are not believed any more."
+        _DEFAULT.table_max_age_us, alias="table_max_age_s", description="Decisions do not use tables older than this."
     )
     history_window_us: PositiveSeconds | None = Field(
-        _DEFAULT.history_window_us, alias="history_window_s", description="How much history a replay reads; null: all."
+        _DEFAULT.history_window_us,
+        alias="history_window_s",
+        description="The length of history that a replay reads; null: all.",
     )
     horizon_us: PositiveSeconds = Field(
-        _DEFAULT.horizon_us, alias="horizon_s", description="How far ahead of an injected instance a replay looks."
+        _DEFAULT.horizon_us, alias="horizon_s", description="The time for which a replay follows an injected instance."
     )
     sample_count: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(
-        _DEFAULT.sample_count, description="Samples of each flavor in an epoch."
+        _DEFAULT.sample_count, description="The number of samples for each flavor in an epoch."
     )
     seed: Annotated[int, Field(ge=0, lt=1 << 53), WHOLE] = Field(
-        _DEFAULT.seed, description="Seed of the random moments."
+        _DEFAULT.seed, description="The seed of the random moments."
     )
     confidence: Probability = Field(
-        _DEFAULT.confidence, description="How sure the bound on an eviction probability is; one-sided."
+        _DEFAULT.confidence, description="The one-sided confidence of the upper bound on an eviction probability."
     )
-    grace_us: Seconds = Field(
-        _DEFAULT.grace_us, alias="grace_s", description="How long an evicted instance may go on running; 0: not at all."
+    grace_us: WholeSeconds = Field(
+        _DEFAULT.grace_us,
+        alias="grace_s",
+        description="The time for which an evicted instance may go on running; 0: none.",
     )
     risk_threshold: Probability | None = Field(
         _DEFAULT.risk_threshold,
-        description="Notices of risk are given of running instances above this probability; null: none are given.",
+        description="Running instances above this eviction probability get notices of risk; null: no notices.",
     )
     clock_step_us: PositiveSeconds | None = Field(
         _DEFAULT.clock_step_us,
         alias="clock_step_s",
-        description="How far one request may move an external clock ahead; null: as far as it likes.",
+        description="The furthest that one request may move an external clock ahead; null: any distance.",
     )
     shared_ids: bool = Field(
         default=_DEFAULT.shared_ids,
-        description="Whether any caller may start and stop any instance id; else only those of its token's own name.",
+        description="Let any caller start and stop any instance id. Otherwise ids begin with the token's name.",
     )
 
     def over(self, policy: Policy) -> Policy:
-        """The policy with the fields that the body names in place of its own."""
+        """Return the policy with the fields of this body in place of its own."""
         return replace(policy, **{name: getattr(self, name) for name in self.model_fields_set})
 
 
@@ -80,7 +91,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class PolicyChange(PolicyBody):
-    """The fields of an SLA policy to change; whatever is left out stays as it is."""
+    """The fields of an SLA policy to change. Fields left out stay as they are."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -89,7 +100,7 @@ class CloudBody(Body):
     """A new cloud."""
 
     name: Name
-    policy: PolicyBody = Field(PolicyBody(), description="The cloud's SLA policy.")
+    policy: PolicyBody = Field(PolicyBody(), description="The cloud's SLA policy. Fields left out take their defaults.")
     at_us: Time | None = Field(None, alias="at", description=f"{AT} The log begins then; by default at second 0.")
 
 
@@ -99,17 +110,17 @@ class CloudChange(Body):
     policy: PolicyChange
     at_us: Time | None = Field(None, alias="at", description=AT)
     jump: bool = Field(
-        default=False, description="Let `at` be further ahead than `clock_step_s`: the cloud's time moves there."
+        default=False, description="Allow `at` to be further ahead than `clock_step_s`; the cloud's time moves there."
     )
 
 
 def policy_answer(policy: Policy) -> PolicyAnswer:
-    """The wire form of a policy."""
+    """Return the wire form of a policy."""
     return PolicyAnswer(**value_to_wire(policy))
 
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:
-    """The wire form of a cloud's state."""
+    """Return the wire form of a cloud's state."""
     counts = cloud.counts
     return CloudAnswer(
         name=name,

@@ -22,15 +22,20 @@ class EventsQuery(Query):
 
 class StreamQuery(Query):
     after_seq: Annotated[
-        int, Field(ge=0, lt=1 << 63, description="The last event that the caller knows; Last-Event-ID counts for more.")
+        int,
+        Field(
+            ge=0,
+            lt=1 << 63,
+            description="The last event that the caller knows. The header Last-Event-ID takes precedence.",
+        ),
     ] = 0
     limit: Annotated[int, Field(ge=1, lt=1 << 31)] | None = Field(
-        None, description="End the stream after so many events; without it, it goes on."
+        None, description="End the stream after this many events. Without it, the stream goes on."
     )
 
 
 def event_json(recorded: Recorded) -> bytes:
-    """Return the event as JSON, just as it stands in a page of the log."""
+    """Return the event as JSON, exactly as in a page of the log."""
     return _encode(wire.to_wire(recorded))
 
 

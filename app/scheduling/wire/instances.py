@@ -1,4 +1,4 @@
-"""Starts, stops and what became of instances."""
+"""Bodies and answers of starts, stops and records of instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
-from app.platform.http.fields import AT, Body, Name, Probability, Query, Seconds, Time, optional_seconds
+from app.platform.http.fields import AT, Body, Name, Probability, Query, Time, WholeSeconds, optional_seconds
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import Instance, InstanceStatus
@@ -26,14 +26,16 @@ BATCH_MAX = 1000
 class StartBody(Body):
     """A start."""
 
-    instance_id: Name = Field(alias="id", description="The caller's own id. The same body again has the same answer.")
+    instance_id: Name = Field(
+        alias="id", description="The caller's own id. Repeating the request returns the same answer."
+    )
     market: Market
     flavor: Name
-    lifetime_us: Seconds | None = Field(
-        None, alias="lifetime_s", description="How long it will run at most; a spot start must declare it."
+    lifetime_us: WholeSeconds | None = Field(
+        None, alias="lifetime_s", description="The longest time that it will run. Spot starts must declare it."
     )
     eviction_probability: Probability | None = Field(
-        None, description="The SLA of this start, in place of the cloud's; spot only."
+        None, description="The SLA of this start, instead of the cloud's. For spot only."
     )
     at_us: Time | None = Field(None, alias="at", description=AT)
 
@@ -54,7 +56,7 @@ class StopBody(Body):
 
 
 def _one_property(schema: dict[str, Any]) -> None:
-    """Say in the schema what `_one_of_both` checks."""
+    """State in the schema the rule that `_one_of_both` checks."""
     schema |= {"minProperties": 1, "maxProperties": 1}
     for name, field in schema["properties"].items():
         schema["properties"][name] = field["anyOf"][0]
@@ -82,21 +84,21 @@ class OperationBody(Body):
 
 class BatchBody(Body):
     operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
-        description="Decided in this order; one that fails does not keep the others from their answers."
+        description="Decided in this order. A failed one does not affect the others."
     )
 
 
 class DrillBody(Body):
-    """Whom to evict in a drill."""
+    """The instance to evict in a drill."""
 
     instance_id: Name | None = Field(
-        None, alias="instance", description="A running spot instance; by default the one that was started last."
+        None, alias="instance", description="A running spot instance; by default the one started last."
     )
     at_us: Time | None = Field(None, alias="at", description=AT)
 
 
 class Verdict(StrEnum):
-    """What a start was answered."""
+    """The answer to a start: accepted or rejected."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -104,7 +106,7 @@ class Verdict(StrEnum):
 
 class DrillQuery(Query):
     instance_id: Name | None = Field(
-        None, alias="instance", description="A running spot instance; by default the one that was started last."
+        None, alias="instance", description="A running spot instance; by default the one started last."
     )
 
 
@@ -114,7 +116,7 @@ class InstancesQuery(PageQuery):
 
 
 def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
-    """Made of the decision alone, so that a repeated request has the same answer."""
+    """Return the answer to a start. It depends only on the decision, so that a repeated request has the same answer."""
     accepted = isinstance(decision, InstanceStarted)
     return StartAnswer(
         id=decision.instance_id,
@@ -135,7 +137,7 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
 
 
 def instance_answer(instance: Instance) -> InstanceAnswer:
-    """The wire form of an instance and its end."""
+    """Return the wire form of an instance and its end."""
     decision, end = instance.decision, instance.end
     return InstanceAnswer(
         id=decision.instance_id,
@@ -156,33 +158,33 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
 
 
 class Accepted(Protocol):
-    """An accepted start, as an event or as a decision that is told of."""
+    """An accepted start, as an event or as part of an explanation."""
 
     @property
     def at_us(self) -> int:
-        """When it was decided."""
+        """The time of the decision."""
 
     @property
     def victims(self) -> tuple[str, ...]:
-        """Those that it evicted."""
+        """The instances that it evicted."""
 
     @property
     def deadline_us(self) -> int | None:
-        """Until when the victims may go on."""
+        """The time until which the victims may go on running."""
 
     @property
     def ready_us(self) -> int | None:
-        """From when its room is free."""
+        """The time from which its room is free."""
 
 
 def victim_answers(started: Accepted) -> list[VictimAnswer]:
-    """The start's victims, each with its deadline where there is a grace period."""
+    """Return the start's victims, each with its deadline if there is a grace period."""
     deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
     return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
 
 
 def ready_at(started: Accepted) -> datetime:
-    """From when the instance's room is free."""
+    """Return the time from which the instance's room is free."""
     return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
 
 
@@ -195,7 +197,7 @@ def _reason(
 
 
 def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
-    """The wire form of what a spot decision rested on."""
+    """Return the wire form of the figures that a spot decision rests on."""
     if basis is None:
         return None
     return QuoteAnswer(
@@ -223,7 +225,7 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
 
 
 def acceptable_answer(decision: StartDecision) -> AcceptableAnswer | None:
-    """The wire form of what would have been accepted instead."""
+    """Return the wire form of the acceptable alternatives."""
     found = acceptable_instead(decision)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Nodes and flavors: what there is room on, and what asks for room."""
+"""Bodies and answers of nodes and flavors."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FlavorBody(Body):
 
     name: Name
     cores: Cores
-    memory_mib: Size = Field(0, description="0: it asks for no memory.")
-    disk_gib: Size = Field(0, description="0: it asks for no disk.")
+    memory_mib: Size = Field(0, description="0: the flavor asks for no memory.")
+    disk_gib: Size = Field(0, description="0: the flavor asks for no disk.")
     at_us: Time | None = Field(None, alias="at", description=AT)
 
     def resources(self) -> Resources:
@@ -43,7 +43,7 @@ class FlavorBody(Body):
 
 
 def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
-    """The wire form of a node, and of what is free on it now."""
+    """Return the wire form of a node and of its free resources."""
     return NodeAnswer(
         name=node.name,
         status=node.status,
@@ -53,7 +53,7 @@ def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
 
 
 def flavor_answer(cloud: Cloud, flavor: Flavor) -> FlavorAnswer:
-    """The wire form of a flavor, and its slots available now."""
+    """Return the wire form of a flavor and of its available slots."""
     cores, memory_mib, disk_gib = flavor.resources
     return FlavorAnswer(
         name=flavor.name,

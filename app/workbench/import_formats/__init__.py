@@ -1,1 +1,1 @@
-"""The file formats in which a past is read."""
+"""Readers of the file formats of a past."""

@@ -1,7 +1,7 @@
-"""Reading recorded pasts, line by line: four formats, told apart by their first line (docs/import.md).
+"""Reads recorded pasts line by line: four formats, told apart by their first line (docs/import.md).
 
-A line that cannot be read is an InputError that names it. A line that can be read but makes no sense falls under a
-rule (importing/rules/pastrules.py). Nothing is written anywhere but to the scratch file.
+A line that cannot be read raises an InputError that names it. A line that can be read but makes no sense falls under a
+rule (importing/rules/pastrules.py). Only the scratch file is written.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from app.domain.inputs import InputError
+from app.domain.progress import Progress
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
 from app.domain.values import Market, Resources
 from app.importing.past import Past, Sizes, is_name
 from app.importing.rules.pastrules import PastRule
-from app.importing.rules.records import PastInstance, Place
+from app.importing.rules.records import FileLine, PastInstance
 from app.workbench.import_formats.log import LOG_COLUMNS, read_past_log
 from app.workbench.workload import CSV_HEADER
-
-Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are read."""
 
 _LONGEST_LINE = 4096
 _TELL_EVERY = 5_000
@@ -40,25 +38,25 @@ _SWF_PARTIAL = ("2", "3", "4")
 _SWF_CANCELLED = "5"
 _UNKNOWN = -1
 
-Lines = Iterator[tuple[int, str]]
+NumberedLines = Iterator[tuple[int, str]]
 
 
 class _Source(NamedTuple):
-    """Which file is read, into what."""
+    """The file that is being read, and the past that it fills."""
 
     past: Past
     file: int
     is_spot: bool
 
-    def place(self, line: int) -> Place:
-        return Place(self.file, line)
+    def place(self, line: int) -> FileLine:
+        return FileLine(self.file, line)
 
     def broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self.past.files[self.file]}, line {line}: {why}")
 
 
 def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progress: Progress | None = None) -> None:
-    """Read all files. InputError where one cannot be read; it names the line."""
+    """Read all files. Raises InputError with the line that cannot be read."""
     paths = [*on_demand, *spot]
     try:
         total = sum(path.stat().st_size for path in paths)
@@ -77,7 +75,7 @@ def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progr
         done += path.stat().st_size
 
 
-def _read_file(source: _Source, lines: Lines, *, alone: bool) -> None:
+def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     number, first = next(((number, line) for number, line in lines if line.strip()), (1, ""))
     whole = _after((number, first), lines)
     words, cells = first.split(), first.strip().split(",")
@@ -104,8 +102,8 @@ def _read_file(source: _Source, lines: Lines, *, alone: bool) -> None:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path, told: Callable[[int], None]) -> Lines:
-    """The numbered lines of a text file, compressed by gzip or not."""
+def _lines(path: Path, told: Callable[[int], None]) -> NumberedLines:
+    """Yield the numbered lines of a text file, compressed by gzip or not."""
     number = 0
     try:
         with path.open("rb") as raw, _opened(raw) as file:
@@ -131,19 +129,19 @@ def _opened(raw: BinaryIO) -> BinaryIO:
     return gzip.open(raw) if beginning == _GZIP else raw  # type: ignore[return-value]
 
 
-def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> Lines:
+def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> NumberedLines:
     yield first
     yield from rest
 
 
-def _text_of(lines: Lines) -> Iterator[str]:
+def _text_of(lines: NumberedLines) -> Iterator[str]:
     return (line for _, line in lines)
 
 
 # --- Eucalyptus ------------------------------------------------------------------------------------------------------
 
 
-class _Open(NamedTuple):
+class _OpenInstance(NamedTuple):
     """A START line whose STOP has not come."""
 
     line: int
@@ -153,12 +151,12 @@ class _Open(NamedTuple):
 
 
 class _Eucalyptus:
-    """Pairs START and STOP lines, and watches how many cores each recorded node held."""
+    """Pairs START and STOP lines, and records how many cores each node held."""
 
     def __init__(self, source: _Source, sizes: Sizes) -> None:
         self._source = source
         self._sizes = sizes
-        self._running: dict[str, _Open] = {}
+        self._running: dict[str, _OpenInstance] = {}
         self._held: dict[str, int] = {}
         self.peaks: dict[str, int] = {}
         self._last_us = 0
@@ -169,7 +167,7 @@ class _Eucalyptus:
         match text.split():
             case ["START", time, name, node, cores]:
                 at_us = self._time(time, number)
-                started = _Open(number, at_us, _whole(source, number, cores, "cores", _MOST_CORES), node)
+                started = _OpenInstance(number, at_us, _whole(source, number, cores, "cores", _MOST_CORES), node)
                 self._start(_name(source, number, name), started)
             case ["STOP", time, name]:
                 self._stop(number, self._time(time, number), name)
@@ -179,7 +177,7 @@ class _Eucalyptus:
                 raise source.broken(number, "expected START time id node cores, or STOP time id")
 
     def end(self) -> None:
-        """What still runs has no end."""
+        """Keep the instances that still run, without an end."""
         for name, started in self._running.items():
             self._take(name, started, started.line, None)
 
@@ -190,7 +188,7 @@ class _Eucalyptus:
         self._last_us = max(at_us, self._last_us)
         return at_us
 
-    def _start(self, name: str, started: _Open) -> None:
+    def _start(self, name: str, started: _OpenInstance) -> None:
         if name in self._running:
             self._source.past.findings.add(PastRule.START_WHILE_RUNNING, self._source.place(started.line))
             return
@@ -213,15 +211,15 @@ class _Eucalyptus:
         self._held[started.node] -= started.cores
         self._take(name, started, number, at_us)
 
-    def _take(self, name: str, started: _Open, end_line: int, stop_us: int | None) -> None:
+    def _take(self, name: str, started: _OpenInstance, end_line: int, stop_us: int | None) -> None:
         past, file, is_spot = self._source
-        flavor = past.flavor_of(started.cores, Place(file, started.line), self._sizes)
+        flavor = past.flavor_of(started.cores, FileLine(file, started.line), self._sizes)
         if flavor is not None:
             row = (file, started.line, end_line, is_spot, name, started.at_us, stop_us, None, flavor)
             past.take(PastInstance(*row))
 
 
-def _read_eucalyptus(source: _Source, lines: Lines, *, alone: bool) -> None:
+def _read_eucalyptus(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     past = source.past
     if past.nodes is None and not alone:
         raise InputError("several files do not tell one platform: give it with --nodes, such as 31x32")
@@ -237,14 +235,14 @@ def _read_eucalyptus(source: _Source, lines: Lines, *, alone: bool) -> None:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """NODE2 stands before NODE10."""
+    """Return a sort key by which NODE2 comes before NODE10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 # --- start_s,lifetime_s,cores ----------------------------------------------------------------------------------------
 
 
-def _read_jobs(source: _Source, lines: Lines) -> None:
+def _read_jobs(source: _Source, lines: NumberedLines) -> None:
     past, file, is_spot = source
     if past.nodes is None:
         raise InputError("the file does not tell the platform: give it with --nodes, such as 31x32")
@@ -292,7 +290,7 @@ class _Swf:
         self._job(number, words)
 
     def _platform(self) -> None:
-        """The nodes that the header tells, where none are given."""
+        """Take the nodes that the header tells, unless nodes are given."""
         past, (nodes, cores) = self._source.past, (self._labels.get(name, 0) for name in ("MaxNodes", "MaxProcs"))
         if past.nodes is not None:
             return
@@ -331,7 +329,7 @@ class _Swf:
             source.past.take(PastInstance(*row))
 
     def _cores(self, number: int, words: list[str]) -> int:
-        """Processors allocated, or requested where those are unknown; 0 where both are."""
+        """Return the processors allocated, or requested if those are unknown; 0 if both are unknown."""
         allocated, requested = (_processors(self._source, number, words[field]) for field in (4, 7))
         if allocated <= 0 < requested:
             self._source.past.findings.add(PastRule.REQUESTED_CORES, self._source.place(number))
@@ -339,7 +337,7 @@ class _Swf:
 
 
 def _left_out(status: str, submit_us: int, run_us: int, cores: int) -> PastRule | None:
-    """Why a job is no instance; None where it is one."""
+    """Return the rule by which a job is no instance; None if it is one."""
     if status in _SWF_PARTIAL:
         return PastRule.PARTIAL_EXECUTION
     if status == _SWF_CANCELLED and run_us <= 0:
@@ -351,7 +349,7 @@ def _left_out(status: str, submit_us: int, run_us: int, cores: int) -> PastRule 
     return None if cores else PastRule.UNKNOWN_CORES
 
 
-def _read_swf(source: _Source, lines: Lines) -> None:
+def _read_swf(source: _Source, lines: NumberedLines) -> None:
     reader = _Swf(source, source.past.wishes.sizes or Sizes(doubling=True))
     for number, line in lines:
         source.past.line_count += 1
@@ -368,7 +366,7 @@ def _name(source: _Source, number: int, text: str) -> str:
 
 
 def _signed(source: _Source, number: int, text: str) -> int:
-    """Microseconds of a number of seconds, which may be below 0."""
+    """Return the microseconds of a number of seconds, which may be negative."""
     if _COUNT.fullmatch(text):
         return int(text) * SECOND_US
     with suppress(ValueError):

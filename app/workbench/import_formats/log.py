@@ -1,6 +1,6 @@
-"""Reading a log that was written as CSV as a past: what was asked for is kept, to be decided again.
+"""Imports an exported CSV log. Only the requests are taken; the engine decides them again.
 
-What the log promised rests on tables that are not here, so promises are left behind, and so are spot starts that were
+The promises in the log rest on tables that are not here. So promises are dropped, and so are spot starts that were
 rejected. An evicted instance ends at its declared lifetime, unless the engine evicts it again, as it will on the same
 platform. A log that breaks its own rules (docs/log.md) is a broken file.
 """
@@ -18,13 +18,13 @@ from app.domain.values import EvictionPolicy, Market, Resources
 from app.engine.cluster import UNCOUNTED
 from app.importing.past import Past, is_name
 from app.importing.rules.pastrules import PastRule
-from app.importing.rules.records import PastChange, PastInstance, Place
+from app.importing.rules.records import FileLine, PastChange, PastInstance
 from app.workbench.logcsv import PROMISED_COLUMNS, LogRow, read_rows
 
 LOG_COLUMNS = PROMISED_COLUMNS
 
 
-class _Open(NamedTuple):
+class _OpenStart(NamedTuple):
     """A start whose end has not come."""
 
     line: int
@@ -33,8 +33,8 @@ class _Open(NamedTuple):
 
 
 def read_past_log(past: Past, lines: Iterable[str]) -> None:
-    """Read the one file of the past. InputError names the line that breaks it."""
-    reader = _Log(past)
+    """Read the one file of the past. Raises InputError with the line that breaks a rule."""
+    reader = _LogReader(past)
     for line, row in read_rows(lines, past.files[0]):
         past.line_count += 1
         reader.take(line, row)
@@ -42,14 +42,14 @@ def read_past_log(past: Past, lines: Iterable[str]) -> None:
 
 
 def _is_size(resources: Resources) -> bool:
-    """Whether this is something, and no more than a node can count."""
+    """Return True if the resources are not all zero and no larger than a node can count."""
     return 0 <= min(resources) <= max(resources) < UNCOUNTED and max(resources) > 0
 
 
-class _Log:
+class _LogReader:
     def __init__(self, past: Past) -> None:
         self._past = past
-        self._running: dict[str, _Open] = {}
+        self._running: dict[str, _OpenStart] = {}
         self._nodes: set[str] = set()
         self._seq = 0
         self._at_us = 0
@@ -83,7 +83,7 @@ class _Log:
         self._takes[row.kind](line, row)
 
     def end(self) -> None:
-        """What still runs has no end."""
+        """Keep the instances that still run, without an end."""
         for started in self._running.values():
             self._keep(started, None, started.line)
         self._past.scratch.cut_after(self._at_us)
@@ -121,7 +121,7 @@ class _Log:
     def _is_replaced(self, line: int) -> bool:
         if self._past.wishes.nodes is None:
             return False
-        self._past.findings.add(PastRule.NODES_REPLACED, Place(0, line))
+        self._past.findings.add(PastRule.NODES_REPLACED, FileLine(0, line))
         return True
 
     def _flavor_added(self, line: int, row: LogRow) -> None:
@@ -136,24 +136,24 @@ class _Log:
     def _rejected(self, line: int, row: LogRow) -> None:
         opened = self._opened(line, row)
         if row.market == Market.SPOT:
-            self._past.findings.add(PastRule.REJECTED_SPOT, Place(0, line))
+            self._past.findings.add(PastRule.REJECTED_SPOT, FileLine(0, line))
         else:
             self._keep(opened, row.at_us + (row.lifetime_us or 0), line, drawn_up=True)
 
-    def _opened(self, line: int, row: LogRow) -> _Open:
+    def _opened(self, line: int, row: LogRow) -> _OpenStart:
         if row.instance_id is None or row.instance_id in self._running:
             raise self._broken(line, f"instance {row.instance_id!r} was decided before")
         if row.market not in set(Market) or (row.market == Market.SPOT and row.lifetime_us is None):
             raise self._broken(line, "a start names its market, and a spot start its lifetime")
         if not _is_size(row.demand) or not 0 <= (row.lifetime_us or 0) <= MAX_TIME_US:
             raise self._broken(line, "it asks for nothing, or for less, or for too much")
-        return _Open(line, row, self._flavor(line, row))
+        return _OpenStart(line, row, self._flavor(line, row))
 
     def _flavor(self, line: int, row: LogRow) -> str:
         name = row.flavor or flavor_name(row.demand.cores)
         known: Resources | None = self._past.flavors.get(name)
         if known is None:
-            self._past.findings.add(PastRule.UNKNOWN_FLAVOR, Place(0, line))
+            self._past.findings.add(PastRule.UNKNOWN_FLAVOR, FileLine(0, line))
             self._past.add_flavor(name, row.demand)
         elif known != row.demand:
             raise self._broken(line, f"it asks for another size than its flavor {name!r} has")
@@ -171,9 +171,9 @@ class _Log:
             raise self._broken(line, f"instance {row.instance_id!r} is on-demand and evicted")
 
     def _notice(self, line: int, _: LogRow) -> None:
-        self._past.findings.add(PastRule.NOTICE, Place(0, line))
+        self._past.findings.add(PastRule.NOTICE, FileLine(0, line))
 
-    def _keep(self, started: _Open, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
+    def _keep(self, started: _OpenStart, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
         row, name = started.row, started.row.instance_id or ""
         is_spot = row.market == Market.SPOT
         times = row.at_us, stop_us, row.lifetime_us

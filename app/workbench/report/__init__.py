@@ -1,1 +1,1 @@
-"""Evaluations as one page with pictures."""
+"""The report: evaluations as one page with pictures."""

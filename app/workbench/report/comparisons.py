@@ -1,4 +1,4 @@
-"""Pictures of several evaluations: by SLA (spot-sla-conference, Figure 1) and by platform (Figures 6 and 7)."""
+"""Pictures that compare evaluations: by SLA (spot-sla-conference, Figure 1), by platform (Figures 6 and 7)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from app.workbench.report.drawing import (
     picture,
     rule_lines,
 )
-from app.workbench.tally import Tally
+from app.workbench.tally import WorkloadTally
 
 _LEAST = 1e-3
 """Below this a share is drawn on a line and not on a logarithmic scale, so that none evicted has its place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ComparedEvaluation:
     """One evaluation as the comparisons show it."""
 
     platform: str
@@ -40,21 +40,21 @@ class Point:
     victims: str
     guarantee: Guarantee
     sla: float | None
-    tally: Tally
+    tally: WorkloadTally
 
     @property
     def on_demand(self) -> float:
-        """Admitted of requested."""
+        """Share of requested on-demand instances that were admitted."""
         return _share(self.tally.on_demand_admitted, self.tally.on_demand_requested)
 
     @property
     def spot(self) -> float:
-        """Admitted of requested."""
+        """Share of requested spot instances that were admitted."""
         return _share(self.tally.spot_admitted, self.tally.spot_requested)
 
     @property
     def evicted(self) -> float:
-        """Evicted of admitted."""
+        """Share of admitted spot instances that were evicted."""
         return _share(self.tally.spot_evicted, self.tally.spot_admitted)
 
     @property
@@ -63,26 +63,28 @@ class Point:
         return "no SLA" if self.sla is None else f"{self.sla:g}"
 
 
-def point_of(one: Evaluated) -> Point:
-    """What the comparisons need of an evaluation."""
+def point_of(one: Evaluated) -> ComparedEvaluation:
+    """Return what the comparisons need of an evaluation."""
     scenario = one.outcome.scenario
     policy = scenario.policy
     victims, sla = str(policy.eviction_policy), sla_of(policy)
-    return Point(platform_text(scenario.nodes), len(scenario.nodes), victims, policy.guarantee, sla, one.outcome.tally)
+    return ComparedEvaluation(
+        platform_text(scenario.nodes), len(scenario.nodes), victims, policy.guarantee, sla, one.outcome.tally
+    )
 
 
 def sla_of(policy: Policy) -> float | None:
-    """The probability in force, None without an SLA."""
+    """Return the probability in force; None without an SLA."""
     return None if policy.guarantee is Guarantee.NONE else policy.eviction_probability
 
 
 def reading(guarantee: Guarantee) -> str:
-    """A guarantee as the page names it."""
+    """Return a guarantee as the page names it."""
     return guarantee.replace("_", " ")
 
 
-def draw_by_sla(points: Sequence[Point]) -> list[Picture]:
-    """One picture for each platform, eviction policy and guarantee, each with the baseline at its left."""
+def draw_by_sla(points: Sequence[ComparedEvaluation]) -> list[Picture]:
+    """Draw one picture for each platform, eviction policy and guarantee, with the baseline at the left."""
     pictures: list[Picture] = []
     for platform, victims in dict.fromkeys(map(_place, points)):
         there = [point for point in points if _place(point) == (platform, victims)]
@@ -94,7 +96,7 @@ def draw_by_sla(points: Sequence[Point]) -> list[Picture]:
     return pictures
 
 
-def _draw_sla(key: str, name: str, points: Sequence[Point]) -> Picture:
+def _draw_sla(key: str, name: str, points: Sequence[ComparedEvaluation]) -> Picture:
     figure = new_figure(8.6, 2.9, 2, (3, 2))
     left, right = figure.axes
     _draw_bars(left, points, [("admitted of requested", ADMITTED), ("evicted of admitted", EVICTED)])
@@ -118,7 +120,7 @@ def _draw_sla(key: str, name: str, points: Sequence[Point]) -> Picture:
     )
 
 
-def _draw_bars(axes: Axes, points: Sequence[Point], series: Sequence[tuple[str, str]]) -> None:
+def _draw_bars(axes: Axes, points: Sequence[ComparedEvaluation], series: Sequence[tuple[str, str]]) -> None:
     at, width = np.arange(len(points)), 0.38
     for offset, values, (label, color), digits in (
         (-width / 2, [point.spot for point in points], series[0], 1),
@@ -143,8 +145,8 @@ def _finish_ratios(axes: Axes, labels: Sequence[str], name: str) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderaxespad=0, handlelength=1.2)
 
 
-def _draw_kept(axes: Axes, points: Sequence[Point]) -> None:
-    """Evicted against promised, with what chance allows."""
+def _draw_kept(axes: Axes, points: Sequence[ComparedEvaluation]) -> None:
+    """Draw evicted against promised shares, with the range that chance allows."""
     promised = [point.sla or 0.0 for point in points]
     intervals = [wilson_interval(p.tally.spot_evicted, p.tally.spot_admitted, CONFIDENCE) for p in points]
     draw_promises(axes, promised, [point.evicted for point in points], intervals, "evicted of admitted")
@@ -162,7 +164,7 @@ def draw_promises(
     marker: str = "o",
     color: str = EVICTED,
 ) -> None:
-    """Points with their intervals around a diagonal; what lies above it was worse than promised."""
+    """Draw points with their intervals around a diagonal; a point above it was worse than promised."""
     reach = np.array(
         [[max(0.0, y - low), max(0.0, high - y)] for y, (low, high) in zip(happened, intervals, strict=True)]
     ).reshape(-1, 2)
@@ -183,8 +185,8 @@ def draw_promises(
     rule_lines(axes, "both")
 
 
-def draw_by_platform(points: Sequence[Point]) -> list[Picture]:
-    """One picture for each promise and eviction policy; none where there is but one platform."""
+def draw_by_platform(points: Sequence[ComparedEvaluation]) -> list[Picture]:
+    """Draw one picture for each promise and eviction policy; none if there is one platform only."""
     pictures: list[Picture] = []
     for (victims, guarantee, sla), group in groupby(sorted(points, key=_promise), key=_promise):
         there = sorted(group, key=lambda point: -point.node_count)
@@ -196,7 +198,7 @@ def draw_by_platform(points: Sequence[Point]) -> list[Picture]:
     return pictures
 
 
-def _draw_platforms(key: str, name: str, points: Sequence[Point]) -> Picture:
+def _draw_platforms(key: str, name: str, points: Sequence[ComparedEvaluation]) -> Picture:
     figure = new_figure(8.6, 2.9)
     axes = figure.axes[0]
     at, width = np.arange(len(points)), 0.27
@@ -220,15 +222,15 @@ def _draw_platforms(key: str, name: str, points: Sequence[Point]) -> Picture:
     return picture(figure, key, f"Smaller platforms: {name}", "by platform", f"{told}.", Numbers(columns, rows))
 
 
-def _place(point: Point) -> tuple[str, str]:
+def _place(point: ComparedEvaluation) -> tuple[str, str]:
     return point.platform, point.victims
 
 
-def _promise(point: Point) -> tuple[str, str, float]:
+def _promise(point: ComparedEvaluation) -> tuple[str, str, float]:
     return point.victims, point.guarantee, point.sla or 0.0
 
 
-def _loosest_first(point: Point) -> float:
+def _loosest_first(point: ComparedEvaluation) -> float:
     return -(point.sla or 1.0)
 
 

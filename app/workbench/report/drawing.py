@@ -1,6 +1,6 @@
-"""What all pictures have in common: their look, and how a figure becomes a part of the page.
+"""The common look of all pictures, and the way in which a figure becomes part of the page.
 
-Figures are made without pyplot. Text stays text in the SVG: small, sharp in print, and read aloud where that is wanted.
+Figures are made without pyplot. Text stays text in the SVG: it is small, sharp in print, and can be read aloud.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _SHORTER = (
     (re.compile(r"\s+"), " "),
     (re.compile(r"> <"), "><"),
 )
-"""What the library writes and the page can do without: half of its length."""
+"""Parts of the library's output that the page does not need: half of its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A table: the names of its columns, and its cells as they are shown."""
+    """A table: the names of its columns, and its cells as text."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -74,7 +74,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing for the page. `summary` says in words what it shows; `numbers` are what it is drawn from."""
+    """A drawing for the page. `summary` says in words what it shows; `numbers` are its data."""
 
     key: str
     title: str
@@ -84,19 +84,19 @@ class Picture:
 
 
 def in_style() -> AbstractContextManager[None]:
-    """Everything is drawn within this; it holds for the whole process meanwhile."""
+    """Apply the style within the block; it holds for the whole process meanwhile."""
     return mpl.rc_context(_STYLE)
 
 
 def new_figure(width: float, height: float, panels: int = 1, ratios: Sequence[float] | None = None) -> Figure:
-    """A figure of so many inches with panels side by side."""
+    """Return a figure of this size in inches, with panels side by side."""
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.subplots(1, panels, width_ratios=ratios)
     return figure
 
 
 def picture(figure: Figure, key: str, title: str, name: str, summary: str, numbers: Numbers) -> Picture:
-    """The figure as inline SVG whose ids are its own on the page; `name` tells it from others with its title."""
+    """Return the figure as inline SVG with ids unique on the page; `name` tells figures of equal title apart."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
@@ -114,13 +114,13 @@ def picture(figure: Figure, key: str, title: str, name: str, summary: str, numbe
 
 
 def rule_lines(axes: Axes, axis: str = "y") -> None:
-    """Light lines to read values by."""
+    """Draw light lines to read values by."""
     axes.grid(visible=True, axis=axis)  # type: ignore[arg-type]
     axes.tick_params(length=0 if axis == "y" else 3, axis="y")
 
 
 def count_axis(axes: Axes, name: str) -> None:
-    """A vertical scale for counts, logarithmic from 1 on and with a place for none."""
+    """Make the vertical scale one for counts: logarithmic from 1 on, with a place for 0."""
     axes.set_yscale("symlog", linthresh=1, linscale=0.5)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
@@ -129,5 +129,5 @@ def count_axis(axes: Axes, name: str) -> None:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A ratio as it is shown; a dash of nothing."""
+    """Return a ratio as text; None is a dash."""
     return "-" if value is None else f"{100 * value:.{digits}f} %"

@@ -1,5 +1,4 @@
-"""Pictures of what promises rest on and how they held: a table's buckets (spot-sla-conference, Figures 2 and 3), and
-the reliability diagram."""
+"""Pictures of evidence: a table's buckets (spot-sla-conference, Figures 2 and 3), and the reliability diagram."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _FEWEST = 10
 
 
 def draw_buckets(key: str, name: str, flavor: str, table: TableView) -> Picture:
-    """Samples, and quantiles of the time to eviction, by available slots of one flavor."""
+    """Draw samples and quantiles of the time to eviction, by available slots of one flavor."""
     buckets = table.flavors[flavor]
     figure = new_figure(8.6, 2.4, 2)
     left, right = figure.axes
@@ -89,7 +88,7 @@ def _finish(axes: Axes) -> None:
 
 
 def draw_reliability(key: str, name: str, reliability: Reliability) -> Picture:
-    """Promised against happened: the classes, the bins of estimates, and how it went by epoch."""
+    """Draw promised against observed shares: the classes, the bins of estimates, and the epochs."""
     figure = new_figure(8.6, 3.1, 2, (2, 3))
     left, right = figure.axes
     for lines, marker, color, label in (
@@ -108,7 +107,7 @@ def draw_reliability(key: str, name: str, reliability: Reliability) -> Picture:
 
 
 def _draw_epochs(axes: Axes, epochs: Sequence[Calibration]) -> None:
-    """Admissions of every epoch, and how many of these instances were evicted, then or later."""
+    """Draw the admissions of every epoch, and how many of these instances were evicted at any time."""
     numbers = [line.epoch or 0 for line in epochs]
     admitted = np.zeros(max(numbers, default=0) + 2)
     np.add.at(admitted, numbers, [line.admitted for line in epochs])
@@ -147,7 +146,7 @@ def _covered(reliability: Reliability) -> str:
 
 
 def _reliability_numbers(reliability: Reliability) -> Numbers:
-    """The classes, the bins, and the epochs in which something was evicted."""
+    """Return the classes, the bins, and the epochs in which something was evicted."""
     named = [(f"promise {_number(line.promised)}", line) for line in reliability.classes]
     for line in reliability.estimates:
         low, high = line.estimates or (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""How the page looks: plain white on every screen, quiet, and ready for paper."""
+"""The style of the page: plain white on every screen, quiet, and ready for paper."""
 
 CSS = """
 :root { color-scheme: light; --ink: #1f2933; --muted: #5a6673; --line: #e3e7ec; }

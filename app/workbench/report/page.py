@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing else, neither scripts nor network; plain white, for screens and for paper."""
+"""The report: one page for screens and paper that needs nothing else, neither scripts nor network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from itertools import islice
 from app import __version__
 from app.domain.inputs import platform_text
 from app.domain.times import HOUR_US
-from app.workbench.findings import Findings
+from app.workbench.findings import LogFindings
 from app.workbench.matrix import Evaluated
-from app.workbench.report.comparisons import Point, draw_by_platform, draw_by_sla, point_of, reading, sla_of
+from app.workbench.report.comparisons import (
+    ComparedEvaluation,
+    draw_by_platform,
+    draw_by_sla,
+    point_of,
+    reading,
+    sla_of,
+)
 from app.workbench.report.drawing import Numbers, Picture, in_style, percent
 from app.workbench.report.evidence import draw_buckets, draw_reliability
 from app.workbench.report.look import CSS
@@ -22,7 +29,7 @@ from app.workbench.tally import Scenario, settings
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a report comes from: the command that made it, the traces by market, the delay of the spot trace."""
+    """The source of a report: the command that made it, the traces by market, and the delay of the spot trace."""
 
     command: str
     traces: Mapping[str, str]
@@ -30,9 +37,9 @@ class Origin:
 
 
 def render_page(found: Sequence[Evaluated], origin: Origin) -> str:
-    """The report of a matrix of evaluations, as HTML.
+    """Return the report of a matrix of evaluations, as HTML.
 
-    1. What was run and what came of it. 2. Pictures that compare. 3. Each evaluation by itself.
+    1. The settings and the results. 2. Pictures that compare. 3. Each evaluation by itself.
     """
     points = [point_of(one) for one in found]
     with in_style():
@@ -67,7 +74,7 @@ def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     yield "</header>"
 
 
-def _results(points: Sequence[Point]) -> str:
+def _results(points: Sequence[ComparedEvaluation]) -> str:
     columns = (
         "platform", "victims", "guarantee", "SLA", "on-demand admitted", "spot admitted", "evicted",
         "core-hours completed",
@@ -91,7 +98,7 @@ def _results(points: Sequence[Point]) -> str:
     return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
 
 
-def _compared(points: Sequence[Point]) -> Iterator[str]:
+def _compared(points: Sequence[ComparedEvaluation]) -> Iterator[str]:
     for heading, pictures in (("By SLA", draw_by_sla(points)), ("By platform", draw_by_platform(points))):
         if pictures:
             yield f"<section><h2>{heading}</h2>"
@@ -112,8 +119,8 @@ def _single(key: str, one: Evaluated) -> Iterator[str]:
     yield "</section>"
 
 
-def _flavors(key: str, name: str, findings: Findings) -> Iterator[str]:
-    """The last table: the flavor that was sampled most in full view, the others folded."""
+def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
+    """Show the last table: the flavor with most samples in full view, the others folded."""
     table = findings.table
     seen = [] if table is None else [flavor for flavor, buckets in table.flavors.items() if buckets]
     if table is None or not seen:
@@ -155,7 +162,7 @@ def _figure(picture: Picture, *, caption: bool = True) -> str:
 
 
 def _table(numbers: Numbers, words: int = 1) -> str:
-    """The first `words` columns to the left, the others as numbers to the right."""
+    """Align the first `words` columns to the left, and the others as numbers to the right."""
     head = "".join(f"<th scope=col{_align(at, words)}>{escape(name)}</th>" for at, name in enumerate(numbers.columns))
     rows = "\n".join(f"<tr>{''.join(_cells(row, words))}</tr>" for row in numbers.rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'

@@ -1,4 +1,4 @@
-"""Pictures over time: utilisation with evictions marked (spot-sla-conference, Figures 4 and 5), and the budget."""
+"""Pictures over time: utilisation with evictions marked (spot-sla-conference, Figures 4, 5), and the budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PERIODS = 12
 
 
 def draw_load(key: str, name: str, load: Load) -> Picture:
-    """Cores in use by market, what is free, and when instances were evicted."""
+    """Draw cores in use by market, free cores, and the times of evictions."""
     figure = new_figure(8.6, 2.7)
     axes = figure.axes[0]
     days = load.edges_us / DAY_US
@@ -56,7 +56,7 @@ def draw_load(key: str, name: str, load: Load) -> Picture:
 
 
 def _mark_evictions(axes: Axes, load: Load, top: float) -> None:
-    """A mark above the capacity for every period with evictions, larger for more."""
+    """Draw a mark above the capacity for every period with evictions, larger for more."""
     when = np.flatnonzero(load.evicted)
     if not len(when):
         return
@@ -69,7 +69,7 @@ def _mark_evictions(axes: Axes, load: Load, top: float) -> None:
 
 
 def _held(values: np.ndarray) -> np.ndarray:
-    """A step function is drawn with its last value once more, at its end."""
+    """Repeat the last value of a step function at its end."""
     return np.append(values, values[-1])
 
 
@@ -94,7 +94,7 @@ def _load_numbers(load: Load) -> Numbers:
 
 
 def draw_budget(key: str, name: str, budget: Sequence[BudgetPoint], end_us: int) -> Picture:
-    """What may still be evicted: admitted times the probability promised, less what was evicted so far."""
+    """Draw the eviction budget: admitted instances times the promise, less those evicted so far."""
     figure = new_figure(8.6, 2.1)
     axes = figure.axes[0]
     days = np.array([0.0, *(point.at_us / DAY_US for point in budget), end_us / DAY_US])

@@ -1,6 +1,6 @@
-"""Every operation of the service as a value: what to send, what comes back, and whether it may be sent twice.
+"""Every operation of the service as a value: the request, the form of its answer, and whether it may be repeated.
 
-Nothing here sends anything, so the one description serves both clients; see `client`.
+Nothing here sends anything, so one description serves both clients; see `client`.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAn
 from tenure_client.values import PolicyChange, Resources, Start, Stop
 
 PAGE = 1000
-"""Items of a page where a whole list is read."""
+"""The number of items in a page when a whole list is read."""
 
 
 # --- clouds ----------------------------------------------------------------------------------------------------------
 
 
 def create_cloud(cloud: str, policy: PolicyChange | None = None, *, at: datetime | None = None) -> Call[CloudAnswer]:
-    """A new cloud. Conflict where one of that name exists."""
+    """Create a cloud. Raises Conflict if one of that name exists."""
     return endpoints.CREATE_CLOUD.call(body={"name": cloud, "policy": policy, "at": at})
 
 
 def clouds(*, limit: int = PAGE, marker: str | None = None) -> Listing[CloudNameAnswer]:
-    """All clouds that the token may see, by name."""
+    """List all clouds that the token may see, by name."""
     return Listing(endpoints.CLOUDS.call(query=_page(limit, marker)), lambda page: page.clouds)
 
 
 def cloud(cloud: str) -> Call[CloudAnswer]:
-    """A cloud's policy, the end of its log, and what was asked of it so far."""
+    """Show a cloud's policy, the end of its log, and counts of the requests so far."""
     return endpoints.CLOUD.call(cloud=cloud)
 
 
 def change_policy(
     cloud: str, policy: PolicyChange, *, at: datetime | None = None, jump: bool | None = None
 ) -> Call[CloudAnswer]:
-    """Change some fields of the SLA policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
+    """Change some fields of the policy from now on. With `jump`, `at` may be further ahead than `clock_step_s`."""
     return endpoints.CHANGE_POLICY.call(body={"policy": policy, "at": at, "jump": jump}, cloud=cloud)
 
 
@@ -67,47 +67,47 @@ def change_policy(
 
 
 def add_node(cloud: str, node: str, capacity: Resources, *, at: datetime | None = None) -> Call[NodeAnswer]:
-    """Add a node at the end of the node order; the same again changes nothing."""
+    """Add a node at the end of the node order. Repeating the call changes nothing."""
     return endpoints.ADD_NODE.call(body={"name": node, **capacity._asdict(), "at": at}, cloud=cloud)
 
 
 def nodes(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[NodeAnswer]:
-    """The cloud's nodes, in node order."""
+    """List the cloud's nodes in node order."""
     return Listing(endpoints.NODES.call(query=_page(limit, marker), cloud=cloud), lambda page: page.nodes)
 
 
 def node(cloud: str, node: str) -> Call[NodeAnswer]:
-    """A node, and what is free on it."""
+    """Show a node and its free resources."""
     return endpoints.NODE.call(cloud=cloud, node=node)
 
 
 def remove_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[RemovalAnswer]:
-    """Remove a node; the spot instances on it are evicted. Conflict where on-demand instances run on it."""
+    """Remove a node and evict its spot instances. Raises Conflict if on-demand instances run on it."""
     return endpoints.REMOVE_NODE.call(query={"at": at}, cloud=cloud, node=node)
 
 
 def drain_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[NodeAnswer]:
-    """Have a node take no more placements."""
+    """Drain a node, so that it takes no more placements."""
     return endpoints.DRAIN_NODE.call(query={"at": at}, cloud=cloud, node=node)
 
 
 def open_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[NodeAnswer]:
-    """Have a drained node take placements again."""
+    """Open a drained node, so that it takes placements again."""
     return endpoints.OPEN_NODE.call(query={"at": at}, cloud=cloud, node=node)
 
 
 def add_flavor(cloud: str, flavor: str, demand: Resources, *, at: datetime | None = None) -> Call[FlavorAnswer]:
-    """Add a flavor; the same again changes nothing."""
+    """Add a flavor. Repeating the call changes nothing."""
     return endpoints.ADD_FLAVOR.call(body={"name": flavor, **demand._asdict(), "at": at}, cloud=cloud)
 
 
 def flavors(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[FlavorAnswer]:
-    """The cloud's flavors, and how many more instances of each fit now."""
+    """List the cloud's flavors with the slots available now."""
     return Listing(endpoints.FLAVORS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.flavors)
 
 
 def flavor(cloud: str, flavor: str) -> Call[FlavorAnswer]:
-    """A flavor, and how many more instances of it fit now."""
+    """Show a flavor and the slots available now."""
     return endpoints.FLAVOR.call(cloud=cloud, flavor=flavor)
 
 
@@ -124,42 +124,42 @@ def start(
     eviction_probability: float | None = None,
     at: datetime | None = None,
 ) -> Call[StartAnswer]:
-    """Start an instance. The same again has the same answer; the same id with another body is a Conflict.
+    """Start an instance. Repeating the call returns the same answer; the same id with another body raises Conflict.
 
-    A spot start declares its lifetime; `eviction_probability` is its own SLA, in place of the cloud's.
+    Spot starts must declare a lifetime. `eviction_probability` is the start's own SLA, in place of the cloud's.
     """
     body = to_builtins(Start(instance, market, flavor, lifetime_s, eviction_probability, at))
     return endpoints.START.call(body=body, cloud=cloud)
 
 
 def stop(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
-    """Stop an instance; one that has ended stays as it is."""
+    """Stop an instance. Nothing happens if it has ended already."""
     return endpoints.STOP.call(query={"at": at}, cloud=cloud, instance=instance)
 
 
 def batch(cloud: str, operations: Sequence[Start | Stop]) -> Call[BatchAnswer]:
-    """Up to 1000 starts and stops, decided in order; each has its own result."""
+    """Decide up to 1000 starts and stops in order; each has its own result."""
     steps = [{_kind(operation): to_builtins(operation)} for operation in operations]
     return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
 
 
 def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None) -> Call[DrillAnswer]:
-    """Evict one spot instance on purpose, by default the one started last."""
+    """Evict one spot instance as a test, by default the one started last."""
     return endpoints.DRILL.call(body={"instance": instance, "at": at}, cloud=cloud)
 
 
 def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
-    """Return the instance that a drill would evict now; nothing is changed."""
+    """Show the instance that a drill would evict now. Nothing is changed."""
     return endpoints.DRILL_VICTIM.call(query={"instance": instance}, cloud=cloud)
 
 
 def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
-    """Evictions that no controller has confirmed, by deadline."""
+    """List evictions that no controller has confirmed, by deadline."""
     return Listing(endpoints.HANDOVERS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.handovers)
 
 
 def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
-    """Say that an evicted instance is stopped; the same again changes nothing."""
+    """Confirm that an evicted instance is stopped. Repeating the call changes nothing."""
     return endpoints.CONFIRM_HANDOVER.call(query={"at": at}, cloud=cloud, handover=instance)
 
 
@@ -174,18 +174,18 @@ def instances(
     limit: int = PAGE,
     marker: str | None = None,
 ) -> Listing[InstanceAnswer]:
-    """Instances in the order of their starts, rejected ones among them."""
+    """List instances in the order of their starts, including rejected ones."""
     query = {"status": status, "market": market, "limit": limit, "marker": marker}
     return Listing(endpoints.INSTANCES.call(query=query, cloud=cloud), lambda page: page.instances)
 
 
 def instance(cloud: str, instance: str) -> Call[InstanceAnswer]:
-    """The decision on an instance's start, and how it ended."""
+    """Show the decision on an instance's start, and its end."""
     return endpoints.INSTANCE.call(cloud=cloud, instance=instance)
 
 
 def explain(cloud: str, instance: str) -> Call[ExplanationAnswer]:
-    """Why an instance was accepted, rejected or evicted, in fields and in sentences."""
+    """Explain why an instance was accepted, rejected or evicted, in fields and in sentences."""
     return endpoints.EXPLAIN.call(cloud=cloud, instance=instance)
 
 
@@ -197,7 +197,7 @@ def decisions(
     market: str | None = None,
     limit: int = 100,
 ) -> Listing[DecisionAnswer]:
-    """Decisions with their reasons, newest first."""
+    """List decisions with their reasons, newest first."""
     query = {"before_seq": before_seq, "outcome": outcome, "market": market, "limit": limit}
     return Listing(endpoints.DECISIONS.call(query=query, cloud=cloud), lambda page: page.decisions)
 
@@ -213,49 +213,49 @@ def quotes(
     lifetime_s: float | None = None,
     slots: int | None = None,
 ) -> Call[QuotesAnswer]:
-    """What the newest table says now, of one flavor or of all."""
+    """Read quotes from the newest table, for one flavor or all."""
     asked_s = None if lifetime_s is None else _seconds_text(lifetime_s)
     query = {"flavor": flavor, "eviction_probability": eviction_probability, "lifetime_s": asked_s, "slots": slots}
     return endpoints.QUOTES.call(query=query, cloud=cloud)
 
 
 def request_table(cloud: str) -> Call[RunAnswer]:
-    """Ask the workers for a table of the history so far."""
+    """Request a table of the history so far, which a worker computes."""
     return endpoints.REQUEST_TABLE.call(cloud=cloud)
 
 
 def tables(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[TableSummaryAnswer]:
-    """Published tables without their curves, newest first."""
+    """List published tables without their curves, newest first."""
     return Listing(endpoints.TABLES.call(query=_page(limit, marker), cloud=cloud), lambda page: page.tables)
 
 
 def newest_table(cloud: str, *, flavor: str | None = None) -> Call[TableAnswer]:
-    """The newest table with its curves."""
+    """Show the newest table with its curves."""
     return endpoints.NEWEST_TABLE.call(query={"flavor": flavor}, cloud=cloud)
 
 
 def table(cloud: str, epoch: int, *, flavor: str | None = None) -> Call[TableAnswer]:
-    """The table of an epoch with its curves."""
+    """Show the table of an epoch with its curves."""
     return endpoints.TABLE.call(query={"flavor": flavor}, cloud=cloud, epoch=epoch)
 
 
 def runs(cloud: str, *, limit: int = 100, marker: int | None = None) -> Listing[RunAnswer]:
-    """Computations of tables, newest first."""
+    """List computations of tables, newest first."""
     return Listing(endpoints.RUNS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.runs)
 
 
 def run(cloud: str, run: int) -> Call[RunAnswer]:
-    """One computation of a table."""
+    """Show one computation of a table."""
     return endpoints.RUN.call(cloud=cloud, run=run)
 
 
 def reliability(cloud: str, *, after_seq: int | None = None) -> Call[ReliabilityAnswer]:
-    """Promised probabilities against what happened, in the stretch of the log after a seq or in the newest."""
+    """Compare promised probabilities with outcomes, in the stretch of the log after a seq or in the newest one."""
     return endpoints.RELIABILITY.call(query={"after_seq": after_seq}, cloud=cloud)
 
 
 def sla(cloud: str) -> Call[SlaAnswer]:
-    """How many of each SLA class were admitted and evicted since the cloud began, and what is left of its budget."""
+    """Show each SLA class since the cloud began: admitted and evicted instances, and the rest of its budget."""
     return endpoints.SLA.call(cloud=cloud)
 
 
@@ -267,7 +267,7 @@ def utilisation(
     points: int = 300,
     node: str | None = None,
 ) -> Call[UtilisationAnswer]:
-    """What of the cores was in use over time, of the cloud or of one node; by default in the last day."""
+    """Show the cores in use over time, of the cloud or of one node; by default in the last day."""
     query = {"begin_at": begin_at, "end_at": end_at, "points": points, "node": node}
     return endpoints.UTILISATION.call(query=query, cloud=cloud)
 
@@ -276,13 +276,13 @@ def utilisation(
 
 
 def events(cloud: str, *, after_seq: int = 0, limit: int = PAGE) -> Listing[EventAnswer]:
-    """The log's events after a seq, up to its present end."""
+    """List the log's events after a seq, up to its present end."""
     query = {"after_seq": after_seq, "limit": limit}
     return Listing(endpoints.EVENTS.call(query=query, cloud=cloud), lambda page: [*map(event_of, page.events)])
 
 
 def event_stream(cloud: str, *, after_seq: int = 0, limit: int | None = None) -> Call[str]:
-    """The log's events after a seq as server-sent events, and each later one when it comes."""
+    """Stream the log's events after a seq as server-sent events, and each later one as it comes."""
     return endpoints.EVENT_STREAM.call(query={"after_seq": after_seq, "limit": limit}, cloud=cloud)
 
 
@@ -292,47 +292,47 @@ def event_stream(cloud: str, *, after_seq: int = 0, limit: int | None = None) ->
 def create_token(
     name: str, role: str, *, cloud: str | None = None, expires_in_s: float | None = None
 ) -> Call[NewTokenAnswer]:
-    """A new token; the token itself is in the answer, this once."""
+    """Create a token. Only this answer contains the token itself."""
     return endpoints.CREATE_TOKEN.call(body={"name": name, "role": role, "cloud": cloud, "expires_in_s": expires_in_s})
 
 
 def tokens(*, limit: int = PAGE, marker: int | None = None) -> Listing[TokenAnswer]:
-    """All tokens, newest first, those expired and revoked among them."""
+    """List all tokens, newest first, including expired and revoked ones."""
     return Listing(endpoints.TOKENS.call(query=_page(limit, marker)), lambda page: page.tokens)
 
 
 def token(token: str) -> Call[TokenAnswer]:
-    """What is known of a token, by its id."""
+    """Show a token's properties, by its id."""
     return endpoints.TOKEN.call(token=token)
 
 
 def revoke_token(token: str) -> Call[None]:
-    """Take a token no more, by its id; one that is revoked stays so."""
+    """Revoke a token, by its id. Repeating the call changes nothing."""
     return endpoints.REVOKE_TOKEN.call(token=token)
 
 
 def versions() -> Call[VersionsAnswer]:
-    """The versions of the interface."""
+    """Show the versions of the interface."""
     return endpoints.VERSIONS.call()
 
 
 def health() -> Call[str]:
-    """`OK`; ServiceUnreachable with the reason where the service cannot answer."""
+    """Check the service's health: `OK`, or ServiceUnreachable with the reason if the service cannot answer."""
     return endpoints.HEALTH.call()
 
 
 def readiness() -> Call[ReadinessAnswer]:
-    """Whether the database answers, and how old each cloud's newest table is."""
+    """Check whether the database answers, and the age of each cloud's newest table."""
     return endpoints.READINESS.call()
 
 
 def process_metrics() -> Call[str]:
-    """The metrics of the process that answers, in Prometheus' text format."""
+    """Read the metrics of the process that answers, in Prometheus' text format."""
     return endpoints.PROCESS_METRICS.call()
 
 
 def cloud_metrics() -> Call[str]:
-    """The metrics of all clouds, in Prometheus' text format."""
+    """Read the metrics of all clouds, in Prometheus' text format."""
     return endpoints.CLOUD_METRICS.call()
 
 
@@ -345,5 +345,5 @@ def _kind(operation: Start | Stop) -> str:
 
 
 def _seconds_text(seconds: float) -> str:
-    """The number as a query takes it: exact to the microsecond, without an exponent."""
+    """Return the number for a query: exact to the microsecond, without an exponent."""
     return f"{seconds:.6f}".rstrip("0").rstrip(".")

@@ -1,6 +1,6 @@
-"""A client of the service, in two kinds: one that waits for answers, and one for asynchronous programs.
+"""Clients of the service in two kinds: one that waits for answers, and one for asynchronous programs.
 
-Both have the same methods, made of the same descriptions (`calls`). See docs/client.md.
+Both have the same methods, made from the same descriptions (`calls`). See docs/client.md.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ T = TypeVar("T")
 RETRY_S = 30.0
 TIMEOUT_S = 60.0
 _PAUSE_S = 1.0
-"""Between two streams of events, where the service does not say how long."""
+"""The pause between two streams of events, unless the service names one."""
 
 
 class Methods:
-    """What can be asked of a service. Each method's arguments and answer: `calls`."""
+    """The methods of both clients. `calls` describes their arguments and answers."""
 
     create_cloud = Method(calls.create_cloud)
     clouds = Method(calls.clouds)
@@ -100,8 +100,8 @@ class Methods:
 class TenureClient(Methods):
     """Connections to a service that threads may share.
 
-    `retry_s` is how long a request that failed is tried again, where that is safe; `timeout_s` bounds each wait for
-    the service in one attempt. ServiceUnreachable where `url` is none.
+    `retry_s` is how long a failed request is retried, if that is safe; `timeout_s` bounds each wait for the service in
+    one attempt. Raises ServiceUnreachable if `url` is not a web address.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class TenureClient(Methods):
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
-        """The answer to a call. ClientError where there is none."""
+        """Return the answer to a call. Raise ClientError if there is none."""
         return self._retried(lambda: self._attempt(call))
 
     def every(self, listing: Listing[T]) -> Iterator[T]:
-        """All items of a list, page by page, as they are wanted."""
+        """Yield all items of a list, fetching pages as they are needed."""
         call: Call[Any] | None = listing.first
         while call is not None:
             page = self.send(call)
@@ -141,9 +141,9 @@ class TenureClient(Methods):
             call = listing.after(page)
 
     def follow(self, cloud: str, *, after_seq: int = 0) -> Iterator[EventAnswer]:
-        """Every event after a seq, once and in order, and each later one when it comes; it never ends by itself.
+        """Yield every event after a seq, once and in order, and each later one as it comes. It never ends by itself.
 
-        A stream that breaks is opened again where it was left, for `retry_s` at a time.
+        A broken stream is reopened at the same event, with retries for `retry_s` each time.
         """
         call = calls.event_stream(cloud, after_seq=after_seq)
         while True:
@@ -186,7 +186,7 @@ class TenureClient(Methods):
 
 
 class AsyncTenureClient(Methods):
-    """As `TenureClient`, for asynchronous programs."""
+    """The counterpart of `TenureClient` for asynchronous programs."""
 
     def __init__(
         self,
@@ -213,11 +213,11 @@ class AsyncTenureClient(Methods):
         await self._http.aclose()
 
     async def send(self, call: Call[T]) -> T:
-        """The answer to a call. ClientError where there is none."""
+        """Return the answer to a call. Raise ClientError if there is none."""
         return await self._retried(lambda: self._attempt(call))
 
     async def every(self, listing: Listing[T]) -> AsyncIterator[T]:
-        """All items of a list, page by page, as they are wanted."""
+        """Yield all items of a list, fetching pages as they are needed."""
         call: Call[Any] | None = listing.first
         while call is not None:
             page = await self.send(call)
@@ -226,7 +226,7 @@ class AsyncTenureClient(Methods):
             call = listing.after(page)
 
     async def follow(self, cloud: str, *, after_seq: int = 0) -> AsyncIterator[EventAnswer]:
-        """As `TenureClient.follow`."""
+        """Yield every event after a seq, as `TenureClient.follow` does."""
         call = calls.event_stream(cloud, after_seq=after_seq)
         while True:
             pause_s = _PAUSE_S

@@ -1,6 +1,6 @@
-"""Every endpoint of the service, in one table for server and client, and the calls that are made of them.
+"""The table of all endpoints, for server and client, and the calls made from them.
 
-Nothing here sends anything, so the one description serves both clients; see `client`.
+Nothing here sends anything, so one description serves both clients; see `client`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ T = TypeVar("T")
 
 
 class Repeat(Enum):
-    """Whether a request may be sent again when it is not known what became of it."""
+    """The rule for repeating a request whose outcome is unknown."""
 
     SAFE = "safe"
-    """The same again changes nothing more, and has the same answer."""
+    """A repeated request changes nothing more and has the same answer."""
     ONCE = "once"
-    """It may not: it is sent again only where it surely was not taken."""
+    """The request is repeated only if it was certainly not accepted."""
 
 
 class Chapter(StrEnum):
@@ -65,10 +65,10 @@ class Chapter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint(Generic[T]):
-    """One method of one path. `answer` is the type of what comes back: str is the text as it is, None is nothing.
+    """One method of one path. `answer` is the form of the answer: str is the text as it is, None is nothing.
 
-    `status` is that of success. `also`: error statuses whose body is still read as `answer`. `is_unfinished` tells of
-    an answer that a part of the request was not taken, so that all of it is to be sent again.
+    `status` is that of success. `also`: error statuses whose body is still read as `answer`. `is_unfinished` tells from
+    an answer that a part of the request was not decided, so that all of it is to be sent again.
     """
 
     method: str
@@ -84,7 +84,7 @@ class Endpoint(Generic[T]):
     def call(
         self, *, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None, **places: str | int
     ) -> Call[T]:
-        """Return a request to the path with these places. What is None in query or body is left out."""
+        """Return a request to the path with these places. None in query or body is left out."""
         path = self.path.format(**{name: quote(str(place), safe="") for name, place in places.items()})
         return Call(self, path, _given(query or {}), None if body is None else _given(body))
 
@@ -101,19 +101,19 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A list that comes in pages: its first page, and the items of any page."""
+    """A list that comes in pages: the call for its first page, and the items of any page."""
 
     first: Call[Any]
     items: Callable[[Any], Sequence[T]]
 
     def after(self, page: Any) -> Call[Any] | None:  # noqa: ANN401 - an answer that has links
-        """Return the call for the page that follows; None after the last."""
+        """Return the call for the next page; None after the last one."""
         href = next((link.href for link in page.links if link.rel == "next"), None)
         return None if href is None else replace(self.first, path=href, query={})
 
 
 def _given(values: Mapping[str, Any]) -> Json:
-    """Those that are there; times as RFC 3339."""
+    """Return the fields that are given, with times as RFC 3339."""
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
@@ -122,11 +122,11 @@ def _given(values: Mapping[str, Any]) -> Json:
 
 
 EPOCHS_CROSSED = "preemptible.batch.epochs_crossed"
-"""The code of what a batch leaves undecided because it needs the tables of more than one epoch."""
+"""The code of operations that a batch leaves undecided because it needs the tables of several epochs."""
 
 
 def _is_unfinished(answer: BatchAnswer) -> bool:
-    """Return whether it is sent again as a whole; not for a rest that waits for a further table: that takes a while."""
+    """Return True if the whole batch is sent again. A rest that waits for another table is not: that takes long."""
     return any(
         result.status == 503 and (result.error is None or result.error.code != EPOCHS_CROSSED)
         for result in answer.results

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and the service, as one tree.
+"""The errors between a client and the service, as one tree.
 
     ClientError
     +-- ServiceUnreachable          no answer, or only that the service is not ready, for as long as was allowed
@@ -16,21 +16,21 @@ from __future__ import annotations
 
 
 class ClientError(Exception):
-    """The root; its message is for people."""
+    """The root of the tree. Its message is for people."""
 
 
 class ServiceUnreachable(ClientError):
-    """No answer came, or only that the service is not ready, for as long as was allowed."""
+    """There was no answer in the time allowed, or only that the service is not ready."""
 
 
 class AnswerUnreadable(ClientError):
-    """The answer has not the documented form."""
+    """The answer does not have the documented form."""
 
 
 class ServiceRefused(ClientError):
-    """The service answered with an error. `code` is its permanent name, empty where the answer is not the service's.
+    """The service answered with an error. `code` is its permanent name, empty if the answer is not the service's own.
 
-    `details` are those of every entry, one for each wrong field; `request_id` names the request in the service's log.
+    `details` has an entry for each faulty field; `request_id` names the request in the service's log.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ServiceRefused(ClientError):
 
 
 class Unauthenticated(ServiceRefused):
-    """No token, or none that is valid."""
+    """The request carries no valid token."""
 
 
 class Forbidden(ServiceRefused):
@@ -57,19 +57,19 @@ class NotFound(ServiceRefused):
 
 
 class Conflict(ServiceRefused):
-    """The request contradicts what is already so."""
+    """The request contradicts the present state."""
 
 
 class RequestInvalid(ServiceRefused):
-    """The request is not one that the service takes."""
+    """The service does not accept requests of this form."""
 
 
 class TooManyRequests(ServiceRefused):
-    """More requests came than this caller may send."""
+    """The caller has used up its requests."""
 
 
 class ServiceFailed(ServiceRefused):
-    """A fault of the service."""
+    """The service failed."""
 
 
 _BY_STATUS: dict[int, type[ServiceRefused]] = {
@@ -88,6 +88,6 @@ _BY_STATUS: dict[int, type[ServiceRefused]] = {
 
 
 def refusal(status: int, code: str, detail: str, request_id: str = "", details: tuple[str, ...] = ()) -> ServiceRefused:
-    """The error of its status."""
+    """Return the error for an answer of this status."""
     kind = _BY_STATUS.get(status, ServiceFailed if status >= 500 else ServiceRefused)
     return kind(status, code, detail, request_id, details)

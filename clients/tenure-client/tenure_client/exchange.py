@@ -1,8 +1,8 @@
-"""What both clients do with a call, but for sending it: the request, the answer read, and when to try again.
+"""The common part of both clients: making requests, reading answers, and deciding on retries.
 
-A request is sent again where that cannot do harm: always where it surely was not taken (no connection, 429, or an
-error that says so), and where it is not known what became of it only if the same again changes nothing more. Starts,
-stops and most others are so; what is not says `Repeat.ONCE` in `calls`.
+A request is repeated if that is harmless: always if it was certainly not accepted (no connection, 429, or an error that
+says so), and with an unknown outcome only if a repetition changes nothing more. Starts, stops and most others are
+harmless; the rest are marked `Repeat.ONCE` in `calls`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Again(Exception):
-    """An attempt failed so that another one makes sense, not before `after_s`; `error` is for when there is none."""
+    """An attempt failed and may be repeated, not before `after_s`. `error` is raised if it is not."""
 
     def __init__(self, error: ClientError, after_s: float = 0.0) -> None:
         super().__init__(str(error))
@@ -53,9 +53,9 @@ class Patience:
         self._window_s = FIRST_PAUSE_S
 
     def pause_s(self, again: Again) -> float:
-        """Return how long to wait: at random in a growing window, but never less than the service says.
+        """Return the time to wait: random in a growing window, but at least what the service says.
 
-        Raises the attempt's error where the time would be up before the next attempt.
+        Raises the attempt's error if the time would be up before the next attempt.
         """
         pause_s = max(random.uniform(0, self._window_s), again.after_s)  # noqa: S311 - spreads callers, keeps no secret
         if time.monotonic() + pause_s >= self._ends_s:
@@ -65,7 +65,7 @@ class Patience:
 
 
 def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """What an HTTP client is made with. ServiceUnreachable where `url` is none of a web service."""
+    """Return the arguments for an HTTP client. Raise ServiceUnreachable if `url` is not a web address."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -80,7 +80,7 @@ def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str,
 
 
 def request_arguments(call: Call[Any]) -> dict[str, Any]:
-    """What an HTTP client's `request` takes."""
+    """Return the arguments for an HTTP client's `request`."""
     found: dict[str, Any] = {"method": call.endpoint.method, "url": call.path}
     if call.query:
         found["params"] = call.query
@@ -91,7 +91,7 @@ def request_arguments(call: Call[Any]) -> dict[str, Any]:
 
 
 def read(call: Call[T], response: httpx2.Response) -> T:
-    """The answer of a finished exchange. Again, or a ClientError, where it is none."""
+    """Return the answer of a finished exchange. Raise Again, or a ClientError, if it is an error."""
     if not response.is_success and response.status_code not in call.endpoint.also:
         raise failure(call, response)
     answer = cast("T", _decoded(call.endpoint.answer, response))
@@ -102,11 +102,11 @@ def read(call: Call[T], response: httpx2.Response) -> T:
 
 
 def opened(call: Call[str], source: httpx2.EventSource) -> httpx2.EventSource:
-    """The stream of events that was asked for. Again, or a ClientError, where the answer is none."""
+    """Return the requested stream of events. Raise Again, or a ClientError, if the answer is an error."""
     response = source.response
     if not response.is_success:
         raise failure(call, response)
-    # Reading another kind of answer fails as a stream does that breaks, and would be tried again for ever.
+    # Reading another kind of answer would look like a broken stream, and would be tried again for ever.
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
     if kind.lower() != "text/event-stream":
         raise AnswerUnreadable(f"{response.url}: the answer is no stream of events but {kind or 'of no kind'}")
@@ -114,7 +114,7 @@ def opened(call: Call[str], source: httpx2.EventSource) -> httpx2.EventSource:
 
 
 def failure(call: Call[Any], response: httpx2.Response) -> Exception:
-    """What an answer that is an error comes to."""
+    """Return the exception for an error answer."""
     status = response.status_code
     problems = _problems(response)
     error: ClientError = refused(status, problems, response.text[:200] or response.reason_phrase)
@@ -128,7 +128,7 @@ def failure(call: Call[Any], response: httpx2.Response) -> Exception:
 
 
 def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exception:
-    """What an exchange that broke comes to."""
+    """Return the exception for a broken exchange."""
     told = f"{url}: {error or type(error).__name__}"
     if not isinstance(error, httpx2.TransportError):
         return AnswerUnreadable(told)
@@ -138,7 +138,7 @@ def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exceptio
 
 
 def event_in(frame: httpx2.ServerSentEvent) -> EventAnswer | None:
-    """The event that a frame of the stream carries; None of one that carries none."""
+    """Return the event that a frame of the stream carries; None if it carries none."""
     if not frame.data:
         return None
     try:
@@ -160,7 +160,7 @@ def _decoded(kind: type, response: httpx2.Response) -> object:
 
 
 def _problems(response: httpx2.Response) -> list[ErrorAnswer]:
-    """The entries of an error answer; none where it is something else, as a proxy between may answer."""
+    """Return the entries of an error answer; nothing if it is another one, such as a proxy's."""
     try:
         found: ErrorsAnswer = msgspec.json.decode(response.content, type=ErrorsAnswer)
     except msgspec.DecodeError:
@@ -169,7 +169,7 @@ def _problems(response: httpx2.Response) -> list[ErrorAnswer]:
 
 
 def _retry_after_s(header: str | None) -> float:
-    """Seconds of a Retry-After header, in either of its forms; 0 where there is none."""
+    """Return the seconds of a Retry-After header, in either of its forms; 0 if there is none."""
     if not header:
         return 0.0
     if header.strip().isdecimal():

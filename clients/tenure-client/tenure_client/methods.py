@@ -1,7 +1,7 @@
-"""Turning the one description of a call into a method of both clients, each with its own type.
+"""Methods of both clients, each with its own type, made from the one description of a call.
 
-On a client that waits, a method gives the answer, and a list is an iterator; on an asynchronous one it gives something
-to await, and an asynchronous iterator. Type checkers see both (decision 31).
+In the waiting client a method returns the answer, and a list is an iterator. In the asynchronous one it returns an
+awaitable or an asynchronous iterator. Type checkers see both (docs/decisions/0031-one-client-twice.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Waiting(Protocol):
         """Return the answer."""
 
     def every(self, listing: Listing[T]) -> Iterator[T]:
-        """Give all items of a list, page by page."""
+        """Yield all items of a list, page by page."""
 
 
 class Awaiting(Protocol):
@@ -35,11 +35,11 @@ class Awaiting(Protocol):
         """Return the answer."""
 
     def every(self, listing: Listing[T]) -> AsyncIterator[T]:
-        """Give all items of a list, page by page."""
+        """Yield all items of a list, page by page."""
 
 
 class Method(Generic[P, Waited, Awaited]):
-    """A method that sends one call, or reads a list of as many pages as are wanted."""
+    """A method that sends one call, or reads as many pages of a list as are needed."""
 
     @overload
     def __init__(self: Method[P, T, Coroutine[Any, Any, T]], describe: Callable[P, Call[T]]) -> None: ...

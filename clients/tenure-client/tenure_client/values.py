@@ -1,6 +1,6 @@
-"""Words and operations that a caller writes. Answers carry plain strings, which compare equal to the words here.
+"""Words and operations that callers write. Answers carry plain strings, which compare equal to the words here.
 
-A method takes any string in their place, so that a newer service's words can be sent too.
+Methods accept any string in their place, so that words of a newer service can be sent too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Market(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """How the SLA is read: not at all, for every admitted instance by itself, or for all of a class together."""
+    """The scope of the SLA: none, every admitted instance by itself, or all instances of a class together."""
 
     NONE = "none"
     PER_INSTANCE = "per_instance"
@@ -28,21 +28,21 @@ class Guarantee(StrEnum):
 
 
 class EvictionPolicy(StrEnum):
-    """How victims are chosen: youngest job first on one node, or on all of them."""
+    """The order in which victims are chosen: the youngest on one node first, or the youngest of the whole cloud."""
 
     YJF = "yjf"
     YJF_GLOBAL = "yjf_global"
 
 
 class Clock(StrEnum):
-    """Whose time a cloud's log carries: the server's, or the one that each request brings."""
+    """The source of a cloud's time: the server's clock, or the times that requests bring."""
 
     SYSTEM = "system"
     EXTERNAL = "external"
 
 
 class Role(StrEnum):
-    """The purpose of a token, from which follows what it may do."""
+    """The purpose of a token, which determines its rights."""
 
     READER = "reader"
     MEMBER = "member"
@@ -60,7 +60,7 @@ class Resources(NamedTuple):
 
 
 class Start(Struct, omit_defaults=True):
-    """A start. A spot start declares its lifetime; `eviction_probability` is its own SLA, in place of the cloud's."""
+    """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's."""
 
     id: str
     market: str
@@ -78,7 +78,7 @@ class Stop(Struct, omit_defaults=True):
 
 
 class PolicyChange(TypedDict, total=False):
-    """Fields of an SLA policy as the HTTP interface names them; what is left out stays, or has its default."""
+    """Fields of a policy as the HTTP interface names them. Fields left out stay, or take their defaults."""
 
     guarantee: str
     eviction_probability: float

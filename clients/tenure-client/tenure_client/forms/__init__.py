@@ -1,5 +1,5 @@
-"""The forms of all answers: the service writes them, clients read them.
+"""The forms of all answers, which the service writes and clients read.
 
-Fields and units are those of the HTTP interface. What a newer service adds does no harm: unknown fields are passed
-over, and words (statuses, reasons, markets, roles) are plain strings.
+Fields and units are those of the HTTP interface. Additions of newer services do no harm: unknown fields are ignored,
+and words (statuses, reasons, markets, roles) are plain strings.
 """

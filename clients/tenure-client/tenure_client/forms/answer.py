@@ -1,4 +1,4 @@
-"""The parts that all forms are made of."""
+"""The parts of all forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Answer(Struct):
-    """The root of all answers. The service writes every field, also those that have a default for older services."""
+    """The root of all answers. The service writes every field, including those with a default for older services."""
 
 
 class Link(Answer, kw_only=True):
@@ -30,5 +30,5 @@ def json_of(answer: Answer) -> Json:
 
 
 def one_of(words: Iterable[str], description: str | None = None) -> Meta:
-    """Describe the words that a field may have now. They are documented, but any string is read."""
+    """Describe the words that a field has at present. They are documented, but any string is read."""
     return Meta(description=description, extra_json_schema={"enum": [str(word) for word in words]})

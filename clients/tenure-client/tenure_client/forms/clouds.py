@@ -1,4 +1,4 @@
-"""Clouds and their SLA policies."""
+"""Answers on clouds and their policies."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class PolicyAnswer(Answer, kw_only=True):
 
 
 class CountsAnswer(Answer, kw_only=True):
-    """What was asked and what became of it, since the log began; and what runs now."""
+    """Counts of requests and their outcomes since the log began, and of running instances."""
 
     on_demand_requested: int
     on_demand_admitted: int
     spot_requested: int
     spot_admitted: int
-    spot_evicted: Annotated[int, Meta(description="Drills are not among them.")]
+    spot_evicted: Annotated[int, Meta(description="Evictions of spot instances, without drills.")]
     spot_drilled: int
     running: int
 
 
 class CloudAnswer(Answer, kw_only=True):
     name: str
-    seq: Annotated[int, Meta(description="The log's last event.")]
+    seq: Annotated[int, Meta(description="The seq of the log's last event.")]
     created_at: Moment
     at: Annotated[Moment, Meta(description="The time of the log's last event.")]
     policy: PolicyAnswer

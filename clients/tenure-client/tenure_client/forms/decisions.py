@@ -1,4 +1,4 @@
-"""Decisions with their reasons: an instance explained, and the newest of a cloud."""
+"""Answers that explain one instance, or list the newest decisions of a cloud."""
 
 from __future__ import annotations
 
@@ -31,31 +31,35 @@ class DecisionAnswer(Answer, kw_only=True):
     market: MarketWord
     flavor: str
     node: str | None
-    reason: Annotated[ReasonWord | None, Meta(description="Why it was rejected or evicted.")]
-    lifetime_s: Annotated[Seconds | None, Meta(description="As declared at its start.")]
-    quote: Annotated[QuoteAnswer | None, Meta(description="What the decision on its start rested on.")]
-    victims: Annotated[list[VictimAnswer], Meta(description="Evicted to make room for this start, youngest first.")]
-    ready_at: Annotated[Moment | None, Meta(description="From when its room is free; null of all but accepted starts.")]
-    ran_s: Annotated[Seconds | None, Meta(description="How long it ran; null of starts.")]
-    cause_seq: Annotated[int | None, Meta(description="The event that it was evicted for.")]
+    reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
+    lifetime_s: Annotated[Seconds | None, Meta(description="The lifetime declared at the start.")]
+    quote: Annotated[QuoteAnswer | None, Meta(description="The figures that the decision on the start rests on.")]
+    victims: Annotated[
+        list[VictimAnswer], Meta(description="Instances evicted to make room for this start, youngest first.")
+    ]
+    ready_at: Annotated[
+        Moment | None, Meta(description="The time from which the room is free; null unless this is an accepted start.")
+    ]
+    ran_s: Annotated[Seconds | None, Meta(description="The time that the instance ran; null for starts.")]
+    cause_seq: Annotated[int | None, Meta(description="The event that the eviction made room for.")]
     cause_id: Annotated[str | None, Meta(description="The instance that this event started.")]
-    promise: Annotated[PromiseWord, Meta(description="What this event makes of the promise given.")]
-    sentence: Annotated[str, Meta(description="The same in words.")]
+    promise: Annotated[PromiseWord, Meta(description="The effect of this event on the promise.")]
+    sentence: Annotated[str, Meta(description="The decision in words.")]
 
 
 class DecisionsAnswer(Answer, kw_only=True):
     decisions: Annotated[
         list[DecisionAnswer],
-        Meta(description="Newest first. A page of one outcome or market may be short and still have a next."),
+        Meta(description="Newest first. A page filtered by outcome or market may be short and still have a next one."),
     ]
     links: list[Link]
 
 
 class PromiseAnswer(Answer, kw_only=True):
-    """What a start was promised, and what became of it."""
+    """The promise to an instance, and its outcome."""
 
     status: PromiseWord
-    eviction_probability: Annotated[float | None, Meta(description="The most that was promised; null: nothing was.")]
+    eviction_probability: Annotated[float | None, Meta(description="The eviction probability promised; null: none.")]
     until: Annotated[Moment | None, Meta(description="The end of the declared lifetime.")]
 
 
@@ -65,49 +69,53 @@ class VictimDetailAnswer(Answer, kw_only=True):
     resources: ResourcesAnswer
     node: str
     started_at: Moment
-    ran_s: Annotated[Seconds, Meta(description="How old it was when it was evicted.")]
-    lifetime_s: Annotated[Seconds | None, Meta(description="How long it had declared to run at most.")]
-    overrunning: Annotated[bool, Meta(description="Past its declared lifetime: then it goes before all others.")]
+    ran_s: Annotated[Seconds, Meta(description="The age of the instance at its eviction.")]
+    lifetime_s: Annotated[Seconds | None, Meta(description="The declared lifetime.")]
+    overrunning: Annotated[
+        bool, Meta(description="True if it was past its declared lifetime. Such instances are evicted first.")
+    ]
     deadline: Annotated[
-        Moment | None, Meta(description="Until when it may go on running; null where there is no grace period.")
+        Moment | None, Meta(description="The time until which it may go on running; null without a grace period.")
     ]
     promise: PromiseWord
 
 
 class EvictionAnswer(Answer, kw_only=True):
-    """Why an instance was evicted: for which event, what that needed, and who else had to go."""
+    """The reasons of an eviction: the event it made room for, the room needed, and the other victims."""
 
     at: Moment
     reason: EvictionReasonWord
-    cause_seq: Annotated[int, Meta(description="The event that it was evicted for.")]
+    cause_seq: Annotated[int, Meta(description="The event that the eviction made room for.")]
     cause_id: Annotated[str | None, Meta(description="The on-demand instance that this event started.")]
-    flavor: Annotated[str | None, Meta(description="Of that instance.")]
-    required: Annotated[ResourcesAnswer | None, Meta(description="What it needed on one node.")]
-    node: Annotated[str | None, Meta(description="Where it went.")]
-    freed: Annotated[ResourcesAnswer | None, Meta(description="What the victims on that node held; null: too many.")]
+    flavor: Annotated[str | None, Meta(description="The flavor of that instance.")]
+    required: Annotated[ResourcesAnswer | None, Meta(description="The room that it needed on one node.")]
+    node: Annotated[str | None, Meta(description="The node that it was placed on.")]
+    freed: Annotated[
+        ResourcesAnswer | None, Meta(description="The resources of the victims on that node; null: too many victims.")
+    ]
     eviction_policy: Annotated[EvictionPolicyWord, Meta(description="The rule by which victims were chosen.")]
     rank: Annotated[int | None, Meta(description="This instance's place among the victims; 1 is the youngest.")]
     victim_count: int
     victims: Annotated[
-        list[VictimDetailAnswer], Meta(description="Youngest first; the first 100, and always the instance itself.")
+        list[VictimDetailAnswer], Meta(description="Youngest first. The first 100, and always the instance itself.")
     ]
 
 
 class ExplanationAnswer(Answer, kw_only=True):
-    """Why an instance is what it is."""
+    """The reasons for an instance's present state."""
 
     instance: InstanceAnswer
-    sentences: Annotated[list[str], Meta(description="The whole story in words, a sentence or two for each step.")]
-    as_of: Annotated[Moment, Meta(description="What became of it is told as of then.")]
-    required: Annotated[ResourcesAnswer, Meta(description="What instances of its flavor ask for.")]
-    guarantee: Annotated[GuaranteeWord, Meta(description="How the SLA was read when its start was decided.")]
+    sentences: Annotated[list[str], Meta(description="The explanation in words, one or two sentences for each step.")]
+    as_of: Annotated[Moment, Meta(description="The time to which the explanation refers.")]
+    required: Annotated[ResourcesAnswer, Meta(description="The resources that the flavor asks for.")]
+    guarantee: Annotated[GuaranteeWord, Meta(description="The scope of the SLA when the start was decided.")]
     epoch_at: Annotated[
-        Moment | None, Meta(description="The end of the history behind the table that was read; null: none was.")
+        Moment | None, Meta(description="The end of the history of the table that was read; null: none was.")
     ]
     promise: PromiseAnswer
     acceptable: AcceptableAnswer | None
     eviction: EvictionAnswer | None
     notices: Annotated[
         list[NoticeJson],
-        Meta(description="The newest 20 of its risk and of its grace period, as events, in log order."),
+        Meta(description="The newest 20 notices of its risk and grace period, as events in log order."),
     ]

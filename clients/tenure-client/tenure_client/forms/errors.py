@@ -13,16 +13,16 @@ from tenure_client.forms.answer import Answer, Link
 
 class ErrorAnswer(Answer, kw_only=True):
     request_id: str = ""
-    code: Annotated[str, Meta(description="Permanent: programs may rely on it.")]
+    code: Annotated[str, Meta(description="The permanent code, on which programs may rely.")]
     status: int
     title: str = ""
     detail: str
     links: list[Link] = field(default_factory=list)
     min_version: Annotated[
-        str | UnsetType, Meta(description="Of an unsupported microversion: the lowest that there is.")
+        str | UnsetType, Meta(description="The lowest supported microversion, if the requested one is not supported.")
     ] = UNSET
     max_version: Annotated[
-        str | UnsetType, Meta(description="Of an unsupported microversion: the highest that there is.")
+        str | UnsetType, Meta(description="The highest supported microversion, if the requested one is not supported.")
     ] = UNSET
 
 
@@ -31,7 +31,7 @@ class ErrorsAnswer(Answer, kw_only=True):
 
 
 def refused(status: int, entries: Sequence[ErrorAnswer], reason: str) -> ServiceRefused:
-    """Return the error that an error answer tells of; `reason` is its detail where it has no entries."""
+    """Return the error of an error answer; `reason` is its detail if it has no entries."""
     if not entries:
         return refusal(status, "", reason)
     first = entries[0]

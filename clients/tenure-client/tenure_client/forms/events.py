@@ -1,4 +1,4 @@
-"""Events of the log. They are read whatever their kind: a newer service may write kinds that are not known here."""
+"""Events of the log. Kinds unknown here, written by a newer service, are read too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EventsAnswer(Answer, kw_only=True):
 
 
 class EventAnswer(Answer, kw_only=True):
-    """An event of the log; `fields` holds all that the service says of its kind, also of kinds not known here."""
+    """An event of the log. `fields` holds all fields of its kind, also of kinds unknown here."""
 
     seq: int
     at: Moment
@@ -28,5 +28,5 @@ class EventAnswer(Answer, kw_only=True):
 
 
 def event_of(fields: Json) -> EventAnswer:
-    """Return the event that this JSON object is. KeyError, TypeError or ValueError where it is none."""
+    """Return the event of a JSON object. Raise KeyError, TypeError or ValueError if it is none."""
     return EventAnswer(seq=fields["seq"], at=datetime.fromisoformat(fields["at"]), kind=fields["kind"], fields=fields)

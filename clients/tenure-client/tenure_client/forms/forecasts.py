@@ -1,4 +1,4 @@
-"""Quotes, quantile tables and the runs that compute them."""
+"""Answers on quotes, quantile tables and the runs that compute them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenure_client.forms.words import RunCauseWord, RunStatusWord
 
 
 class EvidenceAnswer(Answer, kw_only=True):
-    """A bucket of samples that the quote is read from; it lies between two where its own was never seen."""
+    """A bucket of samples that a quote is read from. A quote without a bucket of its own lies between two."""
 
     slots: int
     sample_count: int
@@ -20,19 +20,20 @@ class EvidenceAnswer(Answer, kw_only=True):
 
 class FlavorQuoteAnswer(Answer, kw_only=True):
     flavor: str
-    slots: Annotated[int, Meta(description="Available slots, now or as asked.")]
+    slots: Annotated[int, Meta(description="Available slots: the present number, or the requested one.")]
     eviction_probability: float
     lifetime_s: Annotated[
         Seconds | None,
-        Meta(description="The lifetime guaranteed at that probability: shorter ones are accepted; null: no evidence."),
+        Meta(description="The lifetime guaranteed at that probability; shorter ones are accepted. Null: no evidence."),
     ]
     asked_lifetime_s: Seconds | None
     estimated_eviction_probability: Annotated[
         float | None,
-        Meta(description="The eviction probability of the lifetime asked for; 1 where it cannot be certified."),
+        Meta(description="The eviction probability of the requested lifetime; 1 if it cannot be certified."),
     ]
     eviction_probability_bound: Annotated[
-        float | None, Meta(description="What that is below, with the policy's confidence; null: no evidence.")
+        float | None,
+        Meta(description="The upper bound of that probability at the policy's confidence; null: no evidence."),
     ]
     evidence: list[EvidenceAnswer]
 
@@ -41,7 +42,7 @@ class QuotesAnswer(Answer, kw_only=True):
     epoch: int
     epoch_at: Annotated[Moment, Meta(description="The end of the history that the table was computed from.")]
     expires_at: Annotated[
-        Moment, Meta(description="From then on spot starts are rejected, unless a newer table comes.")
+        Moment, Meta(description="From this time on spot starts are rejected, unless there is a newer table.")
     ]
     quotes: list[FlavorQuoteAnswer]
 
@@ -53,8 +54,8 @@ class BucketAnswer(Answer, kw_only=True):
     sample_count: int
     evicted_count: int
     longest_s: Annotated[Seconds, Meta(description="The longest time observed; nothing is certified beyond it.")]
-    times_s: Annotated[list[Seconds], Meta(description="Where the share evicted rises.")]
-    levels: Annotated[list[float], Meta(description="The share evicted by then.")]
+    times_s: Annotated[list[Seconds], Meta(description="The times at which the share evicted rises.")]
+    levels: Annotated[list[float], Meta(description="The share evicted by each of these times.")]
 
 
 class CurveAnswer(Answer, kw_only=True):
@@ -64,10 +65,10 @@ class CurveAnswer(Answer, kw_only=True):
 
 class TableSummaryAnswer(Answer, kw_only=True):
     epoch: int
-    seq: Annotated[int, Meta(description="The log position that it was computed from.")]
+    seq: Annotated[int, Meta(description="The seq of the last event that it was computed from.")]
     epoch_at: Annotated[Moment, Meta(description="The end of the history that it was computed from.")]
-    computed_at: Annotated[Moment, Meta(description="When it was published, in the server's time.")]
-    wall_s: Annotated[float, Meta(description="How long the computation took.")]
+    computed_at: Annotated[Moment, Meta(description="The server's time at which it was published.")]
+    wall_s: Annotated[float, Meta(description="The duration of the computation.")]
     links: list[Link]
 
 
@@ -88,7 +89,7 @@ class RunAnswer(Answer, kw_only=True):
     status: RunStatusWord
     due_at: Annotated[Moment | None, Meta(description="The end of the history to compute from; null: the present.")]
     attempts: int
-    error: Annotated[str | None, Meta(description="Why the last attempt failed.")]
+    error: Annotated[str | None, Meta(description="The reason why the last attempt failed.")]
     epoch: Annotated[int | None, Meta(description="The table that it published.")]
     created_at: Moment
     started_at: Moment | None

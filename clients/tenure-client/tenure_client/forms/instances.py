@@ -1,4 +1,4 @@
-"""Starts, stops, and what became of instances."""
+"""Answers on starts, stops, and records of instances."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from tenure_client.forms.words import (
 
 
 class DrillAnswer(Answer, kw_only=True):
-    """Who was evicted in a drill."""
+    """The instance evicted in a drill."""
 
     id: str
-    seq: Annotated[int, Meta(description="Where the eviction stands in the event log.")]
+    seq: Annotated[int, Meta(description="The seq of the eviction in the event log.")]
     at: Moment
 
 
 class BudgetAnswer(Answer, kw_only=True):
-    """The eviction budget of all that are promised one eviction probability, as a decision found it."""
+    """The eviction budget of all instances promised one eviction probability, at the moment of a decision."""
 
-    earned: Annotated[float, Meta(description="What they may lose once the instance is admitted.")]
-    evicted: Annotated[int, Meta(description="What they have lost.")]
-    committed: Annotated[float, Meta(description="What those that run are charged for what they may cost.")]
-    charge: Annotated[float, Meta(description="What the instance itself is charged.")]
-    risk: Annotated[float, Meta(description="How likely the instance is evicted at all.")]
+    earned: Annotated[float, Meta(description="Evictions that the class may have once the instance is admitted.")]
+    evicted: Annotated[int, Meta(description="Evictions that the class has had.")]
+    committed: Annotated[float, Meta(description="The charges of the running instances.")]
+    charge: Annotated[float, Meta(description="The charge of the instance itself.")]
+    risk: Annotated[float, Meta(description="The probability that the instance is evicted.")]
     affordable_lifetime_s: Annotated[
-        Seconds | None, Meta(description="Where it is rejected: the longest lifetime that would not be.")
+        Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")
     ]
 
 
 class QuoteAnswer(Answer, kw_only=True):
-    """What the decision on a spot start rested on."""
+    """The figures that the decision on a spot start rests on."""
 
-    epoch: Annotated[int | None, Meta(description="The quantile table; null where none was read.")]
+    epoch: Annotated[int | None, Meta(description="The epoch of the table; null if none was read.")]
     slots: Annotated[int, Meta(description="Available slots of the flavor just before the decision.")]
     eviction_probability: Annotated[
-        float | None, Meta(description="The SLA of this start; null where the cloud has none.")
+        float | None, Meta(description="The SLA of this start; null if the cloud has none.")
     ]
     lifetime_s: Annotated[
         Seconds | None, Meta(description="The lifetime that the table guarantees at that probability.")
@@ -57,13 +57,13 @@ class QuoteAnswer(Answer, kw_only=True):
         float | None, Meta(description="The eviction probability that the table gives the declared lifetime.")
     ]
     eviction_probability_bound: Annotated[
-        float | None, Meta(description="What that probability is below, with the policy's confidence.")
+        float | None, Meta(description="The upper bound of that probability at the policy's confidence.")
     ]
-    budget: Annotated[BudgetAnswer | None, Meta(description="Under the pooled guarantee only.")]
+    budget: Annotated[BudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
 
 
 class AcceptableAnswer(Answer, kw_only=True):
-    """What would have been accepted in place of a spot start that the SLA refused: either of both."""
+    """The alternatives to a spot start that the SLA refused, each sufficient by itself."""
 
     lifetime_s: Annotated[Seconds | None, Meta(description="The longest lifetime at this SLA; null: none.")]
     eviction_probability: Annotated[
@@ -75,25 +75,26 @@ class StartAnswer(Answer, kw_only=True):
     """The decision on a start; a rejection is a decision too."""
 
     id: str
-    seq: Annotated[int, Meta(description="Where the decision stands in the event log.")]
+    seq: Annotated[int, Meta(description="The seq of the decision in the event log.")]
     status: VerdictWord
     market: MarketWord
     flavor: str
     at: Moment
     lifetime_s: Seconds | None
-    eviction_probability: Annotated[float | None, Meta(description="The start's own SLA, as requested.")]
+    eviction_probability: Annotated[float | None, Meta(description="The start's own SLA as requested.")]
     node: str | None
     victims: Annotated[list[VictimAnswer], Meta(description="Spot instances evicted to make room, youngest first.")]
     ready_at: Annotated[
-        Moment | None, Meta(description="From when its room is free: after its victims' grace; null: rejected.")
+        Moment | None,
+        Meta(description="The time from which its room is free, after its victims' grace period; null: rejected."),
     ]
-    reason: Annotated[RejectionWord | None, Meta(description="Why it was rejected.")]
+    reason: Annotated[RejectionWord | None, Meta(description="The reason of a rejection.")]
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
 
     @property
     def accepted(self) -> bool:
-        """Whether the instance runs now."""
+        """True if the instance was accepted."""
         return self.status == "accepted"
 
     @property
@@ -108,28 +109,30 @@ class StartAnswer(Answer, kw_only=True):
 
 
 class InstanceAnswer(Answer, kw_only=True):
-    """An instance: the decision on its start, and how it ended if it did."""
+    """An instance: the decision on its start, and its end if it has ended."""
 
     id: str
-    seq: Annotated[int, Meta(description="Where the decision on its start stands in the event log.")]
+    seq: Annotated[int, Meta(description="The seq of the decision on its start.")]
     status: InstanceStatusWord
     market: MarketWord
     flavor: str
-    at: Annotated[Moment, Meta(description="When its start was decided.")]
+    at: Annotated[Moment, Meta(description="The time of the decision on its start.")]
     lifetime_s: Seconds | None
     eviction_probability: float | None
     node: str | None
-    reason: Annotated[ReasonWord | None, Meta(description="Why it was rejected or evicted.")]
+    reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None
     ended_at: Moment | None
-    cause_seq: Annotated[int | None, Meta(description="The event that it was evicted for.")]
-    ready_at: Annotated[Moment | None, Meta(description="From when its room was free; null: it was rejected.")]
+    cause_seq: Annotated[int | None, Meta(description="The event that the eviction made room for.")]
+    ready_at: Annotated[
+        Moment | None, Meta(description="The time from which its room was free; null: it was rejected.")
+    ]
 
 
 class InstancesAnswer(Answer, kw_only=True):
     instances: Annotated[
         list[InstanceAnswer],
-        Meta(description="In the order of their starts. A page of one status may be short and still have a next."),
+        Meta(description="In the order of their starts. Pages of one status may be short and still have a next one."),
     ]
     links: list[Link]
 
@@ -139,34 +142,34 @@ class HandoverAnswer(Answer, kw_only=True):
     node: str
     flavor: str
     reason: EvictionReasonWord
-    cause_seq: Annotated[int, Meta(description="The event that it makes room for.")]
+    cause_seq: Annotated[int, Meta(description="The event that the eviction makes room for.")]
     scheduled_at: Moment
     deadline: Moment
     status: HandoverStatusWord
 
 
 class HandoversAnswer(Answer, kw_only=True):
-    handovers: Annotated[list[HandoverAnswer], Meta(description="By deadline; confirmed ones are left out.")]
+    handovers: Annotated[list[HandoverAnswer], Meta(description="By deadline, without confirmed ones.")]
     links: list[Link]
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: of a start its `body`, of one that failed its `errors`."""
+    """The answer to one operation of a batch: `body` for a start, `errors` if it failed."""
 
-    status: Annotated[int, Meta(description="201 of a start, 204 of a stop, else that of the error.")]
+    status: Annotated[int, Meta(description="201 for a start, 204 for a stop, else the error's status.")]
     body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
-    errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="What was wrong with the operation.")] = UNSET
+    errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="The errors of the operation.")] = UNSET
 
     @property
     def decision(self) -> StartAnswer | None:
-        """The decision on a start; None of a stop, and of an operation that failed."""
+        """The decision on a start; None for a stop and for a failed operation."""
         return self.body or None
 
     @property
     def error(self) -> ServiceRefused | None:
-        """The error of an operation that failed."""
+        """The error of a failed operation, else None."""
         return refused(self.status, self.errors, "") if self.errors else None
 
 
 class BatchAnswer(Answer, kw_only=True):
-    results: Annotated[list[BatchResult], Meta(description="One for each operation, in their order.")]
+    results: Annotated[list[BatchResult], Meta(description="One for each operation, in the same order.")]

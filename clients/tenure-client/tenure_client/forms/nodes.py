@@ -1,4 +1,4 @@
-"""Nodes and flavors: what there is room on, and what asks for room."""
+"""Answers on nodes and flavors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class NodeAnswer(Answer, kw_only=True):
     name: str
     status: NodeStatusWord
     capacity: ResourcesAnswer
-    free: Annotated[ResourcesAnswer, Meta(description="What no instance holds; 0 of what the node does not count.")]
+    free: Annotated[ResourcesAnswer, Meta(description="Free resources; 0 for a resource that the node does not count.")]
 
 
 class NodesAnswer(Answer, kw_only=True):
-    nodes: Annotated[list[NodeAnswer], Meta(description="In node order: placement takes the first that fits.")]
+    nodes: Annotated[list[NodeAnswer], Meta(description="In node order. Placement takes the first node with room.")]
     links: list[Link]
 
 
 class VictimAnswer(Answer, kw_only=True):
     id: str
     deadline: Annotated[
-        Moment | None, Meta(description="Until when it may go on running; null where the cloud has no grace period.")
+        Moment | None, Meta(description="The time until which it may go on running; null without a grace period.")
     ] = None
 
 
@@ -46,7 +46,7 @@ class FlavorAnswer(Answer, kw_only=True):
     cores: int
     memory_mib: int
     disk_gib: int
-    available_slots: Annotated[int, Meta(description="How many more instances of it fit now.")]
+    available_slots: Annotated[int, Meta(description="The number of instances of this flavor that fit now.")]
 
 
 class FlavorsAnswer(Answer, kw_only=True):

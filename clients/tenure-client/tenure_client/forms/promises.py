@@ -1,4 +1,4 @@
-"""Promises and what happened: reliability, SLA classes, utilisation."""
+"""Answers on promises and their outcomes: reliability, SLA classes, utilisation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from tenure_client.forms.words import GuaranteeWord
 
 
 class CalibrationAnswer(Answer, kw_only=True):
-    """Admitted spot instances of one promise. Evicted are those that were within their declared lifetime."""
+    """Admitted spot instances of one promise. Only evictions within the declared lifetime count."""
 
     promised: Annotated[
         float | None, Meta(description="The probability promised, or the mean of the estimates; null: no SLA.")
     ]
     admitted: int
-    running: Annotated[int, Meta(description="Still within their lifetime: they say nothing yet.")]
+    running: Annotated[int, Meta(description="Instances still within their lifetime, which do not count yet.")]
     evicted: int
-    happened: Annotated[float | None, Meta(description="Evicted of those admitted and not running any more.")]
-    low: Annotated[float, Meta(description="Lower bound of the probability (Wilson), at the confidence.")]
-    high: Annotated[float, Meta(description="Upper bound.")]
-    bound: Annotated[float | None, Meta(description="Mean of the upper bounds quoted; null: none was.")]
+    happened: Annotated[
+        float | None, Meta(description="The share evicted of admitted instances that are not running any more.")
+    ]
+    low: Annotated[float, Meta(description="The lower bound of the probability (Wilson), at the confidence.")]
+    high: Annotated[float, Meta(description="The upper bound.")]
+    bound: Annotated[float | None, Meta(description="The mean of the quoted upper bounds; null: there were none.")]
 
 
 class EstimateAnswer(CalibrationAnswer, kw_only=True):
@@ -38,16 +40,18 @@ class EpochCalibrationAnswer(CalibrationAnswer, kw_only=True):
 
 class ReliabilityAnswer(Answer, kw_only=True):
     first_seq: int
-    last_seq: Annotated[int, Meta(description="Instances started by the events from first to last are counted.")]
-    as_of: Annotated[Moment, Meta(description="What became of them is told as of then.")]
+    last_seq: Annotated[
+        int, Meta(description="Instances started by the events from first_seq to last_seq are counted.")
+    ]
+    as_of: Annotated[Moment, Meta(description="The time as of which outcomes are counted.")]
     confidence: Annotated[
-        float, Meta(description="Of the intervals, for independent evictions; bursts make the truth less sure.")
+        float, Meta(description="The confidence of the intervals, if evictions are independent. Bursts make it lower.")
     ]
     classes: Annotated[list[CalibrationAnswer], Meta(description="By promised probability.")]
     estimates: Annotated[list[EstimateAnswer], Meta(description="By estimated probability.")]
     epochs: Annotated[list[EpochCalibrationAnswer], Meta(description="By epoch and promised probability.")]
     coverage: Annotated[
-        float | None, Meta(description="In what share of these epochs no more happened than their bounds; null: none.")
+        float | None, Meta(description="The share of these epochs in which the bounds held; null: no bounds.")
     ]
     links: list[Link]
 
@@ -55,44 +59,48 @@ class ReliabilityAnswer(Answer, kw_only=True):
 class ClassBudgetAnswer(Answer, kw_only=True):
     """The eviction budget of a class."""
 
-    earned: Annotated[float, Meta(description="How many of those admitted may be evicted.")]
-    spent: Annotated[int, Meta(description="How many were.")]
-    committed: Annotated[float, Meta(description="What those that run are charged; 0 unless the guarantee is pooled.")]
-    left: Annotated[float, Meta(description="Below 0 the class is in debt, or would be after a load as seen before.")]
+    earned: Annotated[float, Meta(description="Evictions that the promises to admitted instances allow.")]
+    spent: Annotated[int, Meta(description="Evictions so far.")]
+    committed: Annotated[
+        float, Meta(description="The charges of the running instances; 0 unless the guarantee is pooled.")
+    ]
+    left: Annotated[
+        float, Meta(description="The rest. Below 0 the class is in debt, or would be after a load as high as before.")
+    ]
 
 
 class ClassAnswer(Answer, kw_only=True):
-    """All instances that were promised one eviction probability, since the cloud began."""
+    """All instances promised one eviction probability since the cloud began."""
 
     promised: float
     admitted: int
-    running: Annotated[int, Meta(description="Still within their declared lifetime.")]
-    evicted: Annotated[int, Meta(description="Within their declared lifetime; drills are not counted.")]
-    ratio: Annotated[float | None, Meta(description="Evicted of those admitted.")]
-    low: Annotated[float, Meta(description="Lower bound of the probability that happened (Wilson).")]
-    high: Annotated[float, Meta(description="Upper bound.")]
-    is_kept: Annotated[bool, Meta(description="Whether no more were evicted than promised.")]
+    running: Annotated[int, Meta(description="Instances still within their declared lifetime.")]
+    evicted: Annotated[int, Meta(description="Evictions within the declared lifetime, without drills.")]
+    ratio: Annotated[float | None, Meta(description="The share evicted of those admitted.")]
+    low: Annotated[float, Meta(description="The lower bound of the probability observed (Wilson).")]
+    high: Annotated[float, Meta(description="The upper bound.")]
+    is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
     budget: ClassBudgetAnswer
 
 
 class SlaAnswer(Answer, kw_only=True):
     guarantee: GuaranteeWord
     as_of: Moment
-    seq: Annotated[int, Meta(description="The end of the event log that this was read at.")]
-    confidence: Annotated[float, Meta(description="Of the bounds, for independent evictions.")]
+    seq: Annotated[int, Meta(description="The seq of the last event counted.")]
+    confidence: Annotated[float, Meta(description="The confidence of the bounds, if evictions are independent.")]
     classes: Annotated[list[ClassAnswer], Meta(description="By rising probability.")]
 
 
 class PointAnswer(Answer, kw_only=True):
-    """A bucket of time: means are exact and weighted by time, peaks are the highest after any event."""
+    """A bucket of time. Means are exact and weighted by time; peaks are the highest value after any event."""
 
     at: Moment
-    on_demand_mean: Annotated[float, Meta(description="Cores that on-demand instances had.")]
+    on_demand_mean: Annotated[float, Meta(description="Cores used by on-demand instances.")]
     spot_mean: float
-    total_mean: Annotated[float, Meta(description="Cores that there were, on nodes that were not removed.")]
+    total_mean: Annotated[float, Meta(description="Cores of all nodes that were not removed.")]
     on_demand_peak: int
     spot_peak: int
-    used_peak: Annotated[int, Meta(description="Of both markets together.")]
+    used_peak: Annotated[int, Meta(description="The peak of both markets together.")]
     on_demand_admitted: int
     on_demand_rejected: int
     spot_admitted: int
@@ -102,8 +110,8 @@ class PointAnswer(Answer, kw_only=True):
 
 class UtilisationAnswer(Answer, kw_only=True):
     begin_at: Moment
-    as_of: Annotated[Moment, Meta(description="The last point's mean goes up to then at most.")]
-    width_s: Annotated[int, Meta(description="How long each point's bucket is.")]
-    seq: Annotated[int, Meta(description="The events that are in it.")]
-    log_seq: Annotated[int, Meta(description="The end of the log: a worker brings `seq` up to it in a moment.")]
+    as_of: Annotated[Moment, Meta(description="The last point's mean includes nothing after this time.")]
+    width_s: Annotated[int, Meta(description="The length of each point's bucket.")]
+    seq: Annotated[int, Meta(description="The last event counted.")]
+    log_seq: Annotated[int, Meta(description="The end of the log. A worker soon brings `seq` up to it.")]
     points: list[PointAnswer]

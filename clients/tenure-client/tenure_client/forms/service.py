@@ -1,4 +1,4 @@
-"""The service itself: access tokens, versions, readiness."""
+"""Answers on the service itself: access tokens, versions, readiness."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class TokenAnswer(Answer, kw_only=True):
     id: str
     name: str
     role: RoleWord
-    cloud: Annotated[str | None, Meta(description="The only cloud that it is for; null: all clouds.")]
+    cloud: Annotated[str | None, Meta(description="The only cloud that the token is for; null: all clouds.")]
     status: TokenStatusWord
     created_at: Moment
     expires_at: Moment | None
     revoked_at: Moment | None
-    last_used_at: Annotated[Moment | None, Meta(description="To about a minute; null: never.")]
+    last_used_at: Annotated[Moment | None, Meta(description="Exact to about a minute; null: never.")]
     links: list[Link]
 
 
 class NewTokenAnswer(TokenAnswer, kw_only=True):
-    """A new token, and the token itself: it is shown this once, only its SHA-256 is kept."""
+    """A new token. The token itself is shown only once, because only its SHA-256 is stored."""
 
     token: str
 
@@ -33,7 +33,7 @@ class NewTokenAnswer(TokenAnswer, kw_only=True):
 
 
 class TokensAnswer(Answer, kw_only=True):
-    tokens: Annotated[list[TokenAnswer], Meta(description="Newest first; those expired and revoked among them.")]
+    tokens: Annotated[list[TokenAnswer], Meta(description="Newest first, including expired and revoked ones.")]
     links: list[Link]
 
 
@@ -55,12 +55,20 @@ class CloudReadinessAnswer(Answer, kw_only=True):
     name: str
     epoch: int | None
     computed_at: Moment | None
-    table_age_s: Annotated[float | None, Meta(description="Since it was published, in the server's time.")]
+    table_age_s: Annotated[float | None, Meta(description="The time since it was published, in the server's time.")]
+    log_ahead_s: Annotated[
+        float | None,
+        Meta(description="The time by which the log is ahead of the server's clock; null with an external clock."),
+    ] = None
 
 
 class ReadinessAnswer(Answer, kw_only=True):
     ready: bool
-    code: Annotated[str | None, Meta(description="The permanent code of what is wrong; null where it is ready.")] = None
-    database: Annotated[str, Meta(description="`OK`, or what is wrong with it.")]
-    log: Annotated[str, Meta(description="`OK`, or why this process is too old for what the logs hold.")] = "OK"
-    clouds: Annotated[list[CloudReadinessAnswer], Meta(description="Those that the token may read; none without one.")]
+    code: Annotated[
+        str | None, Meta(description="The permanent code of the failure; null if the service is ready.")
+    ] = None
+    database: Annotated[str, Meta(description="`OK`, or the failure of the database.")]
+    log: Annotated[str, Meta(description="`OK`, or the reason why this process is too old for the logs.")] = "OK"
+    clouds: Annotated[
+        list[CloudReadinessAnswer], Meta(description="The clouds that the token may read; none without a token.")
+    ]

@@ -1,4 +1,4 @@
-"""Webhooks: receivers of events, how far each has got, and what it did not take."""
+"""Answers on webhooks: receivers of events, their progress, and the events that they refused."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tenure_client.forms.words import WebhookStatusWord
 
 
 class LaneAnswer(Answer, kw_only=True):
-    """How far a lane has got."""
+    """The progress of a lane."""
 
-    seq: Annotated[int, Meta(description="All of its events up to here were taken, or are dead.")]
-    attempts: Annotated[int, Meta(description="How often its next event was tried in vain.")]
+    seq: Annotated[int, Meta(description="All events of the lane up to this seq were accepted, or are dead letters.")]
+    attempts: Annotated[int, Meta(description="Failed attempts to send its next event.")]
     retry_at: Moment | None
 
 
 class WebhookAnswer(Answer, kw_only=True):
     id: str
     url: str
-    kinds: Annotated[list[str] | None, Meta(description="null: all.")]
+    kinds: Annotated[list[str] | None, Meta(description="The kinds of events sent; null: all.")]
     status: WebhookStatusWord
     paused_because: str | None
     created_at: Moment
     delivered_count: int
-    delivered_at: Annotated[Moment | None, Meta(description="The last delivery; null: never.")]
-    last_error: Annotated[str | None, Meta(description="Of the last try; null where it was taken.")]
+    delivered_at: Annotated[Moment | None, Meta(description="The time of the last delivery; null: never.")]
+    last_error: Annotated[str | None, Meta(description="The error of the last attempt; null if it succeeded.")]
     urgent: Annotated[LaneAnswer, Meta(description="Evictions, and notices of them.")]
     ordinary: Annotated[LaneAnswer, Meta(description="Everything else.")]
     dead_count: int
@@ -35,7 +35,7 @@ class WebhookAnswer(Answer, kw_only=True):
 
 
 class NewWebhookAnswer(WebhookAnswer, kw_only=True):
-    """A new webhook, and the secret that its messages are signed with: it is shown this once."""
+    """A new webhook. The secret that signs its messages is shown only once."""
 
     secret: str
 
@@ -49,10 +49,10 @@ class WebhooksAnswer(Answer, kw_only=True):
 
 
 class TrialAnswer(Answer, kw_only=True):
-    """How the receiver answered."""
+    """The receiver's answer."""
 
     taken: bool
-    status: Annotated[int | None, Meta(description="The HTTP status; null where there was no answer.")]
+    status: Annotated[int | None, Meta(description="The HTTP status; null if there was no answer.")]
     error: str | None
 
 
@@ -62,7 +62,9 @@ class DeadLetterAnswer(Answer, kw_only=True):
     attempts: int
     error: str
     died_at: Moment
-    replay_asked_at: Annotated[Moment | None, Meta(description="It will be tried once more; null: it will not.")]
+    replay_asked_at: Annotated[
+        Moment | None, Meta(description="The time at which another attempt was requested; null: none is pending.")
+    ]
 
 
 class DeadLettersAnswer(Answer, kw_only=True):
@@ -71,4 +73,4 @@ class DeadLettersAnswer(Answer, kw_only=True):
 
 
 class ReplayAnswer(Answer, kw_only=True):
-    asked: Annotated[int, Meta(description="How many dead letters will be tried once more.")]
+    asked: Annotated[int, Meta(description="The number of dead letters that will be sent once more.")]

@@ -1,4 +1,4 @@
-"""Words that fields of answers hold: any string is read, and those that there are now are documented."""
+"""Words in fields of answers. Any string is read; the present ones are documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether anything changed, for pages that watch: asked of the database at most twice a second for each cloud."""
+"""Tells open pages that a cloud changed. Polls the database at most twice a second per cloud."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import monotonic
 
 from app.domain.errors import TooManyStreams
 from app.following.store.pulses import Pulse, Pulses
-from app.scheduling.growth import Growth
+from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.clouds import Clouds
 
 _KEPT_S = 0.5
@@ -21,25 +21,25 @@ _STREAMS_OF_ONE = 100
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenPulse:
     until: float
     pulse: Pulse
 
 
-class Watching:
-    """See the module's docstring; LogUnavailable as the store does."""
+class PageWatch:
+    """Watches clouds for open pages. Raises LogUnavailable."""
 
-    def __init__(self, clouds: Clouds, pulses: Pulses, growth: Growth) -> None:
+    def __init__(self, clouds: Clouds, pulses: Pulses, heads: LogHeads) -> None:
         self._clouds = clouds
         self._pulses = pulses
-        self._growth = growth
-        self._seen: dict[int, _Seen] = {}
+        self._heads = heads
+        self._seen: dict[int, _SeenPulse] = {}
         self._owners: Counter[int] = Counter()
         self.closing = asyncio.Event()
 
     @contextmanager
     def place(self, owner: int) -> Iterator[None]:
-        """Room for a page that watches with this token, until the block ends; TooManyStreams where there is none."""
+        """Reserve room for a page of this token until the block ends. Raises TooManyStreams."""
         self.check_room(owner)
         self._owners[owner] += 1
         try:
@@ -49,28 +49,28 @@ class Watching:
             self._owners += Counter()
 
     def check_room(self, owner: int) -> None:
-        """TooManyStreams where no more can watch through this process, or with this token."""
+        """Raise TooManyStreams if this process or this token has too many open pages."""
         if self._owners.total() >= _STREAMS_MAX:
             raise TooManyStreams(f"{_STREAMS_MAX} pages are watched through this process already; try again later")
         if self._owners[owner] >= _STREAMS_OF_ONE:
             raise TooManyStreams(f"{_STREAMS_OF_ONE} pages are open with this token already; close one")
 
     async def pulse(self, cloud: str) -> Pulse:
-        """How far the cloud is, or was a moment ago; CloudNotFound."""
+        """Return the cloud's pulse, at most a moment old. Raises CloudNotFound."""
         return await self._pulse(await self._id(cloud))
 
     async def pulses(self, own: str | None) -> dict[str, Pulse]:
-        """How far all clouds are, or the one of this name."""
+        """Return the pulses of all clouds, or only of the one named."""
         clouds = await self._clouds.list()
         return {name: await self._pulse(cloud_id) for name, cloud_id in clouds.items() if own in (None, name)}
 
     async def wait(self, cloud: str, seq: int, timeout_s: float) -> None:
-        """Until the cloud's log reaches beyond `seq`, or this time is over, or the process stops."""
-        growing = asyncio.create_task(self._growth.wait_beyond(await self._id(cloud), seq, timeout_s))
+        """Wait until the cloud's log grows beyond `seq`, the time is over, or the process stops."""
+        growing = asyncio.create_task(self._heads.wait_beyond(await self._id(cloud), seq, timeout_s))
         await self._until(growing)
 
     async def rest(self, seconds: float) -> None:
-        """This time, unless the process stops before it is over."""
+        """Wait this long, or until the process stops."""
         await self._until(asyncio.create_task(asyncio.sleep(seconds)))
 
     def close(self) -> None:
@@ -91,9 +91,9 @@ class Watching:
     async def _pulse(self, cloud_id: int) -> Pulse:
         seen = self._seen.get(cloud_id)
         if seen is None or monotonic() > seen.until:
-            # Who leaves cancels the watch, but not a statement that is under way: that would cost its connection.
+            # A page that leaves cancels the watch, but not a statement under way, since that would cost its connection.
             pulse = await asyncio.shield(self._pulses.read(cloud_id))
             if len(self._seen) >= _MOST:
                 self._seen.clear()
-            seen = self._seen[cloud_id] = _Seen(monotonic() + _KEPT_S, pulse)
+            seen = self._seen[cloud_id] = _SeenPulse(monotonic() + _KEPT_S, pulse)
         return seen.pulse

@@ -1,7 +1,7 @@
-"""Deciding a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
+"""Decides a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
 
-No SLA is in force in the past: spot instances take what fits. At its end comes the policy that was asked for, so the
-log itself says where the past ends. Without further input the same past always comes to the same events.
+No SLA is in force in the past: spot instances take what fits. The policy that was asked for follows at the end of the
+past, so the log itself says where the past ends. The same past always gives the same events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Pol
 from app.engine.cloud import Cloud
 from app.importing.past import Past, Span
 from app.importing.rules.pastrules import PastRule
-from app.importing.rules.records import Place, Step, What
+from app.importing.rules.records import FileLine, PastStep, What
 
 
 class PastDecider:
@@ -45,21 +45,21 @@ class PastDecider:
 
     @property
     def step_count(self) -> int:
-        """How many steps there are."""
+        """Number of steps of the past."""
         return self._span.step_count
 
     @property
     def begin_us(self) -> int:
-        """When the log begins."""
+        """Time at which the log begins."""
         return self._span.begin_us + self._shift_us
 
     @property
     def end_us(self) -> int:
-        """When the past ends in the log."""
+        """Time in the log at which the past ends."""
         return self.begin_us + self._span.length_us
 
     def events(self) -> Iterator[Recorded]:
-        """The whole log, event by event."""
+        """Yield the whole log, event by event."""
         yield from self._record(self._opening())
         for step in self._past.scratch.steps():
             yield from self._record(self._decide(step, self._time(step.at_us)))
@@ -88,14 +88,14 @@ class PastDecider:
         return [] if self.cloud.policy == self._policy else [PolicyChanged(at_us=self.end_us, policy=self._policy)]
 
     def _time(self, at_us: int) -> int:
-        """The log's time of a recorded time: shifted, and without what was cut out of gaps."""
+        """Return the log's time for a recorded time: shifted, and without the parts cut out of gaps."""
         longest_us = self._past.wishes.longest_gap_us
         if longest_us is not None:
             self._cut_us += max(0, at_us - self._last_us - longest_us)
         self._last_us = at_us
         return at_us + self._shift_us - self._cut_us
 
-    def _decide(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _decide(self, step: PastStep, at_us: int) -> Sequence[Event]:
         if step.what == What.START:
             return self._start(step, at_us)
         if step.what == What.STOP:
@@ -105,7 +105,7 @@ class PastDecider:
             return [] if policy == self.cloud.policy else [PolicyChanged(at_us=at_us, policy=policy)]
         return self._change_node(step, at_us)
 
-    def _start(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _start(self, step: PastStep, at_us: int) -> Sequence[Event]:
         market = Market.SPOT if step.is_spot else Market.ON_DEMAND
         request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us)
         events = decide_start(self.cloud, request, at_us, None)
@@ -113,13 +113,13 @@ class PastDecider:
             self._note(PastRule.NO_ROOM, step)
         return events
 
-    def _stop(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _stop(self, step: PastStep, at_us: int) -> Sequence[Event]:
         events = decide_stop(self.cloud, step.instance_id, at_us)
         if events and step.drawn_up:
             self._note(PastRule.DRAWN_UP_END, step)
         return events
 
-    def _change_node(self, step: Step, at_us: int) -> Sequence[Event]:
+    def _change_node(self, step: PastStep, at_us: int) -> Sequence[Event]:
         node = self.cloud.nodes.get(step.name)
         if step.kind == "node_added" and (node is None or node.status is NodeStatus.REMOVED):
             return [
@@ -128,7 +128,7 @@ class PastDecider:
         assert node is not None
         if step.kind == "node_drained":
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
-        if step.kind != "node_removed":  # opened, or added again where it had to be kept
+        if step.kind != "node_removed":  # opened, or added again after it had to be kept
             return [NodeOpened(at_us=at_us, node=step.name)] if node.status is NodeStatus.DRAINED else []
         try:
             return decide_node_removal(self.cloud, step.name, at_us)
@@ -136,5 +136,5 @@ class PastDecider:
             self._note(PastRule.NODE_KEPT, step)
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
 
-    def _note(self, rule: PastRule, step: Step) -> None:
-        self._past.findings.add(rule, Place(step.file, step.line))
+    def _note(self, rule: PastRule, step: PastStep) -> None:
+        self._past.findings.add(rule, FileLine(step.file, step.line))

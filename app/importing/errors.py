@@ -1,4 +1,4 @@
-"""Why an import is refused. Every kind has a permanent code (docs/import.md)."""
+"""Errors of refused imports. Every kind has a permanent code (docs/import.md)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""`import`: a recorded past into a new cloud's log."""
+"""The command `import`: a recorded past into a new cloud's log."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_d
 from app.commands.output import STDERR, STDOUT, print_json, progress_bar, waiting
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
-from app.domain.times import DAY_US, SECOND_US
+from app.domain.times import DAY_US, SECOND_US, from_datetime
 from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def import_past(
 ) -> None:
     """Give a new cloud a past to learn from, so that it quotes from its first minute.
 
-    The recorded instances are started and stopped as the live scheduler would have, and the decisions are the beginning
-    of the cloud's log. Run it again after it was cut off, and it goes on; run it twice, and nothing changes. It works
-    on the service's database, whose settings are those of `tenure run`, whether or not the service runs.
+    The recorded instances are started and stopped as the live scheduler would have done it, and the decisions become
+    the beginning of the cloud's log. An import that was cut off continues when it is run again; a finished one changes
+    nothing. The command works on the service's database, with the settings of `tenure run`, whether or not the service
+    runs.
     """
     from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
@@ -100,14 +102,14 @@ def import_past(
     gap_us = parse_duration(longest_gap) if longest_gap else None
     platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
     wishes = Wishes(platform, sizes, gap_us, stop_at_end)
-    asked = _Asked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
+    asked = _ImportAsked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
     settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
     report = _run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart)
     (print_json if as_json else _print)(report)
 
 
-class _Asked(NamedTuple):
-    """What is to be imported."""
+class _ImportAsked(NamedTuple):
+    """The options of an import."""
 
     cloud: str
     on_demand: list[Path]
@@ -124,7 +126,7 @@ def _cloud_name(text: str) -> str:
 
 
 def _policy(sla: float | None, guarantee: str, clock: str, eviction: str, *, no_sla: bool) -> Policy:
-    """The policy in force when the past ends."""
+    """Return the policy in force when the past ends."""
     probability, default = sla_of(sla, no_sla=no_sla), Policy()
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
@@ -143,13 +145,12 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
     return policy.clock is Clock.EXTERNAL if times is None else times == "recorded"
 
 
-def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
+def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
     """Read everything, then write: a broken file changes nothing. Without settings nothing is written at all."""
     from app.importing.past import Past  # noqa: PLC0415 - as above
     from app.importing.report import report  # noqa: PLC0415 - as above
     from app.importing.service import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
     from app.importing.store.scratch import Scratch  # noqa: PLC0415 - as above
-    from app.processes.wiring import now_us  # noqa: PLC0415 - as above
     from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
 
     with Scratch() as scratch:
@@ -159,7 +160,7 @@ def _run(asked: _Asked, settings: Settings | None, wait_s: float, *, restart: bo
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
         if settings is None:
             with progress_bar("deciding") as progress:
-                return report(wanted, rehearse(wanted, now_us(), progress), None, dry_run=True)
+                return report(wanted, rehearse(wanted, from_datetime(datetime.now(UTC)), progress), None, dry_run=True)
         tell_database(settings)
         imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
         return report(wanted, imported, table, dry_run=False)
@@ -181,7 +182,7 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
 
 
 def _print(told: dict[str, Any]) -> None:
-    """What a person wants to know: what the log holds now, and what was not taken as it was."""
+    """Print for people the contents of the log and the lines that were not taken unchanged."""
     written, there = told["events"]["written"], told["events"]["there_before"]
     on_demand, spot = told["on_demand"], told["spot"]
     if told["dry_run"]:

@@ -1,8 +1,8 @@
-"""How far each log reaches, as this process knows it, and waiting until one reaches farther.
+"""The end of each log as this process knows it, and waiting until a log grows.
 
-Three sources: this process's own commits, at once; other processes' by notice, within some milliseconds; and a look
-at the log every few seconds, for notices that were lost with the process that owed them. Nothing here is news by
-itself: whoever is woken reads the log.
+Three sources tell of growth: this process's own commits, at once; signals of other processes, within milliseconds; and
+a query every few seconds, in case a process died before it sent its signals. A wake-up is only a hint; the waiter must
+read the log.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ from app.scheduling.store.log import EventLog
 logger = logging.getLogger(__name__)
 
 _GATHER_S = 0.05
-"""Notices of this long go out together, so that busy logs cost twenty a second and not one a batch."""
+"""Signals collected over this time go out together, so busy logs send twenty a second instead of one for each batch."""
 _LOOK_S = 5.0
 
 
 @dataclass(slots=True)
-class _Head:
-    """The farthest known event of a log that someone here follows."""
+class _LogHead:
+    """The last known event of a log that this process follows."""
 
     seq: int
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Growth:
-    """See the module's docstring."""
+class LogHeads:
+    """The known ends of all logs, and those who wait for them to move."""
 
     def __init__(self, database: Database, log: EventLog) -> None:
         self._database = database
         self._log = log
-        self._heads: dict[int, _Head] = {}
+        self._heads: dict[int, _LogHead] = {}
         self._untold: dict[int, int] = {}
         self._to_tell = asyncio.Event()
         self._looked: dict[int, int] = {}
         self._times_forgotten: Counter[int] = Counter()
 
     def tell(self, cloud_id: int, seq: int) -> None:
-        """This process has committed events up to `seq`; others are told soon."""
+        """Note that this process has committed events up to `seq`; other processes are told soon."""
         self._heard(cloud_id, seq)
         self._untold[cloud_id] = seq
         self._to_tell.set()
 
     async def reach(self, cloud_id: int) -> int:
-        """The farthest event known; the log's end, of a log that is asked about for the first time."""
+        """Return the last known seq. The first call for a log reads it there."""
         if cloud_id not in self._heads:
             seq = await self._log.last_seq(cloud_id)
-            self._heads.setdefault(cloud_id, _Head(seq))
+            self._heads.setdefault(cloud_id, _LogHead(seq))
         return self._heads[cloud_id].seq
 
     async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
-        """Until the log reaches beyond `seq`; False where it did not in time."""
+        """Wait until the log reaches beyond `seq`. Return False if it did not in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 while await self.reach(cloud_id) <= seq:
@@ -71,7 +71,7 @@ class Growth:
         return True
 
     def forget(self, cloud_id: int) -> None:
-        """Know nothing of a log that was put back to an earlier end; who waits for it looks again."""
+        """Forget a log that was put back to an earlier end, and wake all who wait for it."""
         head = self._heads.pop(cloud_id, None)
         self._untold.pop(cloud_id, None)
         self._times_forgotten[cloud_id] += 1
@@ -79,12 +79,12 @@ class Growth:
             head.moved.set()
 
     def times_forgotten(self, cloud_id: int) -> int:
-        """How often the log was found to be another one: what was kept of it before the last time is of the past."""
+        """Return how often the log was found to be another one. Copies made before the last time are outdated."""
         return self._times_forgotten[cloud_id]
 
     @asynccontextmanager
     async def kept_up(self) -> AsyncIterator[None]:
-        """Hear of other processes' commits, and let them hear of this one's, until the block ends."""
+        """Exchange signals of commits with other processes until the block ends."""
         tasks = [asyncio.create_task(work()) for work in (self._hear, self._tell_others, self._look)]
         try:
             yield
@@ -120,14 +120,14 @@ class Growth:
             seqs, self._untold = self._untold, {}
             try:
                 await announce_growth(self._database, seqs)
-            except LogUnavailable as error:  # whoever follows these logs looks at them by itself
+            except LogUnavailable as error:  # followers of these logs query them by themselves
                 logger.debug("growth was not announced: %s", error)
             await asyncio.sleep(_GATHER_S)
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            with suppress(LogNewer, LogUnavailable):  # who reads or writes is told
+            with suppress(LogNewer, LogUnavailable):  # readers and writers get the error
                 await check_agreement(self._database)
             await self._look_once()
 

@@ -1,11 +1,11 @@
 """The recorded history as flat operations that a replay runs again.
 
-Whole requests are replayed: every on-demand start (a rejected one presses again) and every admitted spot start. A
-request ends where its stop stands in the log. Where the log has no stop the end is drawn up: an evicted spot instance
-ends at its declared lifetime (at its eviction where that is over), a rejected on-demand start at its declared lifetime
-or at once. Drawn-up ends of a time stand before the log's events of that time, among themselves in start order.
-An operation depends on earlier events only, so a history that grows keeps its operations. An event that became known
-only after the history had been read beyond its time (on a system clock its commit may be that late) counts as of then.
+Whole requests are replayed: every on-demand start (a rejected one asks for room again) and every admitted spot start.
+A request ends at its stop in the log. If there is none, its end is made up: an evicted spot instance ends at its
+declared lifetime (at its eviction if that is later), a rejected on-demand start at its declared lifetime or at once.
+Made-up ends precede the log's events of the same time, and are in start order among themselves.
+An operation depends only on earlier events, so a growing history keeps its operations. An event that was committed
+after the history had been read beyond its time (possible on a system clock) takes the time of that reading.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ NODE_OPENED = 4
 NODE_DRAINED = 5
 NODE_REMOVED = 6
 VIRTUAL = 0
-"""The row that every replay keeps for its virtual instance; the history's rows begin after it."""
+"""The row that every replay reserves for its virtual instance. The history's rows come after it."""
 
 _R = len(Resources._fields)
 _NOTHING = (0,) * _R
 _TYPES = (np.int64, np.int8, np.int32, np.int64, np.int64, np.int32, np.int64, np.int32)
-"""Of the columns of Operations."""
+"""The types of the columns of `Operations`."""
 ShortInts = NDArray[np.int32]
 
 
 class Operations(NamedTuple):
     """K operations in order, as columns; 45 bytes each.
 
-    at_us; kind; target: the instance's row or the node's index; born: start order, even numbers, so that a virtual
-    instance can stand between two starts; deadline_us: declared lifetime over; node: where the log placed the start,
-    or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: which of the sizes is the
-    instance's demand or the node's capacity. sizes (Z, R): the distinct ones.
+    at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, so that a virtual
+    instance fits between two starts; deadline_us: end of the declared lifetime; node: the node in the log, or NO_NODE;
+    ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in `sizes` of the instance's
+    demand or the node's capacity. sizes (Z, R): the distinct ones.
     """
 
     at_us: Ints
@@ -75,11 +75,11 @@ class Operations(NamedTuple):
     sizes: Ints
 
     def part(self, first: int, end: int | None = None) -> Operations:
-        """These operations alone, without copying them."""
+        """Return these operations alone, as views."""
         return Operations._make([*(column[first:end] for column in self[:-1]), self.sizes])
 
     def counting_only(self, resources: list[int]) -> Operations:
-        """The operations with these resource dimensions alone."""
+        """Return the operations with only these resource dimensions."""
         return self._replace(sizes=np.ascontiguousarray(self.sizes[:, resources]))
 
 
@@ -87,7 +87,7 @@ _ENDED_US = Operations._fields.index("ended_us")
 
 
 class _Request(NamedTuple):
-    """A recorded instance that has not ended yet; `position` its start's among the operations."""
+    """A recorded instance that has not ended. `position` is the index of its start among the operations."""
 
     seq: int
     row: int
@@ -96,7 +96,7 @@ class _Request(NamedTuple):
 
 
 class History:
-    """Folds a cloud's log, in order, into operations. Rows are used again once their request has ended."""
+    """Folds a cloud's log, in order, into operations. Rows are reused after their request has ended."""
 
     def __init__(self) -> None:
         self.begin_us: int | None = None
@@ -116,7 +116,7 @@ class History:
         self._free_rows: list[int] = []
 
     def used_resources(self) -> list[int]:
-        """The resource dimensions that some flavor asks for; the others never decide anything."""
+        """Return the resource dimensions that some flavor asks for; the others never decide anything."""
         return [r for r in range(_R) if any(demand[r] > 0 for demand in self.flavors.values())]
 
     def extend(self, recorded: Iterable[Recorded]) -> None:
@@ -124,7 +124,7 @@ class History:
         self._waiting.extend(recorded)
 
     def operations(self, until_us: int) -> Operations:
-        """Everything that happened before `until_us`, which may not lie before that of an earlier call."""
+        """Return everything that happened before `until_us`, which must not be before that of an earlier call."""
         assert until_us >= self._until_us, "a history is read forwards"
         while self._waiting and max(self._waiting[0].event.at_us, self._until_us) < until_us:
             item = self._waiting.popleft()
@@ -137,7 +137,7 @@ class History:
         return self._operations()
 
     def opening(self, at_us: int) -> Cluster:
-        """The recorded state just before `at_us`: what ran then, on its recorded nodes."""
+        """Return the recorded state just before `at_us`: the instances running then, on their recorded nodes."""
         operations = self._operations()
         before = int(np.searchsorted(operations.at_us, at_us))
         cluster = empty_cluster(self.node_count, self.row_count, _R)
@@ -159,7 +159,7 @@ class History:
 
     @_fold.register
     def _(self, event: PolicyChanged, _seq: int) -> None:
-        """The replay runs under the policy that its forecaster was given."""
+        """Ignore the change: the replay runs under the policy that its forecaster was given."""
 
     @_fold.register
     def _(self, event: FlavorAdded, _seq: int) -> None:

@@ -1,0 +1,77 @@
+"""Log formats: which of them can hold an event.
+
+A kind (in its version) and a field say with `since` the format that introduced them; without `since` it is the first.
+Until a newer format is in force, older programs read the log too (docs/operations.md, *Upgrading*). A newer field that
+has its default is then left out. An event with another value in it cannot be written yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import Field, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from app.domain.errors import FormatNotInForce
+from app.domain.events import Event
+from app.domain.events.kinds import REGISTERED
+from app.domain.events.registry import KINDS
+from app.domain.events.wire import wire_name
+
+
+def since_of(field: Field[Any]) -> int:
+    """Return the log format that introduced a field of an event, or of a value in one."""
+    return int(field.metadata.get("since", 1))
+
+
+@cache
+def newest_part(form: type) -> int:
+    """Return the newest log format that introduced a field of the class, or of a class within it."""
+    hints = get_type_hints(form)
+    within = [newest_part(part) for hint in hints.values() for part in _classes_in(hint)]
+    return max([1, *map(since_of, fields(form)), *within])
+
+
+def _classes_in(hint: object) -> Iterator[type]:
+    if is_dataclass(hint):
+        yield hint  # type: ignore[misc]
+    for part in get_args(hint):
+        yield from _classes_in(part)
+
+
+LOG_FORMAT = max(max(kind.since, newest_part(kind.form)) for kind in KINDS.values())
+"""The newest log format. It rises with the first kind, version or field that says so with `since`."""
+
+
+def in_format(event: Event, log_format: int) -> object:
+    """Return the form of an event in this log format: the event itself, or its fields without the newer ones.
+
+    Raise FormatNotInForce if the format cannot hold the event.
+    """
+    kind = REGISTERED[type(event)]
+    if kind.since > log_format:
+        raise _refusal(kind.name, kind.since, log_format)
+    return event if newest_part(kind.form) <= log_format else _reduced(event, log_format)
+
+
+def _reduced(value: object, log_format: int) -> object:
+    if isinstance(value, tuple):
+        return [_reduced(one, log_format) for one in value]
+    if not is_dataclass(value):
+        return value
+    known = [field for field in fields(value) if not _is_left_out(field, value, log_format)]
+    return {field.name: _reduced(getattr(value, field.name), log_format) for field in known}
+
+
+def _is_left_out(field: Field[Any], value: object, log_format: int) -> bool:
+    since = since_of(field)
+    if since > log_format and getattr(value, field.name) != field.default:
+        raise _refusal(f"this {wire_name(field.name)}", since, log_format)
+    return since > log_format
+
+
+def _refusal(what: str, since: int, log_format: int) -> FormatNotInForce:
+    return FormatNotInForce(
+        f"{what} needs log format {since}, and format {log_format} is in force: "
+        "finish the upgrade (tenure db upgrade --finish)"
+    )

@@ -1,0 +1,101 @@
+"""Rules 2 and 4: only spot instances are evicted, for a cause that follows at once, and as few as needed."""
+
+from __future__ import annotations
+
+from app.domain.values import EvictionReason, Market
+from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.nodes import check_node_removed
+from app.workbench.audit.notices import check_handed_over
+from app.workbench.audit.starts import check_decided_once, check_placement
+from app.workbench.audit.victims import plan_victims
+from app.workbench.audit.world import World, check_order, class_counts, enter, first_fit, follow_policy, leave
+from app.workbench.logcsv import LogRow
+
+
+def check_stopped(world: World, row: LogRow) -> None:
+    leave(world, row)
+
+
+def check_evictions(world: World, lines: list[LogRow], at: int) -> int:
+    """Check evictions and the event that caused them, which follows at once and at the same time."""
+    first = lines[at]
+    if first.reason == EvictionReason.DRILL:
+        return _check_drill(world, first)
+    victims: list[LogRow] = []
+    while at + len(victims) < len(lines):
+        row = lines[at + len(victims)]
+        if row.kind != "instance_evicted" or row.cause_seq != first.cause_seq:
+            break
+        victims.append(row)
+    after = at + len(victims)
+    if after == len(lines) or lines[after].seq != first.cause_seq or lines[after].at_us != first.at_us:
+        for row in victims:
+            _check_victim(world, row)
+        fail(first, Rule.EVICTION, f"event {first.cause_seq}, its cause, does not follow at once")
+    cause = lines[after]
+    if cause.kind == "node_removed":
+        _check_node_cleared(world, cause, victims)
+    else:
+        _check_made_room(world, cause, victims)
+    return len(victims) + 1
+
+
+def _check_drill(world: World, row: LogRow) -> int:
+    """Check a drill: it evicts one spot instance for nothing that follows, and is its own cause."""
+    _check_victim(world, row)
+    require(row, Rule.EVICTION, row.cause_seq == row.seq, f"it is a drill, but names event {row.cause_seq} as cause")
+    leave(world, row)
+    return 1
+
+
+def _check_victim(world: World, row: LogRow) -> None:
+    check_order(world, row)
+    instance = world.running.get(row.instance_id or "")
+    if instance is None:
+        fail(row, Rule.FOLD, f"{row.instance_id} is evicted but does not run")
+    require(row, Rule.ON_DEMAND_STAYS, instance.is_spot, f"{row.instance_id} is on-demand and evicted")
+    promised = instance.row.probability
+    if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
+        class_counts(world, promised)[1] += 1
+    if row.eviction_policy is not None:
+        follow_policy(world, row)
+    check_handed_over(world, row)
+
+
+def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None:
+    """Check an on-demand start that did not fit: it takes the node that its victims leave."""
+    for row in victims:
+        _check_victim(world, row)
+        require(row, Rule.EVICTION, row.reason == EvictionReason.ON_DEMAND_START, f"the reason is {row.reason!r}")
+    first = victims[0]
+    require(first, Rule.EVICTION, _is_on_demand_start(cause), f"event {cause.seq}, its cause, is no on-demand start")
+    fitting = first_fit(world, cause.demand)
+    require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
+    node, expected = plan_victims(world, cause)
+    for row in victims:
+        told = f"{sorted(expected)} are the youngest-first minimal set that clears a node for event {cause.seq}"
+        require(row, Rule.EVICTION, row.instance_id in expected, f"{row.instance_id} is evicted, but {told}")
+    named = {row.instance_id for row in victims}
+    require(cause, Rule.EVICTION, named == expected, f"{sorted(expected - named)} should have been evicted too")
+    for row in victims:
+        leave(world, row)
+    check_order(world, cause)
+    check_decided_once(world, cause)
+    require(cause, Rule.EVICTION, cause.node == node, f"it takes {cause.node}, but the evictions clear {node}")
+    check_placement(world, cause, node)
+    enter(world, cause)
+
+
+def _is_on_demand_start(row: LogRow) -> bool:
+    return row.kind == "instance_started" and row.market == Market.ON_DEMAND
+
+
+def _check_node_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> None:
+    for row in victims:
+        _check_victim(world, row)
+        require(row, Rule.EVICTION, row.reason == EvictionReason.NODE_REMOVED, f"the reason is {row.reason!r}")
+        there = world.running[row.instance_id or ""].row.node == cause.node
+        require(row, Rule.EVICTION, there, f"{row.instance_id} does not run on {cause.node}, which is removed")
+        leave(world, row)
+    check_order(world, cause)
+    check_node_removed(world, cause)

@@ -1,0 +1,44 @@
+"""Nodes and policies: rule 6 for the events that change them, rule 2 for a node that goes."""
+
+from __future__ import annotations
+
+from app.domain.values import Guarantee
+from app.workbench.audit.findings import Rule, require
+from app.workbench.audit.world import World, add_node, follow_policy, ids_of, node_of
+from app.workbench.logcsv import LogRow
+
+
+def check_node_added(world: World, row: LogRow) -> None:
+    name = row.node or ""
+    require(row, Rule.FOLD, bool(name) and name not in world.nodes, f"node {row.node!r} is there already")
+    add_node(world, name, row.demand)
+
+
+def check_node_drained(world: World, row: LogRow) -> None:
+    node_of(world, row).is_open = False
+
+
+def check_node_opened(world: World, row: LogRow) -> None:
+    node_of(world, row).is_open = True
+
+
+def check_node_removed(world: World, row: LogRow) -> None:
+    """Check that nothing runs on the node, and remove it."""
+    node_of(world, row)
+    left = [i for i in world.running.values() if i.row.node == row.node]
+    on_demand = [i for i in left if not i.is_spot]
+    require(row, Rule.ON_DEMAND_STAYS, not on_demand, f"{ids_of(on_demand)} are on-demand and run on it")
+    require(row, Rule.CAPACITY, not left, f"{ids_of(left)} run on a node that is gone")
+    del world.nodes[row.node or ""]
+
+
+def check_policy(world: World, row: LogRow) -> None:
+    """Take over a new policy: whether an SLA is in force, the grace period, the choice of victims."""
+    world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
+    world.grace_us = row.grace_us
+    if row.eviction_policy is not None:
+        follow_policy(world, row)
+
+
+def check_flavor(world: World, row: LogRow) -> None:
+    """Accept a flavor's line: starts carry their own resource vectors, so it tells nothing new."""

@@ -1,0 +1,67 @@
+"""Rule 5: admissions and rejections agree with the quote and the budget that they record."""
+
+from __future__ import annotations
+
+from app.domain.values import Budget
+from app.workbench.audit.findings import Rule, require
+from app.workbench.audit.world import World, class_counts, count_slots
+from app.workbench.logcsv import LogRow
+
+
+def check_quote(world: World, row: LogRow) -> None:
+    """Check that a spot decision records its slots and, under an SLA, the promise and the quote."""
+    slots = sum(count_slots(node.free, row.demand) for _, node in world.open_nodes())
+    require(row, Rule.SLA, row.slots == slots, f"it records {row.slots} slots, but there were {slots}")
+    require(row, Rule.SLA, row.lifetime_us is not None and row.lifetime_us >= 0, "it declares no lifetime")
+    promised = row.probability is not None
+    if world.sla is None:
+        world.sla = promised
+    require(row, Rule.SLA, promised == world.sla, "whether an SLA is in force does not agree with what it records")
+    if row.probability is not None:
+        require(row, Rule.SLA, 0 < row.probability < 1, f"the probability {row.probability} is not one")
+    if row.quoted_lifetime_us is not None or row.epoch is not None:
+        require(row, Rule.SLA, promised, "it records a quote, but no probability")
+    if row.quoted_lifetime_us is not None:
+        require(row, Rule.SLA, row.epoch is not None, "it records a quote, but not of which epoch")
+    if row.budget is not None and row.probability is not None:
+        _check_budget(world, row, row.probability, row.budget)
+    if promised and row.kind == "instance_started":
+        require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
+
+
+def _check_budget(world: World, row: LogRow, probability: float, budget: Budget) -> None:
+    """Check that the recorded budget follows from the lines so far."""
+    admitted, evicted = class_counts(world, probability)
+    require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
+    earned = probability * (admitted + 1)
+    require(row, Rule.SLA, budget.earned == earned, f"it records {budget.earned} earned, but it is {earned}")
+    running = sum(i.row.probability == probability for i in world.running.values())
+    bounds = 0 <= budget.committed <= running and 0 <= budget.charge <= 1
+    require(
+        row, Rule.SLA, bounds, f"{budget.committed} and {budget.charge} are no charges of {running} and 1 instances"
+    )
+    require(row, Rule.SLA, budget.risk >= (row.estimated_probability or 0), "its risk is below the table's")
+
+
+def shortfall(row: LogRow) -> str:
+    return "the budget cannot afford it" if row.budget else "the quote is not above its lifetime"
+
+
+def is_owed_rejection(row: LogRow) -> bool:
+    """Return True if a rejection is owed: the pooled budget cannot afford the start, or the quote is not greater than
+    the declared lifetime (spot-sla-conference, II).
+    """
+    if row.budget is not None and row.probability is not None:
+        return not _affords(row.budget, row.probability)
+    if row.probability is None or row.quoted_lifetime_us is None or row.lifetime_us is None:
+        return False
+    return row.quoted_lifetime_us <= row.lifetime_us
+
+
+def _affords(budget: Budget, probability: float) -> bool:
+    """Apply the rule of docs/forecast.md, *The pooled guarantee*."""
+    needed = 2 * budget.risk if budget.evicted > budget.earned else budget.risk
+    if needed <= probability:
+        return True
+    usable = budget.earned if budget.charge < 1 else 0.8 * budget.earned
+    return budget.evicted + budget.committed + budget.charge <= usable

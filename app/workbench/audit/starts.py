@@ -1,0 +1,85 @@
+"""Rules 1, 3 and 7: a start takes the first node that fits, a rejection is owed, and no id is decided twice."""
+
+from __future__ import annotations
+
+from app.domain.values import Market, Rejection
+from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.sla import check_quote, is_owed_rejection, shortfall
+from app.workbench.audit.world import World, class_counts, enter, first_fit, fits, follow_policy, plus
+from app.workbench.logcsv import LogRow
+
+
+def check_started(world: World, row: LogRow) -> None:
+    """Check a start without evictions."""
+    check_decided_once(world, row)
+    fitting = first_fit(world, row.demand)
+    require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
+    if row.market == Market.SPOT:
+        check_quote(world, row)
+        require(row, Rule.SLA, not is_owed_rejection(row), f"it is admitted, but {shortfall(row)}")
+    check_placement(world, row, fitting)
+    enter(world, row)
+    if row.market == Market.SPOT and row.probability is not None:
+        class_counts(world, row.probability)[0] += 1
+
+
+def check_placement(world: World, row: LogRow, expected: str | None) -> None:
+    """Check that the start takes the first node that fits, and has room there."""
+    node = world.nodes.get(row.node or "")
+    if node is None:
+        fail(row, Rule.FOLD, f"there is no node {row.node!r}")
+    require(row, Rule.CAPACITY, fits(node.free, row.demand), f"{row.node} is over its capacity")
+    require(row, Rule.FOLD, row.node == expected, f"it takes {row.node}, but {expected} is the first that fits")
+
+
+def check_rejected(world: World, row: LogRow) -> None:
+    """Check that the start could not be accepted, for the reason given."""
+    check_decided_once(world, row)
+    if row.market == Market.ON_DEMAND:
+        _check_on_demand_rejected(world, row)
+    else:
+        check_quote(world, row)
+        _check_spot_rejected(world, row)
+
+
+def _check_on_demand_rejected(world: World, row: LogRow) -> None:
+    require(row, Rule.ON_DEMAND_FIRST, row.reason == Rejection.NO_CAPACITY, f"the reason is {row.reason!r}")
+    for name, node in world.open_nodes():
+        room = node.free
+        for instance in world.spot_on(name, row.at_us):
+            room = plus(room, instance.row.demand)
+        require(row, Rule.ON_DEMAND_FIRST, not fits(room, row.demand), f"{name} could have made room for it")
+
+
+def _check_spot_rejected(world: World, row: LogRow) -> None:
+    fitting = first_fit(world, row.demand)
+    if row.reason == Rejection.NO_CAPACITY:
+        require(row, Rule.SLA, fitting is None, f"rejected for want of capacity, but {fitting} has room")
+        return
+    require(row, Rule.SLA, row.reason in set(Rejection), f"the reason {row.reason!r} is unknown")
+    require(row, Rule.SLA, fitting is not None, f"rejected as {row.reason}, but there is no capacity either")
+    require(row, Rule.SLA, row.probability is not None, f"rejected as {row.reason} without an SLA")
+    if row.reason == Rejection.BUDGET_EXHAUSTED:
+        require(row, Rule.SLA, row.budget is not None, "rejected by its budget, but there is none")
+        require(row, Rule.SLA, is_owed_rejection(row), "rejected by its budget, which could afford it")
+    elif row.reason == Rejection.SLA_UNATTAINABLE:
+        require(row, Rule.SLA, row.budget is None, "rejected by its quote, but it rests on a budget")
+        require(row, Rule.SLA, row.quoted_lifetime_us is not None, "rejected by its quote, but there is none")
+        require(row, Rule.SLA, is_owed_rejection(row), "rejected by its quote, which is above its lifetime")
+    elif row.reason == Rejection.NO_HISTORY:
+        require(row, Rule.SLA, row.quoted_lifetime_us is None, "rejected for want of history, but there is a quote")
+    else:
+        require(row, Rule.SLA, row.epoch is not None, "rejected because the table is too old, but there is none")
+
+
+def check_decided_once(world: World, row: LogRow) -> None:
+    """Check what is asked for, and that no event decided this id before."""
+    name = row.instance_id
+    if name is None:
+        fail(row, Rule.FOLD, "it has no instance id")
+    require(row, Rule.ONCE, name not in world.decided, f"{name} was decided before")
+    require(row, Rule.FOLD, row.market in set(Market), f"the market {row.market!r} is unknown")
+    require(row, Rule.FOLD, max(row.demand) > 0 and min(row.demand) >= 0, "it asks for nothing")
+    world.decided.add(name)
+    if row.eviction_policy is not None:
+        follow_policy(world, row)

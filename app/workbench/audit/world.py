@@ -1,0 +1,147 @@
+"""The state that the audited lines so far come to: nodes, running instances, classes, notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from app.domain.values import EvictionPolicy, Market, Resources
+from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.logcsv import LogRow
+
+UNCOUNTED = 1 << 40
+"""Capacity of a resource that a node does not count."""
+
+
+@dataclass(slots=True)
+class _AuditedNode:
+    free: list[int]
+    capacity: Resources
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedInstance:
+    """A running instance; `born` is its start's seq."""
+
+    row: LogRow
+
+    @property
+    def born(self) -> int:
+        return self.row.seq
+
+    @property
+    def is_spot(self) -> bool:
+        return self.row.market == Market.SPOT
+
+    def youth(self, now_us: int) -> tuple[bool, int]:
+        """Sort key: a greater one is younger; overrunning instances are younger than all others."""
+        overruns = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
+        return overruns, self.born
+
+
+@dataclass(slots=True)
+class World:
+    """The state after the lines so far. `sla` is None until the log shows whether one is in force."""
+
+    nodes: dict[str, _AuditedNode] = field(default_factory=dict)
+    running: dict[str, AuditedInstance] = field(default_factory=dict)
+    decided: set[str] = field(default_factory=set)
+    policy: EvictionPolicy = EvictionPolicy.YJF
+    policy_is_fixed: bool = False
+    sla: bool | None = None
+    classes: dict[float, list[int]] = field(default_factory=dict)
+    grace_us: int | None = None
+    scheduled: dict[str, LogRow] = field(default_factory=dict)
+    handovers: dict[str, LogRow] = field(default_factory=dict)
+    overdue: set[str] = field(default_factory=set)
+    at_risk: set[str] = field(default_factory=set)
+    seq: int = 0
+    at_us: int = 0
+
+    def spot_on(self, node: str, now_us: int) -> list[AuditedInstance]:
+        """Return the spot instances of a node, youngest first."""
+        found = [i for i in self.running.values() if i.is_spot and i.row.node == node]
+        return sorted(found, key=lambda i: i.youth(now_us), reverse=True)
+
+    def open_nodes(self) -> list[tuple[str, _AuditedNode]]:
+        """Return the nodes that take placements, in node order."""
+        return [(name, node) for name, node in self.nodes.items() if node.is_open]
+
+
+def check_order(world: World, row: LogRow) -> None:
+    """Check that the event follows the one before it, by number and by time."""
+    require(row, Rule.ORDER, row.seq == world.seq + 1, f"seq {row.seq} follows {world.seq}")
+    require(row, Rule.ORDER, row.at_us >= world.at_us, "time runs backwards")
+    world.seq, world.at_us = row.seq, row.at_us
+
+
+def add_node(world: World, name: str, capacity: Resources) -> None:
+    world.nodes[name] = _AuditedNode([size or UNCOUNTED for size in capacity], capacity)
+
+
+def node_of(world: World, row: LogRow) -> _AuditedNode:
+    node = world.nodes.get(row.node or "")
+    if node is None:
+        fail(row, Rule.FOLD, f"there is no node {row.node!r}")
+    return node
+
+
+def enter(world: World, row: LogRow) -> None:
+    node = world.nodes[row.node or ""]
+    node.free = minus(node.free, row.demand)
+    world.running[row.instance_id or ""] = AuditedInstance(row)
+
+
+def leave(world: World, row: LogRow) -> None:
+    """End a running instance and free its room; the line must repeat what its start says."""
+    world.at_risk.discard(row.instance_id or "")
+    instance = world.running.pop(row.instance_id or "", None)
+    if instance is None:
+        fail(row, Rule.FOLD, f"{row.instance_id} ends but does not run")
+    start = instance.row
+    same = _told(row) == _told(start)
+    require(row, Rule.FOLD, same, f"it does not repeat what the start of {row.instance_id} says (event {start.seq})")
+    node = world.nodes[start.node or ""]
+    node.free = plus(node.free, start.demand)
+
+
+def _told(row: LogRow) -> tuple[object, ...]:
+    return row.market, row.demand, row.lifetime_us, row.node
+
+
+def class_counts(world: World, probability: float) -> list[int]:
+    """Return how many instances with this promise were admitted, and how many evicted before they overran."""
+    return world.classes.setdefault(probability, [0, 0])
+
+
+def follow_policy(world: World, row: LogRow) -> None:
+    """Choose victims as this line says from here on, unless the caller fixed the policy."""
+    known = row.eviction_policy in set(EvictionPolicy)
+    require(row, Rule.FOLD, known, f"the eviction policy {row.eviction_policy!r} is unknown")
+    if not world.policy_is_fixed:
+        world.policy = EvictionPolicy(row.eviction_policy or "")
+
+
+def ids_of(instances: Iterable[AuditedInstance]) -> set[str]:
+    return {instance.row.instance_id or "" for instance in instances}
+
+
+def first_fit(world: World, demand: Resources) -> str | None:
+    return next((name for name, node in world.open_nodes() if fits(node.free, demand)), None)
+
+
+def count_slots(free: list[int], demand: Resources) -> int:
+    return min(room // size for room, size in zip(free, demand, strict=True) if size)
+
+
+def fits(free: list[int], demand: Resources) -> bool:
+    return all(size <= room for room, size in zip(free, demand, strict=True))
+
+
+def plus(free: list[int], demand: Resources) -> list[int]:
+    return [room + size for room, size in zip(free, demand, strict=True)]
+
+
+def minus(free: list[int], demand: Resources) -> list[int]:
+    return [room - size for room, size in zip(free, demand, strict=True)]

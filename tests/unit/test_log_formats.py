@@ -1,0 +1,107 @@
+"""Tests that nothing is written that older programs do not know, while they may read the log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+from older_programs import cut, read
+
+from app.admission.batch import Batch, Change, Changed, decide_next
+from app.domain.errors import FormatNotInForce
+from app.domain.events import CloudCreated, InstanceStarted, NodeAdded, PolicyChanged
+from app.domain.events.formats import LOG_FORMAT, in_format
+from app.domain.events.kinds import REGISTERED, Kind
+from app.domain.events.registry import KINDS
+from app.domain.values import Basis, Budget, Market, Policy, Resources
+from app.engine.cloud import Cloud
+from app.scheduling.store.codec import decode, encode
+
+PINNED = Path(__file__).parents[1] / "golden/formats.json"
+POLICY = Policy(confidence=0.9)
+
+
+def shape(hint: Any) -> Any:
+    """All that can stand there: the fields of a class, the values of an enumeration."""
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return {one.name: shape(hints[one.name]) for one in fields(hint)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return [one.value for one in hint]
+    return next((found for part in get_args(hint) if (found := shape(part)) is not None), None)
+
+
+def test_what_a_log_format_can_say_never_changes() -> None:
+    """A kind or a field that is new says `since`, one more than the newest format that was released.
+
+    Then add the new format to the file. Values that are new have no such mark yet (decision 46).
+    """
+    found = {
+        str(log_format): {
+            kind.name: {"version": kind.version, "fields": shape(cut(kind.form, log_format))}
+            for kind in KINDS.values()
+            if kind.since <= log_format
+        }
+        for log_format in range(1, LOG_FORMAT + 1)
+    }
+    assert found == json.loads(PINNED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("event", [CloudCreated(at_us=1, policy=POLICY), PolicyChanged(at_us=1, policy=POLICY)])
+def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreated | PolicyChanged) -> None:
+    kind = "cloud_created" if isinstance(event, CloudCreated) else "policy_changed"
+    older = encode(event, 1)
+    assert read(kind, 1, older, 1).policy.confidence == 0.9
+    assert decode(kind, 1, older) == event
+    newest = encode(event)
+    assert "shared_ids" in newest
+    with pytest.raises(msgspec.ValidationError, match="unknown field"):
+        read(kind, 1, newest, 1)
+
+
+@pytest.mark.parametrize(("field", "value"), [("shared_ids", False), ("clock_step_us", None)])
+def test_what_an_older_format_cannot_say_is_refused(field: str, value: object) -> None:
+    event = PolicyChanged(at_us=1, policy=replace(POLICY, **{field: value}))
+    with pytest.raises(FormatNotInForce, match=r"needs log format 2, and format 1 is in force.*upgrade --finish"):
+        encode(event, 1)
+    assert decode("policy_changed", 1, encode(event, 2)) == event
+
+
+def test_what_was_there_from_the_first_is_written_as_ever() -> None:
+    basis = Basis(3, 1, 0.01, 7, 0.005, Budget(1, 0, 0.5, 0.1, 0.1))
+    started = InstanceStarted(
+        at_us=1, instance_id="a", market=Market.SPOT, flavor="small", node="n", basis=basis, victims=("b",)
+    )
+    for event in (started, NodeAdded(at_us=1, node="n", capacity=Resources(2))):
+        assert encode(event, 1) == encode(event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLabelled:
+    at_us: int
+    node: str
+
+
+def test_a_kind_that_came_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTERED, NodeLabelled, Kind(name="node_labelled", form=NodeLabelled, since=7))
+    event: Any = NodeLabelled(at_us=1, node="n")
+    assert in_format(event, 7) is event
+    with pytest.raises(FormatNotInForce, match="node_labelled needs log format 7, and format 6"):
+        in_format(event, 6)
+
+
+def test_only_the_step_that_needs_a_newer_format_is_refused() -> None:
+    cloud, batch = Cloud(), Batch({}, log_format=1)
+    cloud.apply(CloudCreated(at_us=0, policy=POLICY))
+    for policy in (replace(POLICY, shared_ids=False), replace(POLICY, confidence=0.8)):
+        assert decide_next(batch, cloud, Change(lambda _, at, p=policy: [PolicyChanged(at_us=at, policy=p)]), 1, None)  # type: ignore[misc]
+    refused, changed = batch.outcomes
+    assert isinstance(refused, FormatNotInForce)
+    assert isinstance(changed, Changed)
+    assert [one.seq for one in batch.recorded] == [2]
+    assert cloud.policy == replace(POLICY, confidence=0.8)
