@@ -43,7 +43,7 @@ class DearQueues:
 
     @asynccontextmanager
     async def place(self, key: Key, at_once: int) -> AsyncIterator[None]:
-        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait for one."""
+        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait."""
         line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
         if line.count >= at_once + MOST_WAITING:
             raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
