@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
+from app.domain.events import FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Market, Policy, Resources
 from app.engine.cluster import Ints
@@ -102,7 +102,7 @@ def _print_row(name: str, cells: Iterable[str]) -> None:
 def workloads(traces: Path) -> list[tuple[str, tuple[Resources, ...], Workload]]:
     """Return the sixteen configurations, and three synthetic workloads."""
     recorded = {c.pair: _recorded(c, traces) for c in SIXTEEN}
-    cases = [(c.platform, (Resources(c.cores),) * c.count, recorded[c.pair]) for c in SIXTEEN]
+    cases = [(c.platform, (Resources(c.cores),) * c.nodes, recorded[c.pair]) for c in SIXTEEN]
     return cases + [(f"synthetic {seed}", (Resources(4),) * 8, synthetic_workload(seed)) for seed in (1, 2, 3)]
 
 
@@ -149,7 +149,7 @@ def seen(log: list[Recorded], at_us: Ints) -> tuple[Floats, Floats, list[tuple[I
             event = item.event
             if isinstance(event, NodeAdded):
                 capacity += event.capacity.cores
-            elif hasattr(event, "demand"):
+            elif isinstance(event, FlavorAdded):
                 cores[event.flavor] = event.demand.cores
             elif isinstance(event, InstanceStarted):
                 running[event.instance_id] = event

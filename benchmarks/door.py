@@ -21,12 +21,12 @@ from types import SimpleNamespace
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.domain.values import Role
 from app.platform.http.addresses import Addresses
+from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
 from app.platform.http.install import DESCRIPTION, RequestLimits, install
 from app.platform.http.rates import Rates
@@ -60,8 +60,8 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.answered = asyncio.Event()
 
-    def write(self, data: bytes) -> None:
-        if data.startswith(b'{"clouds"'):
+    def write(self, data: bytes | bytearray | memoryview[int]) -> None:
+        if bytes(data).startswith(b'{"clouds"'):
             self.answered.set()
 
     def close(self) -> None:
@@ -74,9 +74,9 @@ class Transport(asyncio.Transport):
         return ("127.0.0.1", 1) if name in {"peername", "sockname"} else default
 
 
-def application(rates: Rates) -> FastAPI:
+def application(rates: Rates) -> Application:
     """Return the real application with these rates."""
-    app = FastAPI(**DESCRIPTION)
+    app = Application(**DESCRIPTION)
     install(app, ENDPOINTS, RequestLimits(1 << 20, 1_000_000_000, 1))
     app.state.rates = rates
     app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()

@@ -32,7 +32,7 @@ import psycopg
 from playwright.sync_api import Page, sync_playwright
 
 from app.admission.batch import decide_batch
-from app.domain.events import CloudCreated, FlavorAdded, NodeAdded
+from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded
 from app.domain.values import Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.platform.database.database import Database
@@ -58,7 +58,7 @@ async def fill(url: str, events: int) -> float:
     """Make the log, its snapshot and its history; return the seconds that folding the history took."""
     database = Database(url, timeout_s=60)
     log, cloud, begin_us = EventLog(database), Cloud(), time.time_ns() // 1000 - SPAN_US
-    opening = [CloudCreated(at_us=begin_us, policy=Policy(guarantee=Guarantee.NONE))]
+    opening: list[Event] = [CloudCreated(at_us=begin_us, policy=Policy(guarantee=Guarantee.NONE))]
     opening += [NodeAdded(at_us=begin_us, node=f"node-{number:02}", capacity=Resources(128)) for number in range(31)]
     recorded = [
         cloud.apply(event) for event in [*opening, FlavorAdded(at_us=begin_us, flavor="small", demand=Resources(1))]

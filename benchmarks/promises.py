@@ -53,13 +53,13 @@ class Configuration(NamedTuple):
     """A pair of traces on a platform; `known` is what the papers print: admitted / evicted."""
 
     pair: str
-    count: int
+    nodes: int
     cores: int
     known: str = ""
 
     @property
     def platform(self) -> str:
-        return f"{self.pair} on {self.count} x {self.cores}"
+        return f"{self.pair} on {self.nodes} x {self.cores}"
 
 
 SIXTEEN = (
@@ -194,7 +194,7 @@ def frequency(arguments: argparse.Namespace) -> bool:
     workloads = {c.pair: _recorded(c.pair, arguments.traces) for c in FULL}
     policies = {guarantee: _policy(guarantee, arguments) for guarantee in GUARANTEES}
     cases = [
-        Case((Resources(c.cores),) * c.count, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
+        Case((Resources(c.cores),) * c.nodes, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
         for guarantee, c, us in keys
     ]
     results = dict(zip(keys, _run(cases), strict=True))
@@ -216,7 +216,7 @@ def _configurations(configurations: Sequence[Configuration], arguments: argparse
     pairs = {c.pair for c in configurations}
     workloads = {pair: _recorded(pair, arguments.traces) for pair in pairs}
     cases = [
-        Case((Resources(c.cores),) * c.count, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys
+        Case((Resources(c.cores),) * c.nodes, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys
     ]
     results = dict(zip(keys, _run(cases), strict=True))
     header = "admitted / evicted / core / covered"

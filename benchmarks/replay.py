@@ -213,7 +213,7 @@ def fate(cluster: Cluster, steps: Operations, index: int, censored_us: int, poli
     """Return the time of the virtual instance's eviction, or NEVER_US."""
     while index < steps.at_us.shape[0] and steps.at_us[index] <= censored_us:
         if lead(cluster, steps, index, policy, gone):
-            return steps.at_us[index]
+            return int(steps.at_us[index])
         index += 1
     return NEVER_US
 

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 import httpx2
 from PIL import Image
@@ -43,12 +44,14 @@ NOTICED = {
 }
 PHONE = ("now", "quotes", "decisions")
 _TALLEST = 1500
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
 def take(page: Page, name: str) -> None:
     """Take one picture, cut and with few colours."""
     page.wait_for_timeout(600)
-    image = Image.open(io.BytesIO(page.screenshot(full_page=True)))
+    image: Image.Image = Image.open(io.BytesIO(page.screenshot(full_page=True)))
     image = image.crop((0, 0, image.width, min(image.height, _TALLEST))).convert("RGB")
     image.quantize(128, dither=Image.Dither.NONE).save(OUT / f"{name}.png", optimize=True)
 
@@ -61,7 +64,7 @@ def example(client: httpx2.Client, outcome: str) -> str:
     return f"/ui/clouds/north/instances/{name}"
 
 
-def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: str, width: int) -> None:
+def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: Scheme, width: int) -> None:
     """Take every page in one theme and width."""
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
@@ -79,7 +82,7 @@ def take_all(browser: Browser, places: dict[str, str], suffix: str, scheme: str,
 
 def take_everywhere(browser: Browser, places: dict[str, str]) -> None:
     """Take these pages in both themes, and some of them on a phone."""
-    for scheme in ("light", "dark"):
+    for scheme in SCHEMES:
         take_all(browser, places, scheme, scheme, 1120)
     take_all(browser, {name: place for name, place in places.items() if name in PHONE}, "phone", "light", 380)
 

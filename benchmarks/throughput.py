@@ -27,10 +27,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import httpx2
+import psutil
 from fastapi import FastAPI
 
 from app.platform.settings import Settings
@@ -41,7 +43,22 @@ from benchmarks.load import frame
 TOKEN = "tnr_benchmark"
 CONNECTIONS = 32
 BATCH = 200
-CLOUD = "/v1/clouds/bench"
+NODES = 62
+LAG = 1000
+"""A start is stopped so many starts later: by then it is answered, also where batches overtake each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where an application answers, and the process that it answers from (of its database, nothing counts here)."""
+
+    port: int
+    process: psutil.Process
+
+    def cpu_s(self) -> float:
+        """Return the processor time that the process has taken."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
 
 
 def serve(kind: str, port: int) -> None:
@@ -58,8 +75,8 @@ def serve(kind: str, port: int) -> None:
 
 
 @contextmanager
-def server(kind: str, directory: Path) -> Iterator[int]:
-    """Yield the port of an application in a process of its own."""
+def server(kind: str, directory: Path) -> Iterator[Served]:
+    """Yield an application in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -68,7 +85,7 @@ def server(kind: str, directory: Path) -> Iterator[int]:
     process = subprocess.Popen(command, env=environment)
     try:
         wait_for(port)
-        yield port
+        yield Served(port, psutil.Process(process.pid))
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
@@ -96,11 +113,11 @@ def request(method: str, path: str, body: object = None) -> bytes:
 
 
 def operations(prefix: str, count: int) -> Iterator[tuple[str, str]]:
-    """Yield starts, and stops of instances that were started 500 starts before."""
+    """Yield starts, and stops of instances that were started `LAG` starts before."""
     for number in range(count):
         yield "start", f"{prefix}-{number}"
-        if number >= 500:
-            yield "stop", f"{prefix}-{number - 500}"
+        if number >= LAG:
+            yield "stop", f"{prefix}-{number - LAG}"
 
 
 def start_body(instance: str) -> dict[str, object]:
@@ -108,33 +125,37 @@ def start_body(instance: str) -> dict[str, object]:
     return {"id": instance, "market": "on_demand", "flavor": "small", "lifetime_s": 3600}
 
 
-def single_requests(prefix: str, count: int) -> list[bytes]:
+def single_requests(cloud: str, count: int) -> list[bytes]:
     """Return each operation as its own request."""
+    path = f"/v1/clouds/{cloud}/instances"
     return [
-        request("POST", f"{CLOUD}/instances", start_body(instance))
-        if kind == "start"
-        else request("DELETE", f"{CLOUD}/instances/{instance}")
-        for kind, instance in operations(prefix, count)
+        request("POST", path, start_body(instance)) if kind == "start" else request("DELETE", f"{path}/{instance}")
+        for kind, instance in operations(cloud, count)
     ]
 
 
-def batch_requests(prefix: str, count: int) -> list[bytes]:
+def batch_requests(cloud: str, count: int) -> list[bytes]:
     """Return the same operations, 200 a request."""
     steps = [
         {"start": start_body(instance)} if kind == "start" else {"stop": {"id": instance}}
-        for kind, instance in operations(prefix, count)
+        for kind, instance in operations(cloud, count)
     ]
     chunks = [steps[at : at + BATCH] for at in range(0, len(steps), BATCH)]
-    return [request("POST", f"{CLOUD}/batch", {"operations": chunk}) for chunk in chunks]
+    return [request("POST", f"/v1/clouds/{cloud}/batch", {"operations": chunk}) for chunk in chunks]
 
 
-def measure(port: int, requests: Sequence[bytes], seconds: float, connections: int = CONNECTIONS) -> dict[str, object]:
-    """Run the client once."""
-    command = [sys.executable, "-m", "benchmarks.load", "--port", str(port)]
+def measure(
+    served: Served, requests: Sequence[bytes], seconds: float, connections: int = CONNECTIONS
+) -> dict[str, object]:
+    """Run the client once, and add the processor time that each request took the server."""
+    command = [sys.executable, "-m", "benchmarks.load", "--port", str(served.port)]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
+    before_s = served.cpu_s()
     done = subprocess.run(command, input=b"".join(map(frame, requests)), capture_output=True, check=True)
-    result = json.loads(done.stdout)
-    if result["ran_out"] or set(result["statuses"]) - {"200", "201", "204"}:
+    result: dict[str, object] = json.loads(done.stdout)
+    statuses: dict[str, int] = json.loads(done.stdout)["statuses"]
+    result["cpu_us"] = (served.cpu_s() - before_s) / int(str(result["requests"])) * 1e6
+    if result["ran_out"] or set(statuses) - {"200", "201", "204"}:
         raise SystemExit(f"this run measured something else: {result}")
     return result
 
@@ -147,16 +168,21 @@ def measure_inserts(directory: Path, seconds: float) -> dict[str, object]:
     return result
 
 
-def make_room(port: int) -> None:
-    """Create a cloud with room for everything that the benchmark keeps running."""
-    with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-Auth-Token": TOKEN}) as client:
-        client.post("/v1/clouds", json={"name": "bench"}).raise_for_status()
-        client.post(f"{CLOUD}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
-        for number in range(31):
-            client.post(f"{CLOUD}/nodes", json={"name": f"node-{number}", "cores": 32}).raise_for_status()
+def make_room(port: int, cloud: str) -> None:
+    """Create a cloud with room for everything that one run keeps going, so that every start is accepted.
+
+    Each run has its own: what the one before left running would fill it, and a full cloud measures rejections.
+    """
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}/v1", headers={"X-Auth-Token": TOKEN}) as client:
+        client.post("/clouds", json={"name": cloud}).raise_for_status()
+        client.post(f"/clouds/{cloud}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
+        for number in range(NODES):
+            client.post(f"/clouds/{cloud}/nodes", json={"name": f"node-{number}", "cores": 32}).raise_for_status()
 
 
-def rounds(service: int, bare: int, directory: Path, seconds: float, count: int) -> dict[str, list[dict[str, object]]]:
+def rounds(
+    service: Served, bare: Served, directory: Path, seconds: float, count: int
+) -> dict[str, list[dict[str, object]]]:
     """Run all measurements, round after round."""
     volume = int(12_000 * seconds)
     empty = [request("POST", "/empty", start_body(f"i-{number}")) for number in range(2 * volume)]
@@ -164,8 +190,10 @@ def rounds(service: int, bare: int, directory: Path, seconds: float, count: int)
     for number in range(count):
         results["empty"].append(measure(service, empty, seconds))
         results["bare"].append(measure(bare, empty, seconds))
-        results["single"].append(measure(service, single_requests(f"s{number}", volume), seconds))
-        results["batch"].append(measure(service, batch_requests(f"b{number}", 5 * volume), seconds, 4))
+        for cloud in (f"single-{number}", f"batch-{number}"):
+            make_room(service.port, cloud)
+        results["single"].append(measure(service, single_requests(f"single-{number}", volume), seconds))
+        results["batch"].append(measure(service, batch_requests(f"batch-{number}", 5 * volume), seconds, 4))
         results["inserts"].append(measure_inserts(directory, seconds))
         print(".", end="", flush=True, file=sys.stderr)
     print(file=sys.stderr)
@@ -180,11 +208,17 @@ def report(results: dict[str, list[dict[str, object]]]) -> None:
         rate[name] = statistics.median(rates)
         p99 = statistics.median(float(str(run["p99_ms"])) for run in runs)
         spread = f"{min(rates):.0f} to {max(rates):.0f}"
-        print(f"{name:8} {rate[name]:9.0f} operations/s ({spread}), p99 {p99:.1f} ms a request")
+        print(f"{name:8} {rate[name]:9.0f} operations/s ({spread}), p99 {p99:.1f} ms a request{cpu_words(name, runs)}")
     print(f"single / empty {rate['single'] / rate['empty']:.2f} (bar: 0.80)")
     print(f"single / bare  {rate['single'] / rate['bare']:.2f} (bar: 0.50)")
     print(f"batch / single {rate['batch'] / rate['single']:.1f} (bar: 7)")
     print(f"batch / inserts {rate['batch'] / rate['inserts']:.2f} (goal: 0.5)")
+
+
+def cpu_words(name: str, runs: list[dict[str, object]]) -> str:
+    """Return the median of the processor time that an operation took its process."""
+    each = statistics.median(float(str(run["cpu_us"])) for run in runs)
+    return f", {each / (BATCH if name in {'batch', 'inserts'} else 1):.1f} us of processor an operation"
 
 
 def main() -> None:
@@ -200,7 +234,6 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name, ExitStack() as servers:
         service, bare = (servers.enter_context(server(kind, Path(name))) for kind in ("service", "bare"))
-        make_room(service)
         report(rounds(service, bare, Path(name), options.seconds, options.rounds))
 
 

@@ -27,7 +27,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import httpx2
 import psutil
 
 from app.platform.settings import Settings
@@ -35,7 +34,7 @@ from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
 from app.processes.api import create_app, end_streams
 from app.processes.run import ReadyServer, server_config
-from benchmarks.throughput import TOKEN, measure, request, start_body, wait_for
+from benchmarks.throughput import TOKEN, Served, make_room, measure, single_requests, wait_for
 
 KINDS = ("blind", "counted", "logged")
 
@@ -46,7 +45,7 @@ def serve(kind: str, port: int) -> None:
     if kind == "blind":
         for owner, name in ((metrics.RequestMeter, "answered"), (metrics.CloudMeter, "committed")):
             setattr(owner, name, lambda *_: None)
-        metrics.APPEND_S.observe = lambda *_: None
+        metrics.APPEND_S.observe = lambda *_: None  # type: ignore[method-assign]
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
@@ -54,8 +53,8 @@ def serve(kind: str, port: int) -> None:
 
 
 @contextmanager
-def server(kind: str, directory: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """Yield the port of a server, and its process."""
+def server(kind: str, directory: Path) -> Iterator[Served]:
+    """Yield a server in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -65,37 +64,10 @@ def server(kind: str, directory: Path) -> Iterator[tuple[int, psutil.Process]]:
         process = subprocess.Popen(command, env=environment, stderr=log)
     try:
         wait_for(port)
-        yield port, psutil.Process(process.pid)
+        yield Served(port, psutil.Process(process.pid))
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
-
-
-def make_room(port: int, cloud: str) -> None:
-    """Create a cloud for each server, so that none waits for another."""
-    with httpx2.Client(base_url=f"http://127.0.0.1:{port}/v1", headers={"X-Auth-Token": TOKEN}) as client:
-        client.post("/clouds", json={"name": cloud}).raise_for_status()
-        client.post(f"/clouds/{cloud}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
-        client.post(f"/clouds/{cloud}/nodes", json={"name": "node", "cores": 1000}).raise_for_status()
-
-
-def requests(cloud: str, prefix: str, count: int) -> list[bytes]:
-    """Yield starts, and stops of instances that were started 500 starts before."""
-    path, found = f"/v1/clouds/{cloud}/instances", []
-    for number in range(count):
-        found.append(request("POST", path, start_body(f"{prefix}-{number}")))
-        if number >= 500:
-            found.append(request("DELETE", f"{path}/{prefix}-{number - 500}"))
-    return found
-
-
-def cost_us(port: int, process: psutil.Process, work: list[bytes], seconds: float) -> float:
-    """Return the server's processor time for one request, in microseconds."""
-    before = process.cpu_times()
-    done = measure(port, work, seconds)
-    after = process.cpu_times()
-    spent_s = after.user - before.user + after.system - before.system
-    return spent_s / int(str(done["requests"])) * 1e6
 
 
 def main() -> None:
@@ -112,12 +84,12 @@ def main() -> None:
     costs: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as name, ExitStack() as servers:
         found = {kind: servers.enter_context(server(kind, Path(name))) for kind in KINDS}
-        for kind, (port, _) in found.items():
-            make_room(port, kind)
         for number in range(options.rounds):
-            for kind, (port, process) in found.items():
-                work = requests(kind, f"r{number}", int(4000 * options.seconds))
-                costs[kind].append(cost_us(port, process, work, options.seconds))
+            for kind, served in found.items():
+                cloud = f"{kind}-{number}"
+                make_room(served.port, cloud)
+                done = measure(served, single_requests(cloud, int(4000 * options.seconds)), options.seconds)
+                costs[kind].append(float(str(done["cpu_us"])))
     for kind, values in costs.items():
         ratios = [value / blind for value, blind in zip(values, costs["blind"], strict=True)]
         spread = f"{min(values):.0f} to {max(values):.0f}"

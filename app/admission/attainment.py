@@ -19,8 +19,7 @@ class Attainment:
 
     `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` bound the
     probability observed (Wilson interval at `CONFIDENCE`, as if evictions were independent). `committed`: the charges
-    of
-    the running ones, 0 unless the guarantee is pooled.
+    of the running ones, 0 unless the guarantee is pooled.
     """
 
     promised: float

@@ -116,8 +116,7 @@ def decide_next(
     `quotes`.
 
     A table due at `waited_us` or earlier is no longer waited for, because the caller has waited long enough. A step
-    that
-    is invalid gets an error as its outcome and changes nothing.
+    that is invalid gets an error as its outcome and changes nothing.
     """
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
@@ -160,8 +159,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
 
     The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
     after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
-    also
-    be known as new before it is refused for its SLA class.
+    also be known as new before it is refused for its SLA class.
     """
     ids = set()
     for step in steps:

@@ -49,8 +49,7 @@ def affords(budget: Budget, probability: float) -> bool:
     """Return True if the start may be admitted.
 
     It may if its risk is within what it earns (half of that if the class is in debt), or if the budget can pay its
-    charge
-    beside all evictions and charges so far.
+    charge beside all evictions and charges so far.
     """
     return budget.risk <= _bearable(budget, probability) or budget.charge <= _spare(budget, exposed=budget.charge >= 1)
 

@@ -63,9 +63,8 @@ def evaluate(
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed)
     slas = _slas(sla, no_sla=no_sla)
     if report is not None:
-        slas = list(
-            dict.fromkeys([None, *slas])
-        )  # the baseline beside the SLAs asked for, as in Figure 1 of spot-sla-conference
+        # The baseline stands beside the SLAs asked for, as in Figure 1 of spot-sla-conference.
+        slas = list(dict.fromkeys([None, *slas]))
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
     found = _run(_planned(scenarios, log, watched=reliability or by_epoch or report is not None), report)

@@ -8,9 +8,7 @@ _DECIMALS_MAX = 4
 
 
 def number_text(number: float) -> str:
-    """Return a number with separated thousands. Fractions get three significant digits, in one to four decimals:
-    `0.0125`.
-    """
+    """Return a number with separated thousands. Fractions get three significant digits, as in `0.0125`."""
     size = floor(log10(abs(number))) if number else 0
     rounded = round(number, min(max(2 - size, 1), _DECIMALS_MAX)) + 0.0
     return f"{rounded:,.{_DECIMALS_MAX}f}".rstrip("0").rstrip(".")

@@ -51,9 +51,7 @@ def seconds_text(us: int) -> str:
 
 
 def parse_seconds(text: str) -> int:
-    """Return the microseconds of a decimal number of seconds, rounded half to even. Raise ValueError if it is not
-    finite.
-    """
+    """Return the microseconds of a decimal number of seconds, rounded half to even. ValueError if it is not finite."""
     try:
         value = Decimal(text) * SECOND_US
         return int(value.to_integral_value())

@@ -140,12 +140,9 @@ class Basis:
     """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
-    quotes
-    at it, `estimated_probability` the table's eviction probability for the declared lifetime, and `probability_bound`
-    its
-    upper bound at the policy's confidence. All but `slots` are None if no table was read. Only the pooled guarantee has
-    a
-    `budget`.
+    quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
+    `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
+    the pooled guarantee has a `budget`.
     """
 
     slots: int

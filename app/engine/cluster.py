@@ -172,12 +172,10 @@ def plan_eviction(
 
     Returns (NO_NODE, 0) if evicting all spot instances of any one node would not make room. `by_youth`: rows of spot
     instances, youngest first; those not on an open node are skipped. `room` (N, R): the free room, restored on return;
-    it
-    may be `cluster.free` itself if nobody else reads that meanwhile.
+    it may be `cluster.free` itself if nobody else reads that meanwhile.
     In a walk over all spot instances, youngest first, the node that has room first is the one whose oldest victim is
     youngest. The instance that made room is always needed, so it is that node's oldest victim. Start order is strict,
-    so
-    there are no ties. `yjf_global` evicts every instance on the walk.
+    so there are no ties. `yjf_global` evicts every instance on the walk.
     """
     found, walked = NO_NODE, 0
     while found == NO_NODE and walked < by_youth.shape[0]:

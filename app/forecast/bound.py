@@ -57,8 +57,6 @@ def upper_bound(share: float, count: int, confidence: float) -> float:
 
 
 def _divergence(share: float, risk: float) -> float:
-    """Return the Kullback-Leibler divergence of trials with chance `share` from trials with chance `risk`, both below
-    1.
-    """
+    """Return the Kullback-Leibler divergence of trials with chance `share` from trials with `risk`, both below 1."""
     found = (1 - share) * log((1 - share) / (1 - risk)) if risk < 1.0 else float("inf")
     return found + share * log(share / risk) if share > 0.0 else found

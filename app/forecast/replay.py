@@ -30,8 +30,7 @@ class Samples(NamedTuple):
     """Times to eviction of M virtual instances.
 
     slots (M): available slots just before the injection, at least 1; lasted_us (M); was_evicted (M): False if the end
-    of
-    the history or the horizon censored the sample; started_us (M): the time of the injection.
+    of the history or the horizon censored the sample; started_us (M): the time of the injection.
     """
 
     slots: Ints
@@ -77,8 +76,7 @@ class Replay:
         """Run the next operations; they must not touch nodes or rows beyond the given counts.
 
         `gaps`: those that will be asked for from now on, or None for any. They must be among the gaps of earlier calls,
-        as
-        far as those went.
+        as far as those went.
         """
         done, count = self.done, len(operations.at_us)
         is_wanted = np.full(done + count + 1, gaps is None)
@@ -93,8 +91,7 @@ class Replay:
         """Return the outcomes, as seen at `until_us`, of instances injected at `times_us`, all in [start, until_us).
 
         `at_us` (K): the times of all operations run, which are exactly those before `until_us`. Times at which the
-        flavor
-        did not fit give no sample.
+        flavor did not fit give no sample.
         """
         slots, evicted_us = self._fates(at_us, np.searchsorted(at_us, times_us, side="right"))
         slots, evicted_us, times_us = slots[slots > 0], evicted_us[slots > 0], times_us[slots > 0]
@@ -103,7 +100,7 @@ class Replay:
         return Samples(slots, np.where(was_evicted, evicted_us, censored_us) - times_us, was_evicted, times_us)
 
     def _fates(self, at_us: Ints, gaps: Ints) -> tuple[Ints, Ints]:
-        """Return the available slots in these gaps, and the operations that evicted instances injected there.
+        """Return the available slots in these gaps, and the times at which instances injected there were evicted.
 
         A gap without a fork has no slots, except the last one, which is still open.
         """

@@ -61,8 +61,7 @@ class Operations(NamedTuple):
     at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, so that a virtual
     instance fits between two starts; deadline_us: end of the declared lifetime; node: the node in the log, or NO_NODE;
     ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in `sizes` of the instance's
-    demand
-    or the node's capacity. sizes (Z, R): the distinct ones.
+    demand or the node's capacity. sizes (Z, R): the distinct ones.
     """
 
     at_us: Ints

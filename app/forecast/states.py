@@ -50,14 +50,11 @@ class Worlds(NamedTuple):
 
     is_open (N), demand (S, R), born, deadline_us, is_spot (S): as in `Cluster`, shared by all states; states (W) of
     STATE, the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): an upper bound of the room
-    free
-    on each of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the
+    free on each of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the
     unfinished spot requests by start order, the first SPOT_COUNT; youth (S): the same, youngest first as of now, with
-    the
-    virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of each
-    fork,
-    its available slots, and the operation that evicted its virtual instance, or, as `-2 - next`, the next member of its
-    world, or NONE; counters.
+    the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of
+    each fork, its available slots, and the operation that evicted its virtual instance, or, as `-2 - next`, the next
+    member of its world, or NONE; counters.
     """
 
     is_open: Bools

@@ -24,8 +24,7 @@ class Bucket:
     """The evidence at one number of available slots.
 
     times_us (P): the distinct times of evictions, rising; levels (P): the share evicted by then; longest_us: the
-    longest
-    time observed, whether it ended in an eviction or not; windows: see forecast.bound.
+    longest time observed, whether it ended in an eviction or not; windows: see forecast.bound.
     """
 
     slots: int
@@ -78,8 +77,7 @@ def _estimate_levels(
     """Fill every bucket's distinct eviction times and levels, from its beginning, and their number in `points`.
 
     Samples are ordered by bucket (each up to its `end`), then by time. Those censored at the time of an eviction count
-    as
-    still at risk then.
+    as still at risk then.
     """
     i = 0
     for bucket in range(end.shape[0]):

@@ -128,9 +128,7 @@ class QuantileTable:
         return upper_bound(estimate, count, confidence)
 
     def to_bytes(self) -> bytes:
-        """Return the curves for storage: a line that names the format, then, compressed, a line of counts and the
-        points.
-        """
+        """Return the curves for storage: a line naming the format, then compressed a line of counts and the points."""
         buckets = [bucket for curve in self.curves.values() for bucket in curve.buckets]
         counts = {flavor: [_counts(bucket) for bucket in curve.buckets] for flavor, curve in self.curves.items()}
         times = b"".join(bucket.times_us.astype("<i8").tobytes() for bucket in buckets)

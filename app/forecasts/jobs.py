@@ -17,8 +17,7 @@ class Schedule:
     """Requests every cloud's tables, at their due times and after large changes.
 
     A cloud with an external clock has no schedule, because its time stands still between requests. The request that
-    enters
-    a new epoch asks for the table (forecasts/tables.py).
+    enters a new epoch asks for the table (forecasts/tables.py).
     """
 
     def __init__(self, clouds: Clouds, states: States, tables: Tables, runs: Runs, now_us: Callable[[], int]) -> None:

@@ -14,8 +14,7 @@ async def for_each_cloud(cloud_ids: Iterable[int], work: Callable[[int], Awaitab
     """Do the work for each cloud, and return the sum of the results.
 
     Errors are raised as one ExceptionGroup after all clouds had their turn. If the database is out of reach for two
-    clouds
-    in a row, it is so for all: LogUnavailable.
+    clouds in a row, it is so for all: LogUnavailable.
     """
     total, troubles, is_lost = 0, list[Exception](), False
     for cloud_id in cloud_ids:

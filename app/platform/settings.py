@@ -56,7 +56,9 @@ class Settings(BaseSettings):
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process accepts from one address in a minute."
     )
-    database_timeout_s: float = Field(10.0, gt=0, description="The limit for connecting and for one statement.")
+    database_timeout_s: float = Field(
+        10.0, gt=0, description="The limit for one call or transaction, with the wait for a connection."
+    )
     database_pool_size: int = Field(
         10,
         ge=2,

@@ -15,6 +15,7 @@ from app.following.feed import Feed
 from app.following.page_watch import PageWatch
 from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
+from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
 from app.platform.http.install import DESCRIPTION, RequestLimits, install, install_docs
 from app.platform.http.serving import Served
@@ -42,7 +43,7 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.admin_token = token
             yield
 
-    app = FastAPI(**DESCRIPTION, lifespan=lifespan)
+    app = Application(**DESCRIPTION, lifespan=lifespan)
     install(app, _rows(settings, ENDPOINTS), _limits(settings))
     install_docs(app, ENDPOINTS)
     install_pages(app)
@@ -51,7 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """Return a worker's application: its health and its metrics."""
-    app = FastAPI(**DESCRIPTION)
+    app = Application(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
     install(app, _rows(settings, WORKERS), _limits(settings))
     return app

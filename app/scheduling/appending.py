@@ -21,6 +21,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.scheduling.log_heads import LogHeads
@@ -61,8 +62,7 @@ class Appender:
     """Keeps one cloud's state in step with its log, and appends to it.
 
     `lost` is called with the reason if a decision did not reach the log. `find` returns the number of the cloud, anew
-    for
-    each load: a restored database may know the cloud by another one.
+    for each load: a restored database may know the cloud by another one.
     """
 
     def __init__(
@@ -85,10 +85,11 @@ class Appender:
 
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
-        async with self._alone:
-            self._in_sync = False
-            await self._catch_up()
-            return self.cloud
+        with waiting_since(monotonic()):
+            async with self._alone:
+                self._in_sync = False
+                await self._catch_up()
+                return self.cloud
 
     async def close(self) -> None:
         """Stop loading."""

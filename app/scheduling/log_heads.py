@@ -54,7 +54,7 @@ class LogHeads:
         self._to_tell.set()
 
     async def reach(self, cloud_id: int) -> int:
-        """Return the last known seq. The first request for a log reads it from the log."""
+        """Return the last known seq. The first call for a log reads it there."""
         if cloud_id not in self._heads:
             seq = await self._log.last_seq(cloud_id)
             self._heads.setdefault(cloud_id, _LogHead(seq))

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol
 
 from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
@@ -19,6 +20,7 @@ from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import CloudMeter
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns
@@ -68,6 +70,7 @@ class _Submission:
     origin: Any = field(default_factory=TRACES.origin)
     outcomes: list[Outcome] = field(default_factory=list)
     waited_us: int = 0
+    asked_s: float = field(default_factory=monotonic)
 
     def undecided(self) -> Sequence[Step]:
         """Return the steps still to decide; none if nobody waits for their outcomes any more."""
@@ -147,16 +150,17 @@ class Sequencer:
 
         Nothing is locked while waiting for a table, so readers of the state do not wait with the batch.
         """
-        waited_us = 0
+        waited_us, since_s = 0, batch[0].asked_s
         while pending := [(one, step) for one in batch for step in one.undecided()]:
-            outcomes = await self._decide_durably([step for _, step in pending], waited_us)
+            with waiting_since(since_s):
+                outcomes = await self._decide_durably([step for _, step in pending], waited_us)
             head = pending[len(outcomes) :]
             due_us = self._due_us(head[0][1]) if head else None
             for (submission, _), outcome in zip(pending, outcomes, strict=False):
                 _answer(submission, outcome)
             if due_us is not None:
                 await self._wait_for_table(head[0][0], due_us)
-                waited_us = max(waited_us, due_us)
+                waited_us, since_s = max(waited_us, due_us), monotonic()
 
     async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
         """Return the outcomes of the first steps (up to one that needs a table newer than `waited_us`), committed."""
@@ -176,13 +180,14 @@ class Sequencer:
 
     async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
-        batch, turns = Batch(dict(past), self._parts.logs.log.log_format), Turns()
+        batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
-        for step in steps:
-            if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
-                break
-            if turns.is_due():
-                await turns.give()
+        with Turns() as turns:
+            for step in steps:
+                if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
+                    break
+                if turns.is_due():
+                    await turns.give()
         return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:

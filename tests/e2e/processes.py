@@ -14,6 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import main
 
 TOKEN = "tnr_end-to-end"
 HEADERS = {"X-Auth-Token": TOKEN}
@@ -73,6 +77,22 @@ def tenure(*arguments: str, environment: Mapping[str, str] | None = None) -> sub
     """Run a command of the CLI to its end."""
     command = [sys.executable, "-m", "app.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | (environment or {}), check=False)
+
+
+def tenure_here(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of the CLI in this process, without a terminal: as `tenure`, but a process is not paid for."""
+    with CliRunner().isolation(env=environment) as (stdout, stderr, _), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "argv", ["tenure", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as ending:
+            code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return subprocess.CompletedProcess(
+            ["tenure", *arguments], code, stdout.getvalue().decode(), stderr.getvalue().decode()
+        )
 
 
 def tenure_json(*arguments: str) -> dict[str, object]:

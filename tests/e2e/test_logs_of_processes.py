@@ -37,7 +37,7 @@ def logs(database: str, tmp_path_factory: pytest.TempPathFactory) -> list[list[d
         for process in (server, worker):
             process.start()
         work(server)
-        complain(server, database)
+        complain(server, worker, database)
     finally:
         ended = [process.interrupt() for process in (worker, server)]
     assert ended == [0, 0]
@@ -60,14 +60,17 @@ def work(server: Process) -> None:
         time.sleep(0.2)
 
 
-def complain(server: Process, database: str) -> None:
-    """Something that is no HTTP, and for some seconds a database that lacks a table."""
+def complain(server: Process, worker: Process, database: str) -> None:
+    """Something that is no HTTP, and a database that lacks a table until both processes have met that."""
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"\x00not HTTP\r\n\r\n")
         connection.recv(100)
     run_sql(database, "ALTER TABLE forecast_run RENAME TO mislaid")
     assert httpx2.get(f"{server.url}{CLOUD}/runs", headers=HEADERS, timeout=60).status_code == 500
-    time.sleep(6)
+    deadline = time.monotonic() + 60
+    while "forecast_run" not in worker.log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     run_sql(database, "ALTER TABLE mislaid RENAME TO forecast_run")
 
 
@@ -75,7 +78,7 @@ def lines_of(log: Path) -> list[dict[str, object]]:
     """All but the greeting, which goes to standard output."""
     text = log.read_text()
     assert TOKEN not in text
-    text = re.sub(r"^Tenure is ready.*?^    curl [^\n]*\n", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^Tenure is ready.*?^    curl [^\n]*\n+", "", text, flags=re.DOTALL | re.MULTILINE)
     return [json.loads(line) for line in text.splitlines()]
 
 

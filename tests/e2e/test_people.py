@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, TOKEN, Process, tenure
+from processes import HEADERS, TOKEN, Process, tenure, tenure_here
 
 from app.commands.fitting import Column, _fitting
 from tenure_client import Market, Resources, TenureClient
@@ -64,13 +64,27 @@ def read(process: Process, path: str) -> dict[str, object]:
     return answer.json()
 
 
-def on_terminal(columns: int, *arguments: str, more: dict[str, str]) -> str:
-    """Return what the command prints on a terminal of this width."""
+EACH_IN_TURN = """
+import json, sys
+from app.cli import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["tenure", *arguments]
+    try:
+        main()
+    except SystemExit as ending:
+        if ending.code:
+            raise
+    print(end="\\f", flush=True)
+"""
+
+
+def on_terminal(columns: int, *commands: list[str], more: dict[str, str]) -> list[str]:
+    """Return what each of the commands prints on a terminal of this width; one process runs them all."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *arguments],
+        [sys.executable, "-c", EACH_IN_TURN, json.dumps(commands)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -88,7 +102,7 @@ def on_terminal(columns: int, *arguments: str, more: dict[str, str]) -> str:
         found += part
     os.close(ours)
     assert process.wait(60) == 0, found
-    return found.decode().replace("\r\n", "\n")
+    return found.decode().replace("\r\n", "\n").split("\f")[:-1]
 
 
 # --- what they print -------------------------------------------------------------------------------------------------
@@ -96,7 +110,8 @@ def on_terminal(columns: int, *arguments: str, more: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_json_is_what_the_interface_answers(service: Process, command: list[str]) -> None:
-    done = tenure(*command, *to(service), "--cloud", "north", "--json")
+    run = tenure if command[0] in {"status", "events"} else tenure_here
+    done = run(*command, *to(service), "--cloud", "north", "--json")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     seq = read(service, "")["seq"]
@@ -134,9 +149,9 @@ def test_without_a_terminal_there_is_no_colour_and_nothing_is_cut(service: Proce
 
 @pytest.mark.parametrize("columns", [30, 45, 80, 120])
 def test_tables_fit_the_terminal(service: Process, columns: int) -> None:
-    for command in (["status"], ["sla"], ["decisions"], ["quote"], ["explain", an_eviction(service)["id"]]):
-        text = on_terminal(columns, *command, more=environment(service))
-        assert COLOUR.search(text), command
+    commands = (["status"], ["sla"], ["decisions"], ["quote"], ["explain", an_eviction(service)["id"]])
+    for text in on_terminal(columns, *commands, more=environment(service)):
+        assert COLOUR.search(text), text
         lines = COLOUR.sub("", text).split("\n")
         assert max(len(line) for line in lines) <= columns, text
         assert "…" not in text
@@ -145,7 +160,7 @@ def test_tables_fit_the_terminal(service: Process, columns: int) -> None:
 
 
 def test_no_colour_where_none_is_wanted(service: Process) -> None:
-    assert not re.search(r"\x1b\[3", on_terminal(100, "sla", more=environment(service) | {"NO_COLOR": "1"}))
+    assert not re.search(r"\x1b\[3", on_terminal(100, ["sla"], more=environment(service) | {"NO_COLOR": "1"})[0])
 
 
 def test_the_lightest_columns_go_first() -> None:
@@ -157,21 +172,21 @@ def test_the_lightest_columns_go_first() -> None:
 
 
 def test_where_nothing_fits_rows_are_lists(service: Process) -> None:
-    text = COLOUR.sub("", on_terminal(28, "decisions", "--limit", "2", more=environment(service)))
+    text = COLOUR.sub("", on_terminal(28, ["decisions", "--limit", "2"], more=environment(service))[0])
     assert text.count("instance: ") == 2
     assert max(len(line) for line in text.split("\n")) <= 28
 
 
 def test_what_they_say(service: Process) -> None:
-    status = tenure("status", environment=environment(service)).stdout
+    status = tenure_here("status", environment=environment(service)).stdout
     counts = read(service, "")["counts"]
     assert f"{counts['spot_admitted']}/{counts['spot_requested']}" in status
     assert f"{counts['on_demand_admitted']}/{counts['on_demand_requested']}" in status
     assert "node-2" in status
     (one,) = read(service, "/sla")["classes"]
-    sla = tenure("sla", environment=environment(service)).stdout
+    sla = tenure_here("sla", environment=environment(service)).stdout
     assert re.search(rf"10 % +yes +{one['evicted']} \(.*\) +.* {one['admitted']} ", sla)
-    events = tenure("events", "--after-seq", "0", "--limit", "2", environment=environment(service)).stdout
+    events = tenure_here("events", "--after-seq", "0", "--limit", "2", environment=environment(service)).stdout
     assert re.search(r"^ +1 1970-01-01 00:00:00 cloud created policy=", events, re.MULTILINE)
     assert "node=node-0 capacity=cores:4" in events
 
@@ -188,7 +203,7 @@ def test_filters(service: Process) -> None:
 
 
 def run_json(process: Process, *arguments: str) -> dict[str, list[dict[str, object]]]:
-    done = tenure(*arguments, "--json", environment=environment(process))
+    done = tenure_here(*arguments, "--json", environment=environment(process))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -202,7 +217,7 @@ def an_eviction(process: Process) -> dict[str, object]:
 
 def test_an_eviction_explained(service: Process) -> None:
     evicted = an_eviction(service)
-    done = tenure("explain", evicted["id"], environment=environment(service))
+    done = tenure_here("explain", evicted["id"], environment=environment(service))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{evicted['id']}: evicted")
     assert f"for the on-demand instance {evicted['cause_id']}" in done.stdout
@@ -239,8 +254,8 @@ def test_every_decision_of_a_driven_workload_can_be_explained(service: Process) 
 # --- following -------------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(tmp_path: Path) -> None:
-    process = Process("serve", tmp_path)
+def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(database_url: str, tmp_path: Path) -> None:
+    process = Process("serve", tmp_path, {"TENURE_DATABASE_URL": database_url})
     process.start()
     with TenureClient(process.url, TOKEN) as client:
         client.create_cloud("followed")
@@ -293,7 +308,7 @@ def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(tmp_pa
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
 def test_wrong_input(service: Process, arguments: list[str], status: int, told: str) -> None:
-    done = tenure(*arguments, environment=environment(service))
+    done = tenure_here(*arguments, environment=environment(service))
     assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
     assert told in done.stderr
 
@@ -301,12 +316,12 @@ def test_wrong_input(service: Process, arguments: list[str], status: int, told: 
 def test_which_cloud_is_meant(service: Process) -> None:
     with TenureClient(service.url, TOKEN) as client:
         client.create_cloud("south")
-    done = tenure("sla", environment=environment(service))
+    done = tenure_here("sla", environment=environment(service))
     assert (done.returncode, done.stdout) == (2, "")
     assert "--cloud or TENURE_CLOUD: north, south" in done.stderr
-    named = tenure("sla", environment=environment(service) | {"TENURE_CLOUD": "south"})
+    named = tenure_here("sla", environment=environment(service) | {"TENURE_CLOUD": "south"})
     assert (named.returncode, named.stdout.split(":")[0]) == (0, "south")
-    both = tenure("status", environment=environment(service)).stdout
+    both = tenure_here("status", environment=environment(service)).stdout
     assert "north" in both
     assert "south" in both
 
@@ -323,14 +338,14 @@ def test_a_handover_is_listed_and_confirmed(service: Process) -> None:
         ):
             assert client.post(path, json=body).is_success
     own = [*to(service), "--cloud", "graced"]
-    (waiting,) = json.loads(tenure("handover", "list", *own, "--json").stdout)["handovers"]
+    (waiting,) = json.loads(tenure_here("handover", "list", *own, "--json").stdout)["handovers"]
     assert (waiting["id"], waiting["node"], waiting["status"]) == ("s", "n", "pending")
-    shown = tenure("handover", "list", *own)
+    shown = tenure_here("handover", "list", *own)
     assert (shown.returncode, "on_demand_start" in shown.stdout) == (0, True)
     for _ in range(2):
-        assert tenure("handover", "confirm", "s", *own).returncode == 0
-    assert json.loads(tenure("handover", "list", *own, "--json").stdout) == {"handovers": []}
-    refused = tenure("handover", "confirm", "nobody", *own)
+        assert tenure_here("handover", "confirm", "s", *own).returncode == 0
+    assert json.loads(tenure_here("handover", "list", *own, "--json").stdout) == {"handovers": []}
+    refused = tenure_here("handover", "confirm", "nobody", *own)
     assert (refused.returncode, "preemptible." in refused.stderr) == (1, True)
 
 
@@ -347,21 +362,21 @@ def test_a_drill_names_its_victim_and_asks(service: Process) -> None:
         ):
             assert client.post(path, json=body).is_success
         own, seq = [*to(service), "--cloud", "drilled"], client.get("/clouds/drilled").json()["seq"]
-        refused = tenure("drill", *own)
+        refused = tenure_here("drill", *own)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "this would evict s2 (flavor c1, on n, started " in refused.stderr
         assert "--yes" in refused.stderr
-        assert tenure("drill", *own, "--dry-run").stdout.startswith("would evict s2 (flavor c1, on n, started ")
-        assert json.loads(tenure("drill", "s0", *own, "--dry-run", "--json").stdout)["id"] == "s0"
-        no_one = tenure("drill", "nobody", *own, "--dry-run")
+        assert tenure_here("drill", *own, "--dry-run").stdout.startswith("would evict s2 (flavor c1, on n, started ")
+        assert json.loads(tenure_here("drill", "s0", *own, "--dry-run", "--json").stdout)["id"] == "s0"
+        no_one = tenure_here("drill", "nobody", *own, "--dry-run")
         assert (no_one.returncode, "preemptible.drill.impossible" in no_one.stderr) == (1, True)
         assert client.get("/clouds/drilled").json()["seq"] == seq, "so far nothing was done"
-        assert tenure("drill", *own, "--yes").stdout.startswith("evicted s2 at ")
+        assert tenure_here("drill", *own, "--yes").stdout.startswith("evicted s2 at ")
     for answer, status, running in (("n", 1, ["s0", "s1"]), ("y", 0, ["s0"])):
         told, code = answered(answer, "drill", *own)
         assert "Evict s1 (flavor c1, on n, started " in told
         assert (code, "nothing was evicted" in told) == (status, answer == "n"), told
-        found = json.loads(tenure("instances", *own, "--status", "running", "--json").stdout)["instances"]
+        found = json.loads(tenure_here("instances", *own, "--status", "running", "--json").stdout)["instances"]
         assert [one["id"] for one in found] == running
 
 

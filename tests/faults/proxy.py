@@ -88,6 +88,8 @@ class Link:
                 await self._rule.lifted.wait()
             elif self._rule.name != "refuse":
                 await self._lead_on(pair, reader)
+        except asyncio.CancelledError:
+            return  # the loop ends; asyncio's own callback would call it an error
         finally:
             pair.reset()
             self._pairs.discard(pair)

@@ -18,8 +18,7 @@ class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
-    room
-    is free; None: at once.
+    room is free; None: at once.
     """
 
     at_us: int

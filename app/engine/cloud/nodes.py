@@ -52,9 +52,7 @@ class Nodes:
         return Resources(*(room if counted else 0 for room, counted in zip(left, found.capacity, strict=True)))
 
     def open_capacity(self) -> Resources:
-        """Return the total capacity of the open nodes; at least UNCOUNTED for a resource that one of them does not
-        count.
-        """
+        """Return the total capacity of the open nodes; UNCOUNTED or more if one of them does not count a resource."""
         if self._open_capacity is None:
             self._open_capacity = Resources(0)
             for node in self.by_name.values():

@@ -147,8 +147,7 @@ class Cloud:
         once.
 
         Evicted but unconfirmed instances occupy their room until their deadline. Everything booked on the node, this
-        instance
-        included, must fit beside them.
+        instance included, must fit beside them.
         """
         leaving = [self._instances.demand_of(name) for name in evicted if self.running[name].node == node]
         free = self.cluster.free[self.nodes[node].index] - self.flavors[flavor].demand + sum(leaving)

@@ -19,8 +19,7 @@ async def read_reliability(request: Request) -> Response:
     """Compare promised eviction probabilities with outcomes: by promise, by the tables' estimates, and by epoch.
 
     It counts the spot instances started in a stretch of the log. An instance evicted after its declared lifetime kept
-    its
-    promise; one that still runs within it is not counted.
+    its promise; one that still runs within it is not counted.
     """
     query = read_query(request, ReliabilityQuery)
     name = request.path_params["cloud"]

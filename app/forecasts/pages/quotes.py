@@ -41,8 +41,7 @@ class Line:
     """The table's quotes for one flavor.
 
     `lifetime_us` is None without evidence. `risk`, `bound` and `count` refer to the requested lifetime: `count` such
-    starts
-    would be accepted one after the other, each taking a slot.
+    starts would be accepted one after the other, each taking a slot.
     """
 
     flavor: str

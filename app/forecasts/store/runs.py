@@ -1,8 +1,7 @@
 """Forecast runs in the database; see forecasts/rules.py for their states.
 
 The worker that executes a run holds the cloud's forecast lock. So if the holder of the lock finds a run that is
-running,
-a worker died and left it, and it is taken up again.
+running, a worker died and left it, and it is taken up again.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ that a change would have broken. After `LogUnavailable` it may be unknown whethe
 
 from __future__ import annotations
 
-import asyncio
 import select
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import psycopg
@@ -22,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import LogUnavailable
+from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
 
 Parameters = Mapping[str, object]
@@ -59,53 +59,59 @@ class ConstraintBroken(Exception):
 
 
 class Session:
-    """A connection on which statements run in one transaction; see `Database.transaction`."""
+    """A connection on which statements run; see `Database.transaction` and `Database.connection`."""
 
-    def __init__(self, connection: AsyncConnection, timeout_s: float, newer: NewerLogs) -> None:
+    def __init__(
+        self, connection: AsyncConnection, newer: NewerLogs, bounded: Callable[[], AbstractContextManager[object]]
+    ) -> None:
         self.newer = newer
         self._connection = connection
-        self._timeout_s = timeout_s
+        self._bounded = bounded
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
         """Run one statement with psycopg's %(name)s placeholders, and return its rows, if any."""
-        async with _guarded(self._timeout_s):
+        with translated(), self._bounded():
             return await _execute(self._connection, sql, parameters)
 
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
         """Run a statement like `Database.execute_directly`, within this session."""
-        async with _guarded(self._timeout_s):
+        with translated(), self._bounded():
             return await _execute_directly(self._connection, sql, parameters)
 
 
 class Database:
     """A process's connections to one database.
 
-    `timeout_s` bounds connecting and each statement, so that a lost database causes an error instead of a hang. Broken
-    connections are replaced when they are next needed. A task that holds a connection of the pool must not wait for
-    another one, because enough such tasks would wait for each other.
+    `timeout_s` bounds each call, waiting for a connection included, and each transaction as a whole, so that a lost
+    database causes an error instead of a hang. Broken connections are replaced when they are next needed. A task that
+    holds a connection of the pool must not wait for another one, because enough such tasks would wait for each other.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0, pool_size: int = 10) -> None:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
         self.newer = NewerLogs()
+        self._bounds = Bounds(timeout_s)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
+        for engine in (self._engine, self._apart):
+            # Before anything is asked of a new connection, and whenever one is taken.
+            sqlalchemy.event.listen(engine.sync_engine, "connect", _guard_connection, insert=True)
+            sqlalchemy.event.listen(engine.sync_engine, "checkout", _guard_connection)
 
     async def execute(self, sql: str, parameters: Parameters | None = None) -> Rows:
         """Run one statement in a transaction of its own (one round trip), and return its rows, if any."""
-        async with _guarded(self.timeout_s), self._engine.connect() as connection:
+        async with self._call() as connection:
             return await _execute(connection, sql, parameters)
 
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
         """Run a statement like `execute`, but with the driver's cursor and binary values. For the event log.
 
         Every decision waits for an append, and a fold reads a million events. SQLAlchemy's own cursor takes about a
-        fifth
-        longer for the first and up to twice as long for the second (benchmarks/log.py).
+        fifth longer for the first and up to twice as long for the second (benchmarks/log.py).
         """
-        async with _guarded(self.timeout_s), self._engine.connect() as connection:
+        async with self._call() as connection:
             return await _execute_directly(connection, sql, parameters)
 
     async def time_us(self) -> int:
@@ -116,44 +122,48 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Run several statements as one transaction, committed at the block's end and rolled back if it raises."""
-        async with self._connection(self._engine) as connection:
-            transaction = await self._begin(connection)
-            try:
-                yield Session(connection, self.timeout_s, self.newer)
-            except BaseException:
-                with suppress(LogUnavailable):
-                    await self._finish(transaction.rollback())
-                raise
-            await self._finish(transaction.commit())
+        with self._bounds.bound() as bound:
+            async with self._connection(self._engine, bound) as connection:
+                with translated():
+                    transaction = await _begin(connection)
+                try:
+                    yield Session(connection, self.newer, nullcontext)
+                except BaseException:
+                    with suppress(LogUnavailable):
+                        await _finish(transaction.rollback())
+                    raise
+                await _finish(transaction.commit())
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Session]:
-        """Run several statements on one connection, each in its own transaction, for things that belong to a
-        connection.
+        """Run several statements on one connection, each in its own transaction, for what belongs to a connection.
 
         The connection is opened outside the pool, so it may be held for long without hindering other statements.
         """
-        async with self._connection(self._apart) as connection:
-            yield Session(connection, self.timeout_s, self.newer)
+        with translated(), self._bounds.bound() as bound:
+            connection = await bound.connected(self._apart.connect())
+        driver = _driver_connection(connection)
+        try:
+            yield Session(connection, self.newer, lambda: self._bounds.bound(driver))
+        finally:
+            with suppress(LogUnavailable):
+                await _finish(connection.close())
 
     @asynccontextmanager
-    async def _connection(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        async with _guarded(self.timeout_s):
-            connection = await engine.connect()
+    async def _call(self) -> AsyncIterator[AsyncConnection]:
+        with translated(), self._bounds.bound() as bound:
+            async with self._connection(self._engine, bound) as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _connection(self, engine: AsyncEngine, bound: Bound) -> AsyncIterator[AsyncConnection]:
+        with translated():
+            connection = await bound.connected(engine.connect())
         try:
             yield connection
         finally:
             with suppress(LogUnavailable):
-                await self._finish(connection.close())
-
-    async def _begin(self, connection: AsyncConnection) -> AsyncTransaction:
-        async with _guarded(self.timeout_s):
-            await connection.execution_options(isolation_level="READ COMMITTED")
-            return await connection.begin()
-
-    async def _finish(self, step: Awaitable[None]) -> None:
-        async with _guarded(self.timeout_s):
-            await step
+                await _finish(connection.close())
 
     async def close(self) -> None:
         """Close the connections that are not in use."""
@@ -182,11 +192,30 @@ async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters
 
 
 async def _execute_directly(connection: AsyncConnection, sql: str, parameters: Parameters) -> Tuples:
-    driver_connection = (await connection.get_raw_connection()).driver_connection
-    assert isinstance(driver_connection, psycopg.AsyncConnection)
-    async with driver_connection.cursor(binary=True) as cursor:
+    async with _driver_connection(connection).cursor(binary=True) as cursor:
         await cursor.execute(sql, parameters)
         return await cursor.fetchall() if cursor.description else ()
+
+
+async def _begin(connection: AsyncConnection) -> AsyncTransaction:
+    await connection.execution_options(isolation_level="READ COMMITTED")
+    return await connection.begin()
+
+
+async def _finish(step: Awaitable[None]) -> None:
+    with translated():
+        await step
+
+
+def _driver_connection(connection: AsyncConnection) -> psycopg.AsyncConnection:
+    assert connection.sync_connection is not None
+    found = connection.sync_connection.connection.driver_connection
+    assert isinstance(found, psycopg.AsyncConnection)
+    return found
+
+
+def _guard_connection(connection: DBAPIConnection, *_: object) -> None:
+    guard_by_current(connection.driver_connection)
 
 
 def _check_connection(connection: DBAPIConnection, _record: object, _proxy: object) -> None:
@@ -219,6 +248,7 @@ def _engine(url: URL, timeout_s: float, **pool: object) -> AsyncEngine:
 def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
     limit_ms = int(timeout_s * 1000)
     return {
+        "async_creator_fn": PromptConnection.connect,
         "connect_timeout": max(2, int(timeout_s)),
         "tcp_user_timeout": limit_ms,
         "application_name": "tenure",
@@ -230,8 +260,7 @@ def _session_settings(limit_ms: int) -> list[str]:
     """Return the settings that the server applies to this process's sessions.
 
     The server ends transactions of a stalled client and detects a client whose host is gone, because others wait for
-    the
-    locks that either holds.
+    the locks that either holds.
     """
     settings = {
         "statement_timeout": limit_ms,
@@ -248,20 +277,11 @@ def _session_settings(limit_ms: int) -> list[str]:
 
 
 def is_taken_back(error: LogUnavailable) -> bool:
-    """Return True if the server rolled the transaction back because this process was too slow or a lock was not
-    granted.
-    """
+    """Return True if the server rolled back because this process was too slow or a lock was not granted."""
     cause = error.__cause__
     if isinstance(cause, sqlalchemy.exc.DBAPIError):
         cause = cause.orig
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _TAKEN_BACK
-
-
-@asynccontextmanager
-async def _guarded(timeout_s: float) -> AsyncIterator[None]:
-    with translated():
-        async with asyncio.timeout(timeout_s):
-            yield
 
 
 @contextmanager

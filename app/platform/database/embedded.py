@@ -127,9 +127,7 @@ def _start(directory: Path) -> PostgresServer:
 
 
 def _close_socket_folder(server: PostgresServer, directory: Path) -> None:
-    """Give the folder of the server's socket to the server alone, if it is a separate one: pgserver opens it to
-    everybody.
-    """
+    """Close the folder of the server's socket to others, if it is a separate one: pgserver opens it to everybody."""
     folder = server.get_postmaster_info().socket_dir
     if os.geteuid() == 0 and folder is not None and folder != directory:
         os.chown(folder, pwd.getpwnam(_USER).pw_uid, -1)
@@ -141,8 +139,7 @@ def _forget_the_dead(directory: Path) -> None:
     server.
 
     It would wait for that process to accept connections and kill it in the end. PostgreSQL itself detects from its
-    shared
-    memory whether a dead server's children still use the data.
+    shared memory whether a dead server's children still use the data.
     """
     left = directory / "postmaster.pid"
     if left.exists() and not _serves(left.read_text().partition("\n")[0].strip(), directory):

@@ -158,9 +158,7 @@ def check_not_newer(standing: Standing) -> None:
 
 
 def _is_newest(connection: Connection) -> bool:
-    """Return True if there is nothing to migrate. A newer schema that allows this program is fine, others raise
-    LogNewer.
-    """
+    """Return True if there is nothing to migrate. Newer schemas that allow this program are fine, others LogNewer."""
     standing = read_standing(connection)
     check_not_newer(standing)
     if standing.revision is not None and standing.revision > migrations.newest():
@@ -236,9 +234,7 @@ def _is_lock_missing(error: SQLAlchemyError) -> bool:
 
 
 def _wait(step: Callable[[], bool], words: Callable[[], str], pause_s: float, patience_s: float) -> None:
-    """Try until the step succeeds, and log every few seconds what it waits for. Raise LogUnavailable after
-    `patience_s`.
-    """
+    """Try until the step succeeds, logging every few seconds. Raise LogUnavailable after `patience_s`."""
     begin, said_s = monotonic(), float("-inf")
     while not step():
         now = monotonic()

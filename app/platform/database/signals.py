@@ -67,8 +67,7 @@ async def announce_growth(database: Database, seqs: Mapping[int, int]) -> None:
     """Tell every process how far these clouds' logs reach now, in a separate transaction without a flush.
 
     It is not part of the append's transaction: PostgreSQL commits notifying transactions one at a time, so the appends
-    of
-    different clouds would wait for each other's disk.
+    of different clouds would wait for each other's disk.
     """
     payloads = [msgspec.json.encode(LogGrew(cloud_id, seq)).decode() for cloud_id, seq in seqs.items()]
     await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": payloads})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fastapi import FastAPI
 from fastapi.sse import EventSourceResponse
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.platform.http.addresses import Addresses
+from app.platform.http.application import Application
 from app.platform.http.auth import TokenAuthenticator
+from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
-from app.platform.http.middleware import Envelope
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
@@ -29,22 +29,23 @@ class RequestLimits:
     address_requests_per_min: int
 
 
-def install(app: FastAPI, rows: Iterable[Served], limits: RequestLimits) -> None:
+def install(app: Application, rows: Iterable[Served], limits: RequestLimits) -> None:
     """Install these rows, and the handling of errors, tokens and versions, on an application.
 
-    The application is made with `FastAPI(**DESCRIPTION)`. Its lifespan must put the services, by class, at
+    The application is made with `Application(**DESCRIPTION)`. Its lifespan must put the services, by class, at
     `app.state.services` and the store of tokens at `app.state.tokens`.
     """
-    app.add_middleware(Envelope, max_body_bytes=limits.max_body_bytes)
+    app.envelop(limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
+    app.state.dear = DearQueues()
     app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:
         _add(app, row)
 
 
-def _add(app: FastAPI, row: Served) -> None:
+def _add(app: Application, row: Served) -> None:
     app.router.add_api_route(
         row.path,
         row.guarded(),

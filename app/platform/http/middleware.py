@@ -28,7 +28,6 @@ from app.platform.http.errors import (
     VersionUnsupported,
     answer,
 )
-from app.platform.http.serving import ServedRoute
 from app.platform.telemetry.context import REQUEST, shown
 from app.platform.telemetry.logs import REQUESTS
 from app.platform.telemetry.metrics import OTHER, RequestMeter
@@ -58,8 +57,6 @@ class Envelope:
         self._app = app
         self._max_body_bytes = max_body_bytes
 
-        self._roads: dict[tuple[str, int], list[ServedRoute]] | None = None
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
@@ -70,33 +67,12 @@ class Envelope:
         with TRACES.request(exchange.scope):
             try:
                 exchange.check()
-                await self._go(exchange.scope, exchange.receive, exchange.send)
+                await self._app(exchange.scope, exchange.receive, exchange.send)
             except ClientDisconnect:
                 logger.debug("the caller went away")
             except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the log the trace
                 await exchange.fail(error)
         exchange.log()
-
-    async def _go(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the requested operation directly, skipping steps of FastAPI that it does not use."""
-        path = scope["path"]
-        for route in self._routes(scope).get((scope["method"], path.count("/")), ()):
-            found = route.path_regex.match(path)
-            if found is not None:
-                scope.update(route=route, endpoint=route.endpoint, path_params=found.groupdict())
-                await route.handle(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _routes(self, scope: Scope) -> dict[tuple[str, int], list[ServedRoute]]:
-        """Return the operations by method and number of slashes; names in a path contain none."""
-        if self._roads is None:
-            self._roads = {}
-            for route in scope["app"].routes:
-                if isinstance(route, ServedRoute):
-                    for method in route.methods or ():
-                        self._roads.setdefault((method, route.path.count("/")), []).append(route)
-        return self._roads
 
 
 class Exchange:
@@ -160,9 +136,7 @@ class Exchange:
         await answer(self.scope, error)(self.scope, self._receive, self.send)
 
     def log(self) -> None:
-        """Log the request. The line joins the caller's request id with ours; status 0 means the caller left before the
-        answer.
-        """
+        """Log the request, with the caller's request id and ours. Status 0: the caller left before the answer."""
         scope, status = self.scope, self.status
         if status >= 500:
             level = logging.ERROR

@@ -289,7 +289,7 @@ def _query_parameters(row: Served) -> list[dict[str, Any]]:
 
 
 def _plain(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a query parameter, with "absent" in place of null and without references."""
+    """Return the schema of a query parameter, without null and without references."""
     (kind, *_) = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
     if "$ref" in kind:
         kind = definitions[kind["$ref"].rsplit("/", 1)[-1]]

@@ -33,7 +33,7 @@ def make_secret() -> str:
 
 
 def event_message(webhook_id: int, cloud: str, event: bytes, *, max_bytes: int) -> Message:
-    """Return the message of an event, given in its form in the paged list. Large ones carry a link instead."""
+    """Return the message of an event, given as in the paged list. Too large ones say where their data is."""
     data: dict[str, Any] = json.loads(event)
     seq = data["seq"]
     attributes = {

@@ -29,9 +29,7 @@ _ERROR_MAX = 300
 _AGENT = f"tenure/{__version__}"
 _RESOLVERS = 32
 _RESOLVED_AT_ONCE = 2
-"""The number of names resolved at once for one cloud. A name without answer occupies a thread until the system gives
-up.
-"""
+"""Names resolved at once for one cloud. One without answer occupies a thread until the system gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,7 @@ class Poster:
                 return Receipt(None, str(error)[:_ERROR_MAX])
 
     async def _resolve(self, cloud: str, target: Target) -> str:
-        """Return the address of the name. The cloud's place is taken until the thread ends, even if nobody waits any
-        more.
-        """
+        """Return the address of the name. The cloud's place is taken until the thread ends, even if nobody waits."""
         turn = self._resolving[cloud]
         await turn.acquire()
         asked = asyncio.ensure_future(resolve(target, self._resolvers, allow_private=self._allow_private))
@@ -100,9 +96,7 @@ class Poster:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Return the system's trusted authorities, or those that the environment names. Raise OSError if they are
-    unreadable.
-    """
+    """Return the authorities of the system, or those that the environment names. OSError if they are unreadable."""
     try:
         return httpx2.create_ssl_context()
     except OSError as error:

@@ -1,9 +1,8 @@
 """OpenTelemetry traces, if the standard OTEL_* variables configure them.
 
 A request is a span within its caller's trace (`traceparent`). Requests decided together share one `batch`, which
-belongs
-to the first one's trace and links to the others'. Within it are `decide` and `append`, repeated if another process was
-first. A worker's `recompute` contains the reading, the replay and the publishing.
+belongs to the first one's trace and links to the others'. Within it are `decide` and `append`, repeated if another
+process was first. A worker's `recompute` contains the reading, the replay and the publishing.
 """
 
 from __future__ import annotations

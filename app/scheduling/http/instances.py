@@ -18,7 +18,8 @@ from app.platform.http.errors import entries_of
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
-from app.scheduling.http.batches import read_batch
+from app.platform.turns import Turns
+from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.scheduler import Scheduler
@@ -64,15 +65,17 @@ async def run_batch(request: Request) -> Response:
     operations = [replace(operation.request(), owner=owner) for operation in await read_batch(request)]
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
-    return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+    with Turns() as turns:
+        if len(outcomes) > FEW:
+            await turns.give()
+        return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
 
 
 async def run_drill(request: Request) -> Response:
     """Evict one spot instance as a test of everything that follows an eviction.
 
     It is treated like every eviction and marked as a drill. The SLA counts it like a stop, and forecasts do not learn
-    from
-    it. Each request evicts another instance, unless it names one.
+    from it. Each request evicts another instance, unless it names one.
     """
     body = await read_body(request, DrillBody)
     evicted = await reached(request, Scheduler).drill(request.path_params["cloud"], body.instance_id, body.at_us)
@@ -119,8 +122,6 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
 
 
 def _owner(request: Request) -> str | None:
-    """Return the prefix of the ids that the caller may name if ids are not shared: the token's name up to its first
-    dot.
-    """
+    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
     caller = caller_of(request)
     return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

@@ -2,8 +2,7 @@
 
 A writer appends at the seq after the state it decided on. The primary key (cloud_id, seq) gives each seq to one writer;
 the other gets `SeqConflict`, and nothing of its batch is kept. The same statement requires the preceding event: a
-writer
-whose log was put back to an earlier end gets `PredecessorMissing`.
+writer whose log was put back to an earlier end gets `PredecessorMissing`.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
     Every method raises LogUnavailable if the database cannot be reached. Those that read events raise LogNewer if a
-    newer
-    version of the service wrote one of them.
+    newer version of the service wrote one of them.
     """
 
     def __init__(self, connections: Database | Session) -> None:

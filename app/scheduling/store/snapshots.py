@@ -1,8 +1,7 @@
 """Snapshots of a cloud's state, so that starting up need not fold the whole log.
 
 A snapshot counts only if this version can read it and it reproduces the digest of its state. Otherwise the log is
-folded
-from its start.
+folded from its start.
 """
 
 from __future__ import annotations

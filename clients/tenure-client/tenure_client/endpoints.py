@@ -68,8 +68,7 @@ class Endpoint(Generic[T]):
     """One method of one path. `answer` is the form of the answer: str is the text as it is, None is nothing.
 
     `status` is that of success. `also`: error statuses whose body is still read as `answer`. `is_unfinished` tells from
-    an
-    answer that a part of the request was not decided, so that all of it is to be sent again.
+    an answer that a part of the request was not decided, so that all of it is to be sent again.
     """
 
     method: str
@@ -127,9 +126,7 @@ EPOCHS_CROSSED = "preemptible.batch.epochs_crossed"
 
 
 def _is_unfinished(answer: BatchAnswer) -> bool:
-    """Return True if the batch is sent again as a whole. A rest that waits for another table is not, as that takes
-    long.
-    """
+    """Return True if the whole batch is sent again. A rest that waits for another table is not: that takes long."""
     return any(
         result.status == 503 and (result.error is None or result.error.code != EPOCHS_CROSSED)
         for result in answer.results

@@ -1,0 +1,115 @@
+"""The bound on the time that one call waits for the database: for a place in the pool, connecting, and every statement.
+
+Cancelling a statement would ask the server to end it and wait for that, so a server that says nothing would be waited
+for long after the bound. Instead the connection's socket is shut, which fails whoever waits for it at once. The server
+ends the statement by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from time import monotonic
+from types import TracebackType
+from typing import Self, TypeVar
+
+import psycopg
+
+T = TypeVar("T")
+_LEAST_S = 1.0
+"""A call has this long even where it was made late: what is slow for another reason than the database must go on."""
+
+_since: ContextVar[float | None] = ContextVar("since", default=None)
+_current: ContextVar[Bound | None] = ContextVar("current", default=None)
+
+
+@contextmanager
+def waiting_since(moment: float) -> Iterator[None]:
+    """Count the bounds within the block from an earlier moment of the monotonic clock, in seconds."""
+    token = _since.set(moment)
+    try:
+        yield
+    finally:
+        _since.reset(token)
+
+
+class Bounds:
+    """Bounds on the waiting for one database, in seconds."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.ended_at = float("-inf")
+        """The moment at which a bound last ended."""
+
+    def bound(self, connection: psycopg.AsyncConnection | None = None) -> Bound:
+        """Return a bound for one call, on this connection if it is known."""
+        return Bound(self, connection)
+
+
+class Bound:
+    """A time after which waiting for the database ends, within a `with` block."""
+
+    def __init__(self, bounds: Bounds, connection: psycopg.AsyncConnection | None) -> None:
+        since = _since.get()
+        left_s = bounds.timeout_s if since is None else bounds.timeout_s - (monotonic() - since)
+        # Who waited for others that waited for the database in vain has no time of its own: they would add up.
+        least_s = 0.0 if since is not None and bounds.ended_at > since else min(_LEAST_S, bounds.timeout_s)
+        self._left_s = max(left_s, least_s)
+        self._is_over = self._left_s <= 0
+        self._bounds = bounds
+        self._connection = connection
+        self._connecting: asyncio.Timeout | None = None
+
+    def __enter__(self) -> Self:
+        self._handle = asyncio.get_running_loop().call_later(max(0.0, self._left_s), self._end)
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._handle.cancel()
+        _current.reset(self._token)
+
+    async def connected(self, connecting: Awaitable[T]) -> T:
+        """Wait for a connection. TimeoutError."""
+        if self._is_over:
+            raise TimeoutError
+        async with asyncio.timeout(None) as self._connecting:
+            return await connecting
+
+    def guard(self, connection: psycopg.AsyncConnection) -> None:
+        """Take this connection as the one that is waited for."""
+        self._connection = connection
+        if self._is_over:
+            shut(connection)
+
+    def _end(self) -> None:
+        self._is_over, self._bounds.ended_at = True, monotonic()
+        if self._connection is not None:
+            shut(self._connection)
+        elif self._connecting is not None and self._connecting.when() is None:
+            self._connecting.reschedule(0)
+
+
+class PromptConnection(psycopg.AsyncConnection):
+    """A connection that whoever is cancelled leaves at once; the server notices, and ends the statement."""
+
+    async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002, ASYNC109 - the driver's
+        """Shut the connection."""
+        shut(self)
+
+
+def guard_by_current(connection: psycopg.AsyncConnection) -> None:
+    """Have the bound of this task's call, if any, guard the connection."""
+    bound = _current.get()
+    if bound is not None:
+        bound.guard(connection)
+
+
+def shut(connection: psycopg.AsyncConnection) -> None:
+    """End the connection for both sides, whatever the other one does; who waits for it gets an OperationalError."""
+    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
+        shared.shutdown(socket.SHUT_RDWR)
