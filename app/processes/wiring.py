@@ -55,6 +55,7 @@ from app.platform.database.migrating import (
 from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
+from app.platform.telemetry.metrics import LEFT_ALONE
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import LogHeads
@@ -135,6 +136,8 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
     with database_url(settings, create=create) as url:
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
+        LEFT_ALONE.labels("clouds").set_function(lambda: len(database.newer.clouds()))
+        LEFT_ALONE.labels("database").set_function(database.newer.leaves_all)
         try:
             with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
                 await check_agreement(database)
