@@ -8,7 +8,7 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-in
 FAULTS_SECONDS ?= 600
 CLIENT := clients/tenure-client
 
-.PHONY: run test check faults faults-short lint format lock clean assets screenshots
+.PHONY: run test check faults faults-short hostile hostile-short lint format lock clean assets screenshots
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
@@ -21,6 +21,12 @@ faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SE
 
 faults-short: .venv/dev.stamp  ## a minute under faults with a fixed seed, and the proof that a defect would be found
 	$(BIN)/python -m pytest tests/faults/under_faults.py $(TESTFLAGS)
+
+hostile: .venv/dev.stamp  ## attackers beside an honest caller (docs/hostile.md); HOSTILEFLAGS="--seconds 5 bad_tokens"
+	cd tests && exec ../$(BIN)/python -m hostile $(HOSTILEFLAGS)
+
+hostile-short: .venv/dev.stamp  ## each of these attacks for a few seconds, as tests
+	$(BIN)/python -m pytest tests/hostile/under_attack.py $(TESTFLAGS)
 
 check: lint  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)

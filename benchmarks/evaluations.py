@@ -5,9 +5,9 @@
     python -m benchmarks.evaluations synthetic   # three seeds on 8 nodes of 4 cores, without an SLA and at four
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces. The
-papers' values are those of spot-sla-conference.txt (its Figure 1 is known by the two levels that its text names); the
-prototype is the independent one whose measurements docs/forecast.md records. Exit code 1 if a count differs from that
-table, or an audit fails.
+papers' values are those of the conference paper on spot SLAs (its Figure 1 is known by the two levels that its text
+names); the prototype is the independent one whose measurements docs/forecast.md records. Exit code 1 if a count differs
+from that table, or an audit fails.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def evaluate(
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed)
     slas = _slas(sla, no_sla=no_sla)
     if report is not None:
-        # The baseline stands beside the SLAs asked for, as in Figure 1 of spot-sla-conference.
+        # The baseline stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
         slas = list(dict.fromkeys([None, *slas]))
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)

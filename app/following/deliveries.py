@@ -41,9 +41,6 @@ _REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
 _REFUSED_ATTEMPTS = 3
 _LONGEST_PAUSE_S = 3600.0
 _DEAD_MAX = 1000
-_LOOK_S = 1.0
-_IDLE_S = 2.0
-_STANDBY_S = 2.0
 _SCANNED_AT_ONCE = 5000
 _READ_AT_ONCE = 100
 _KEEP_PLACE = 1000
@@ -60,6 +57,19 @@ class DeliveryLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """The pauses of deliveries, in seconds.
+
+    `look_s`: between two looks at which webhooks are active; `idle_s`: the longest without a look at the log and at
+    dead letters to be sent again; `standby_s`: between two tries to become the worker that delivers.
+    """
+
+    look_s: float = 1.0
+    idle_s: float = 2.0
+    standby_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryParts:
     """Parts that the deliveries of a worker share. `render` gives an event's JSON as in the paged list."""
 
@@ -72,6 +82,7 @@ class DeliveryParts:
     render: Callable[[Recorded], bytes]
     limits: DeliveryLimits
     now: Callable[[], datetime]
+    pace: Pace
 
 
 class Deliveries:
@@ -90,7 +101,7 @@ class Deliveries:
                 logger.warning("deliveries were interrupted: %s", error)
             except Exception:  # the loop must outlive any fault
                 logger.exception("deliveries failed")
-            await asyncio.sleep(_STANDBY_S)
+            await asyncio.sleep(self._parts.pace.standby_s)
 
     async def run_while_locked(self) -> None:
         """Deliver until the lock is lost; return at once if another worker has it."""
@@ -102,7 +113,7 @@ class Deliveries:
                     await hold.check()
                     await self._parts.trials.look()
                     await self._reconcile()
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(self._parts.pace.look_s)
             finally:
                 await self._parts.trials.close()
                 couriers = list(self._couriers.values())
@@ -184,7 +195,7 @@ class Courier:
             try:
                 return await self._run()
             except LogNewer:  # nothing is lost: a worker of another version delivers it, or this one later
-                await asyncio.sleep(_IDLE_S)
+                await asyncio.sleep(self._parts.pace.idle_s)
 
     async def _run(self) -> None:
         going = True
@@ -205,7 +216,7 @@ class Courier:
         Another courier begins from there. The regular look at active webhooks does not notice a short pause.
         """
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._compared_s < _LOOK_S or not (self._urgent.attempts or self._ordinary.attempts):
+        if now_s - self._compared_s < self._parts.pace.look_s or not (self._urgent.attempts or self._ordinary.attempts):
             return False
         self._compared_s = now_s
         webhook = await self._parts.webhooks.get(self._webhook.cloud_id, self._webhook.id)
@@ -271,12 +282,12 @@ class Courier:
     async def _idle(self, reach: int) -> bool:
         """Do something while nothing is due: replay one dead letter, or wait for the log, a retry or the next look."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._looked_s >= _IDLE_S:
+        if now_s - self._looked_s >= self._parts.pace.idle_s:
             if await self._replay_one():
                 return True
             self._looked_s = now_s
         retries = [queue.not_before - now_s for queue in (self._urgent, self._ordinary) if queue.head is not None]
-        pause_s = min([_IDLE_S, *(pause_s for pause_s in retries if pause_s > 0)])
+        pause_s = min([self._parts.pace.idle_s, *(pause_s for pause_s in retries if pause_s > 0)])
         await self._parts.heads.wait_beyond(self._webhook.cloud_id, reach, pause_s)
         return True
 

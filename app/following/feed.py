@@ -17,6 +17,7 @@ from time import monotonic
 from app.domain.errors import TooManyStreams
 from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
+from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
 
@@ -119,7 +120,10 @@ class Feed:
             # Nobody has followed so far, or for a long time: the kept events begin at this follower's place.
             recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
         if after_seq < recent.before_seq:
-            return self._rendered(await self._log.tail(cloud_id, after_seq, _PAGE))
+            tail = await self._log.tail(cloud_id, after_seq, _PAGE)
+            with Turns() as turns:
+                await turns.give()
+                return self._rendered(tail)
         async with recent.reading:
             while recent.last_seq <= after_seq and recent.last_seq < reach:
                 tail = await self._log.tail(cloud_id, recent.last_seq, _PAGE)

@@ -15,7 +15,7 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
-from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts
+from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts, Pace
 from app.following.feed import Feed, StreamLimits
 from app.following.page_watch import PageWatch
 from app.following.store.pulses import Pulses
@@ -55,6 +55,7 @@ from app.platform.database.migrating import (
 from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
+from app.platform.telemetry.metrics import LEFT_ALONE
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import LogHeads
@@ -135,6 +136,8 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
     with database_url(settings, create=create) as url:
         await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
+        LEFT_ALONE.labels("clouds").set_function(lambda: len(database.newer.clouds()))
+        LEFT_ALONE.labels("database").set_function(database.newer.leaves_all)
         try:
             with suppress(LogNewer, LogUnavailable):  # until it is known, nothing newer is written than all can read
                 await check_agreement(database)
@@ -202,12 +205,14 @@ def webhook_keeper(settings: Settings, database: Database) -> WebhookKeeper:
     )
 
 
-def deliveries(settings: Settings, database: Database, heads: LogHeads, post: Poster, clock: ServerClock) -> Deliveries:
+def deliveries(
+    settings: Settings, database: Database, heads: LogHeads, post: Poster, clock: ServerClock, pace: Pace
+) -> Deliveries:
     """Return the deliverer of events to webhooks."""
     log, webhooks, locks = EventLog(database), Webhooks(database), Locks(database)
     limits = DeliveryLimits(settings.webhook_attempts, settings.webhook_retry_s, settings.webhook_max_bytes)
     trials = TrialSender(Trials(database), post, settings.webhook_timeout_s, clock.now)
-    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now))
+    return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now, pace))
 
 
 @contextmanager
@@ -226,8 +231,8 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 
 
 @asynccontextmanager
-async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
-    """Open the services of a worker process."""
+async def open_worker(settings: Settings, pace: Pace | None = None) -> AsyncIterator[WorkerParts]:
+    """Open the services of a worker process. `pace` None: the default pauses of deliveries."""
     await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
@@ -241,7 +246,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[WorkerParts]:
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
                     listen(database),
-                    deliveries(settings, database, heads, post, clock),
+                    deliveries(settings, database, heads, post, clock, pace or Pace()),
                     NoticeWriter(clouds, states, tables, clock.now_us),
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),

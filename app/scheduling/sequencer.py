@@ -180,13 +180,14 @@ class Sequencer:
 
     async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
-        batch, turns = Batch(dict(past), self._parts.logs.log.log_format), Turns()
+        batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
-        for step in steps:
-            if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
-                break
-            if turns.is_due():
-                await turns.give()
+        with Turns() as turns:
+            for step in steps:
+                if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
+                    break
+                if turns.is_due():
+                    await turns.give()
         return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:

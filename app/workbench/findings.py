@@ -25,7 +25,7 @@ from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
 
 PROBABILITIES = (0.25, 0.1, 0.05, 0.01)
-"""The quantiles that are shown of a table (spot-sla-conference, Figure 3)."""
+"""The quantiles that are shown of a table (the paper on spot SLAs, Figure 3)."""
 _LOAD_BINS = 480
 _BUDGET_BINS = 240
 

@@ -1,4 +1,4 @@
-"""Synthetic workloads: the log-normal arrivals and lifetimes of spot-sla-conference, Table I."""
+"""Synthetic workloads: the log-normal arrivals and lifetimes of the paper on spot SLAs, Table I."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LogNormal:
 
 ARRIVALS = LogNormal(4.0, 1.0)
 LIFETIMES = LogNormal(6.0, 1.5)
-"""Times between arrivals, and lifetimes, of spot-sla-conference, Table I."""
+"""Times between arrivals, and lifetimes, of the paper on spot SLAs, Table I."""
 
 
 def synthesize(*, days: float, mean_utilisation: float, cores: int, seed: int) -> list[TraceInstance]:

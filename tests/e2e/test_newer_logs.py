@@ -170,6 +170,7 @@ def test_both_processes_are_not_ready_and_say_why(house: House) -> None:
         wait_until(lambda process=process: httpx2.get(f"{process.url}/healthcheck", timeout=10).status_code == 503)
         told = httpx2.get(f"{process.url}/healthcheck", timeout=10).text
         assert told.startswith(f"{CODE}: a newer version of Tenure")
+        wait_until(lambda process=process: left_alone(process) == {"clouds": len(NEWER), "database": 0})
     readiness = httpx2.get(f"{house.api.url}/readiness", timeout=10)
     assert readiness.status_code == 503
     answer = readiness.json()
@@ -226,6 +227,12 @@ def test_a_table_of_a_newer_version_is_left_alone(house: House) -> None:
     wait_until(lambda: "the newest table is left alone" in house.api.log.read_text())
 
 
+def left_alone(process: Process) -> dict[str, float]:
+    """What the process tells in its metrics."""
+    told = httpx2.get(f"{process.url}/metrics", headers=HEADERS, timeout=10).text
+    return {what: float(value) for what, value in re.findall(r'^tenure_left_alone{what="(\w+)"} (.*)$', told, re.M)}
+
+
 def test_other_clouds_go_on(house: House) -> None:
     start = {"id": "another", "market": "on_demand", "flavor": "small"}
     assert house.client.post("/v1/clouds/fine/instances", json=start).status_code == 201
@@ -258,6 +265,7 @@ def test_a_worker_leaves_such_clouds_alone_and_takes_them_up_again(house: House)
     house.put_right()
     for process in (house.api, house.worker):
         wait_until(process.is_up)
+        assert left_alone(process) == {"clouds": 0, "database": 0}
     stop = house.client.delete("/v1/clouds/newer-kind/instances/first")
     assert stop.status_code == 204, stop.text
     wait_until(lambda: house.receivers["newer-kind"].taken[-1].seq == 6)

@@ -80,6 +80,7 @@ def test_a_running_process_gives_up_what_a_newer_version_has_taken_over(url: str
             assert client.get("/healthcheck").text.startswith(CODE)
             assert client.get("/readiness").json()["code"] == CODE
             assert client.get("/v1/clouds/north").status_code == 503
+            assert 'tenure_left_alone{what="database"} 1.0' in client.get("/metrics").text
             run_sql(url, AS_IT_WAS)
             wait_until(process.is_up)
             assert client.post("/v1/clouds/north/instances", json={"id": "yes", **START}).status_code == 201

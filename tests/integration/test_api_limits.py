@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,7 +16,7 @@ import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
 
-from app.platform.http import auth, errors
+from app.platform.http import auth, dear, errors
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
@@ -110,6 +112,29 @@ class TestRates:
             time.sleep(1.1)
             assert [service.client.get("/v1/clouds").status_code for _ in range(20)] == [200] * 20
 
+    @pytest.mark.anyio
+    async def test_dear_requests_of_a_caller_take_turns_and_the_last_of_many_are_refused(self) -> None:
+        lines, inside, refused, most = dear.DearQueues(), list[int](), list[int](), 0
+
+        async def ask(caller: int) -> None:
+            nonlocal most
+            try:
+                async with lines.place((caller, "north", True), 2):
+                    inside.append(caller)
+                    most = max(most, inside.count(1))
+                    await asyncio.sleep(0)
+                    inside.remove(caller)
+            except errors.RateExceeded:
+                refused.append(caller)
+
+        many = [ask(1) for _ in range(dear.MOST_WAITING + 12)]
+        await asyncio.gather(*many, ask(2), ask(1))
+        assert most == 2
+        assert refused == [1] * 11
+        await ask(1)
+        assert refused == [1] * 11
+        assert vars(lines) == {"_queues": {}}
+
     def test_what_costs_more_than_the_limit_is_taken_once(self) -> None:
         rates = Rates(10, 1)
         taken, _ = until_refused(lambda: rates.count_token(1, 50))
@@ -160,31 +185,35 @@ class TestRates:
 class TestPlaces:
     def test_one_address_cannot_have_all_connections(self) -> None:
         addresses = Addresses()
-        for total in range(1, 801):
-            addresses.open("10.0.0.1")
-            assert addresses.refusal("10.0.0.1", total, 1000, 800) is None
-        addresses.open("10.0.0.1")
-        assert addresses.refusal("10.0.0.1", 801, 1000, 800) is not None
+        assert [addresses.open("10.0.0.1", 1000, 800) for _ in range(800)] == [None] * 800
+        assert addresses.open("10.0.0.1", 1000, 800) is not None
+        assert addresses.open("10.0.0.2", 1000, 800) is None
         addresses.close("10.0.0.1")
-        addresses.open("10.0.0.2")
-        assert addresses.refusal("10.0.0.2", 801, 1000, 800) is None
+        assert addresses.open("10.0.0.1", 1000, 800) is None
+
+    def test_refused_connections_take_no_places(self) -> None:
+        addresses = Addresses()
+        addresses.know("10.0.0.9")
+        floods = [addresses.open(f"10.0.1.{number % 200}", 1000, 800) for number in range(5000)]
+        assert floods.count(None) == 900
+        assert addresses.open("10.0.0.9", 1000, 800) is None
 
     def test_the_last_places_are_for_who_has_few_and_for_who_is_known(self) -> None:
         addresses = Addresses()
         addresses.know("2001:db8::1")
-        for _ in range(5):
-            addresses.open("10.0.0.1")
-        for host in ("10.0.0.2", "2001:db8::2"):
-            addresses.open(host)
-        taken = {
-            host: [total for total in (900, 901, 950, 951, 1000, 1001) if not addresses.refusal(host, total, 1000, 800)]
-            for host in ("10.0.0.1", "10.0.0.2", "2001:db8::2")
-        }
-        assert taken == {
-            "10.0.0.1": [900],
-            "10.0.0.2": [900, 901, 950],
-            "2001:db8::2": [900, 901, 950, 951, 1000],
-        }
+
+        def fill(begin: int, end: int, host: str) -> None:
+            assert [addresses.open(host, 1000, 1000) for _ in range(begin, end)] == [None] * (end - begin)
+
+        fill(0, 900, "10.0.0.1")
+        assert addresses.open("10.0.0.1", 1000, 1000) is not None
+        fill(900, 904, "10.0.0.2")
+        assert addresses.open("10.0.0.2", 1000, 1000) is not None
+        for number in range(904, 950):
+            fill(number, number + 1, f"10.0.1.{number % 250}")
+        assert addresses.open("10.0.0.3", 1000, 1000) is not None
+        fill(950, 1000, "2001:db8::2")
+        assert addresses.open("2001:db8::2", 1000, 1000) is not None
 
     def test_a_flood_from_one_address_shuts_nobody_else_out(self, database_url: str) -> None:
         with (
@@ -306,6 +335,35 @@ class TestConnections:
             connection.sendall(b"POST /v1/clouds HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: ")
             with pytest.raises(ConnectionError):
                 send()
+
+    def test_a_body_that_goes_on_after_its_answer_is_cut_off(self, service: Service) -> None:
+        def send() -> None:
+            for _ in range(10_000):
+                connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+
+        with connected(service) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            with pytest.raises(ConnectionError):
+                send()
+
+    def test_a_body_in_pieces_of_a_byte_delays_nobody(self, service: Service) -> None:
+        pieces = b"POST /ui/sign-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400_000
+        longest, over = 0.0, threading.Event()
+
+        def send() -> None:
+            with suppress(OSError), connected(service) as connection:
+                connection.sendall(pieces)
+            over.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        while not over.is_set():
+            began = time.perf_counter()
+            service.client.get("/healthcheck").raise_for_status()
+            longest = max(longest, time.perf_counter() - began)
+        sender.join()
+        assert longest < 0.15
 
     def test_a_body_in_pieces_may_be_longer_than_a_head(self, hasty: Service) -> None:
         body = json.dumps({"operations": [{"stop": {"id": "none"}}]}).encode() + b" " * 300_000

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from hashlib import sha256
 from typing import Any
 
 import httpx2
@@ -231,6 +232,56 @@ async def test_callers_are_found_by_hash_and_remembered() -> None:
     assert b"tnr_secret" not in repr(vars(authenticator)).encode() + b"".join(store.asked)
     with pytest.raises(Unauthenticated):
         await authenticator.caller(b"tnr_other")
+
+
+class Slow:
+    """A store that answers when it is told to, and knows one token."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self.answers = asyncio.Event()
+
+    async def find(self, token_hash: bytes) -> Known | None:
+        self.asked.append(token_hash)
+        await self.answers.wait()
+        return Known() if token_hash == sha256(b"tnr_good").digest() else None
+
+
+class Known:
+    id, name, role, cloud = 7, "bob", Role.MEMBER, None
+
+
+@pytest.mark.anyio
+async def test_a_token_that_many_show_at_once_is_looked_up_once() -> None:
+    store = Slow()
+    authenticator = TokenAuthenticator(lambda: store)
+    callers = [asyncio.ensure_future(authenticator.caller(b"tnr_good")) for _ in range(50)]
+    await asyncio.sleep(0.01)
+    callers[0].cancel()  # the others do not depend on who asked first
+    store.answers.set()
+    assert {caller.id for caller in await asyncio.gather(*callers[1:])} == {7}
+    assert len(store.asked) == 1
+
+
+@pytest.mark.anyio
+async def test_guesses_leave_the_database_to_known_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "CACHED_S", 0)
+    store = Slow()
+    store.answers.set()
+    authenticator = TokenAuthenticator(lambda: store)
+    await authenticator.caller(b"tnr_good")
+    store.asked.clear()
+    store.answers.clear()
+    guesses = [asyncio.ensure_future(authenticator.caller(b"tnr_guess%d" % number)) for number in range(50)]
+    await asyncio.sleep(0.01)
+    assert len(store.asked) <= 3
+    known = asyncio.ensure_future(authenticator.caller(b"tnr_good"))
+    await asyncio.sleep(0.01)
+    assert sha256(b"tnr_good").digest() in store.asked
+    store.answers.set()
+    assert (await known).id == 7
+    refused = await asyncio.gather(*guesses, return_exceptions=True)
+    assert {type(error) for error in refused} == {Unauthenticated}
 
 
 def test_what_a_caller_may() -> None:

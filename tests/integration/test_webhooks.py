@@ -22,10 +22,14 @@ from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
+from app.following.deliveries import Pace
 from app.platform.clock import ServerClock
 from app.platform.outbound.messages import make_secret, trial_message
 from app.platform.outbound.posting import Poster
 from app.processes.wiring import open_worker, poster
+
+PACE = Pace(look_s=0.1, idle_s=0.2, standby_s=0.1)
+"""Shorter pauses than a worker's own, so that little is waited for."""
 
 _names = (f"hooked-{number}" for number in count())
 
@@ -73,7 +77,7 @@ def delivering(service: Service, *, workers: int = 1) -> Iterator[None]:
     leaving = asyncio.Event()
 
     async def work() -> None:
-        async with open_worker(service.settings) as parts:
+        async with open_worker(service.settings, PACE) as parts:
             running = asyncio.create_task(parts.deliveries.run())
             await leaving.wait()
             running.cancel()

@@ -41,6 +41,10 @@ class NewerLogs:
             logger.error("all clouds are left alone: %s", refusal)
         self._refusal = refusal
 
+    def leaves_all(self) -> bool:
+        """Return True if every cloud is refused."""
+        return self._refusal is not None
+
     def check(self) -> None:
         """Raise LogNewer if every cloud is to be left alone."""
         if self._refusal is not None:

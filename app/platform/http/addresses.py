@@ -36,6 +36,7 @@ class Addresses:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
+        self._total = 0
         self._known: dict[str, float] = {}
         self._noted: dict[str | None, float] = {}
 
@@ -50,30 +51,34 @@ class Addresses:
         self._known[place_of(host)] = now + _KNOWN_S
         self._noted[host] = now + _NOTED_S
 
-    def open(self, host: str | None) -> None:
-        """Count one more connection."""
-        self._open[place_of(host)] += 1
-
-    def close(self, host: str | None) -> None:
-        """Count one connection less."""
-        place = place_of(host)
-        self._open[place] -= 1
-        if not self._open[place]:
-            del self._open[place]
-
-    def refusal(self, host: str | None, total: int, most: int, most_of_one: int) -> str | None:
-        """Return why a connection that was just counted cannot be kept, or None. `total` counts all open ones.
+    def open(self, host: str | None, most: int, most_of_one: int) -> str | None:
+        """Count one more connection, of `most`, or return why it cannot be kept; then it is not counted.
 
         The last twentieth of all places is for known addresses, the one before for addresses with few connections.
         """
         place = place_of(host)
-        if total > most:
+        why = self._refusal(place, most, most_of_one)
+        if why is None:
+            self._open[place] += 1
+            self._total += 1
+        return why
+
+    def close(self, host: str | None) -> None:
+        """Count one that was kept no more."""
+        place = place_of(host)
+        self._total -= 1
+        self._open[place] -= 1
+        if not self._open[place]:
+            del self._open[place]
+
+    def _refusal(self, place: str, most: int, most_of_one: int) -> str | None:
+        if self._total >= most:
             return "there are too many connections"
-        if self._open[place] > most_of_one:
+        if self._open[place] >= most_of_one:
             return "there are too many connections from this address"
         kept = most // 20
-        if total <= most - 2 * kept or self._known.get(place, 0.0) > monotonic():
+        if self._total < most - 2 * kept or self._known.get(place, 0.0) > monotonic():
             return None
-        if total <= most - kept and self._open[place] <= _FEW:
+        if self._total < most - kept and self._open[place] < _FEW:
             return None
         return "the last connections are kept for addresses that are known"

@@ -9,6 +9,7 @@ Other ways to identify callers (Keystone, client certificates) are other `Authen
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +27,7 @@ from app.platform.http.rates import COSTS, Rates
 CACHED_S = 2.0
 """The time for which a process may still accept a revoked token."""
 _CACHE_MAX = 10_000
+_STRANGERS_AT_ONCE = 2
 
 
 _READS = frozenset({Role.READER})
@@ -93,11 +95,17 @@ class TokenPort(Protocol):
 
 
 class TokenAuthenticator:
-    """The `Authenticator` of this service's own tokens. It caches callers for a few seconds, by the token's hash."""
+    """The `Authenticator` of this service's own tokens. It caches callers for a few seconds, by the token's hash.
+
+    Requests that show the same token at once share one look-up. Of tokens that were not valid before, few are looked up
+    at a time, so that guesses leave the database to others.
+    """
 
     def __init__(self, tokens: Callable[[], TokenPort]) -> None:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
+        self._asked: dict[bytes, asyncio.Future[Caller]] = {}
+        self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
 
     def known(self, token: bytes) -> Caller | None:
         """Return the token's caller if it was valid when last checked."""
@@ -109,8 +117,24 @@ class TokenAuthenticator:
         token_hash = sha256(token).digest()
         until, caller = self._known.get(token_hash, (0.0, None))
         if caller is None or monotonic() > until:
-            caller = await self._find(token_hash)
+            asked = self._asked.get(token_hash)
+            if asked is None:
+                asked = self._asked[token_hash] = asyncio.ensure_future(self._look_up(token_hash))
+                asked.add_done_callback(lambda done: self._answered(token_hash, done))
+            caller = await asyncio.shield(asked)
         return caller
+
+    def _answered(self, token_hash: bytes, asked: asyncio.Future[Caller]) -> None:
+        """Forget the question; whoever still waits for it has its answer, or its error."""
+        del self._asked[token_hash]
+        if not asked.cancelled():
+            asked.exception()
+
+    async def _look_up(self, token_hash: bytes) -> Caller:
+        if token_hash in self._known:
+            return await self._find(token_hash)
+        async with self._strangers:
+            return await self._find(token_hash)
 
     async def _find(self, token_hash: bytes) -> Caller:
         found = await self._tokens().find(token_hash)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
@@ -27,6 +28,7 @@ from app.platform.http.errors import (
     TargetTooLong,
     raw_answer,
 )
+from app.platform.turns import Rounds
 
 MOST_WAITING = 16
 """The number of requests that may wait on a connection for earlier answers; further ones are not read yet."""
@@ -37,6 +39,12 @@ _HEAD_MAX = 1 << 16
 _SHORTEST_REQUEST = 16
 """The length in bytes of the shortest possible request. It bounds the number of requests in a piece to parse."""
 _BODY_PIECE = 1 << 16
+_PARSE_S = 0.001
+"""The time for which the input of one connection is parsed at once; a body in pieces of one byte takes long."""
+_MOST_UNWANTED = 1 << 21
+"""The number of bytes of a body that are read after its answer, before the connection is closed."""
+_PIECE_COST = 64
+"""The number of bytes that one piece of a body counts as, beside its own."""
 _STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
 """The time that callers have to take their answers when the service stops."""
@@ -48,12 +56,14 @@ class ConnectionLimits:
     this.
 
     `connections`: connections beyond this are refused, and those beyond `of_one_address` from one address.
+    `parsing` holds the connections that have more to parse than they may at once.
     """
 
     timeout_s: float
     connections: int
     of_one_address: int
     addresses: Addresses
+    parsing: Rounds = field(default_factory=Rounds)
 
 
 class _Flow(FlowControl):
@@ -122,11 +132,13 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
         self._watch: TimerHandle | None = None
+        self._is_kept = False  # and counted
         self._is_whole = False  # the incoming request has arrived in full
         self._has_head = False
         self._head_bytes = 0
         self._unparsed = memoryview(b"")
         self._body_left = 0  # bytes left, of a body that declares its length
+        self._unwanted = 0  # bytes of a body that came after the answer
         self._parses_on = False
         self._fault: RequestError | None = None
         self._was_partial = False  # at the last look of the watch, and ever since
@@ -139,14 +151,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._joined = _Joined(transport, self.loop)
         self._look_in(self._limits.timeout_s)
         limits, host = self._limits, (self.client or (None,))[0]
-        limits.addresses.open(host)
-        why = limits.addresses.refusal(host, len(self.connections), limits.connections, limits.of_one_address)
+        why = limits.addresses.open(host, limits.connections, limits.of_one_address)
+        self._is_kept = why is None
         if why is not None:
             self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._limits.addresses.close((self.client or (None,))[0])
+        if self._is_kept:
+            self._limits.addresses.close((self.client or (None,))[0])
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
@@ -171,8 +184,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._flow.read_on()
 
     def _parse(self) -> bool:
-        """Parse the input as far as there is room for it, and return True if all of it is parsed."""
+        """Parse the input as far as there is room and time for it, and return True if all of it is parsed."""
+        until = perf_counter() + _PARSE_S
         while self._unparsed and not self.transport.is_closing():
+            if perf_counter() > until:
+                self._limits.parsing.add(self._parse_on)
+                return False
             room = MOST_WAITING - len(self.pipeline)
             if room <= 0 or self._is_body_full():
                 return False
@@ -202,7 +219,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a request begins."""
         super().on_message_begin()
-        self._body_left = 0
+        self._body_left = self._unwanted = 0
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the request's target."""
@@ -231,6 +248,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._body_left -= len(body)
         super().on_body(body)
+        if self.cycle.response_complete:
+            self._unwanted += _PIECE_COST + len(body)
+            if self._unwanted > _MOST_UNWANTED:
+                self._break_off(RequestMalformed("the body goes on long after its answer"))
 
     def on_message_complete(self) -> None:
         """Note that the request has arrived in full."""

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.auth import TokenAuthenticator
+from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
 from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
 from app.platform.http.rates import Rates
@@ -37,6 +38,7 @@ def install(app: Application, rows: Iterable[Served], limits: RequestLimits) -> 
     app.envelop(limits.max_body_bytes)
     app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
+    app.state.dear = DearQueues()
     app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
     install_handlers(app)
     for row in rows:

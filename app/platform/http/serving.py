@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from app.domain.values import Role
 from app.platform.http.auth import authorise
 from app.platform.http.bodies import read_query
+from app.platform.http.dear import GREAT_BODIES, READS, body_in_turn, read_in_turn
 from app.platform.http.fields import Body, Query
 from tenure_client.endpoints import Endpoint
 from tenure_client.forms.answer import Answer
@@ -79,12 +80,13 @@ class Served:
 
     def guarded(self) -> Handler:
         """Return the handler behind the checks that all endpoints share."""
-        handler, role, for_scoped, takes_query = self.handler, self.role, self.for_scoped, self.query is not None
+        role, for_scoped, takes_query = self.role, self.for_scoped, self.query is not None
+        handler, is_probe = _in_turn(self.handler), self.name in PROBES
 
         async def handle(request: Request) -> Response:
             if role is not None:
                 await authorise(request, role, for_scoped=for_scoped)
-            elif handler.__name__ in PROBES:
+            elif is_probe:
                 request.app.state.rates.count_probe(request.scope)
             else:
                 request.app.state.rates.count_address(request.scope)
@@ -93,6 +95,20 @@ class Served:
             return await handler(request)
 
         return handle
+
+
+def _in_turn(handler: Handler) -> Handler:
+    """The handler, where it is dear behind those of the same caller that came before."""
+    name = handler.__name__
+    if name not in READS | GREAT_BODIES:
+        return handler
+    turn = read_in_turn if name in READS else body_in_turn
+
+    async def handle(request: Request) -> Response:
+        async with turn(request):
+            return await handler(request)
+
+    return handle
 
 
 class ServedRoute(APIRoute):

@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
 from app.platform.http.auth import Caller, granted_to, identify
+from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,
     Forbidden,
@@ -69,7 +70,8 @@ def guarded(page: PageHandler) -> PageHandler:
     async def authorised(request: Request) -> Response:
         caller = await still_signed_in(request)
         check(caller, request.path_params.get("cloud"))
-        return await page(request)
+        async with read_in_turn(request):
+            return await page(request)
 
     return public(authorised)
 

@@ -92,6 +92,13 @@ APPEND_S = Histogram(
 BATCH_EVENTS = Histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH, registry=PROCESS)
 QUEUE = Gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"], registry=PROCESS)
 STREAMS = Gauge("tenure_event_streams", "Streams of events that are open.", registry=PROCESS)
+LEFT_ALONE = Gauge(
+    "tenure_left_alone",
+    "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"
+    " of them.",
+    ["what"],
+    registry=PROCESS,
+)
 RECOMPUTATIONS = Counter(
     "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
 )

@@ -25,6 +25,8 @@ from app.platform.http.errors import (
 from app.platform.turns import Turns
 from app.scheduling.wire.instances import BATCH_MAX, OperationBody
 
+FEW = 100
+"""Operations that are read and answered at once; more take turns with other long work from the start."""
 OPERATION_BYTES = 4096
 
 
@@ -46,16 +48,18 @@ async def read_batch(request: Request) -> list[OperationBody]:
     parts = _parts(content)
     read: list[OperationBody] = []
     faults: list[RequestError] = []
-    turns = Turns()
-    for number, part in enumerate(parts):
-        try:
-            read.append(_operation(bytes(part)))
-        except ValidationError as error:
-            faults.extend(faults_in(error, "operations", str(number)))
-        if len(faults) >= MOST_FAULTS:
-            break
-        if turns.is_due():
+    with Turns() as turns:
+        if len(parts) > FEW:
             await turns.give()
+        for number, part in enumerate(parts):
+            try:
+                read.append(_operation(bytes(part)))
+            except ValidationError as error:
+                faults.extend(faults_in(error, "operations", str(number)))
+            if len(faults) >= MOST_FAULTS:
+                break
+            if turns.is_due():
+                await turns.give()
     if faults:
         raise RequestInvalid(faults)
     return read

@@ -16,7 +16,8 @@ from app.platform.http.errors import entries_of
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
-from app.scheduling.http.batches import read_batch
+from app.platform.turns import Turns
+from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.scheduler import Scheduler
@@ -62,7 +63,10 @@ async def run_batch(request: Request) -> Response:
     operations = [operation.request(owner) for operation in await read_batch(request)]
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
-    return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+    with Turns() as turns:
+        if len(outcomes) > FEW:
+            await turns.give()
+        return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
 
 
 async def run_drill(request: Request) -> Response:

@@ -49,7 +49,7 @@ def shortfall(row: LogRow) -> str:
 
 def is_owed_rejection(row: LogRow) -> bool:
     """Return True if a rejection is owed: the pooled budget cannot afford the start, or the quote is not greater than
-    the declared lifetime (spot-sla-conference, II).
+    the declared lifetime (the paper on spot SLAs, II).
     """
     if row.budget is not None and row.probability is not None:
         return not _affords(row.budget, row.probability)

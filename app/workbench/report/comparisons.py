@@ -1,4 +1,4 @@
-"""Pictures that compare evaluations: by SLA (spot-sla-conference, Figure 1), by platform (Figures 6 and 7)."""
+"""Pictures that compare evaluations: by SLA (paper on spot SLAs, Figure 1), by platform (Figures 6 and 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of evidence: a table's buckets (spot-sla-conference, Figures 2 and 3), and the reliability diagram."""
+"""Pictures of evidence: a table's buckets (paper on spot SLAs, Figures 2 and 3), and the reliability diagram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures over time: utilisation with evictions marked (spot-sla-conference, Figures 4, 5), and the budget."""
+"""Pictures over time: utilisation with evictions marked (paper on spot SLAs, Figures 4, 5), and the budget."""
 
 from __future__ import annotations
 

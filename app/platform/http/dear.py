@@ -1,0 +1,84 @@
+"""Dear requests: few of one caller at a time in a cloud, and few that wait, so that all others have their turns.
+
+A rate alone does not do this: what it lets through in a second may come at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from app.platform.http.errors import RateExceeded
+from app.platform.http.rates import COSTS
+
+READS = COSTS.keys() - {"request_table", "test_webhook"}
+"""Operations that read much; of the others that cost more, one waits and one is done elsewhere."""
+GREAT_BODIES = {"run_batch"}
+"""Operations whose bodies may be large."""
+_GREAT = 1 << 14
+_READS_AT_ONCE = 2
+_BODIES_AT_ONCE = 8
+MOST_WAITING = 64
+"""So many wait for those before them; more are refused."""
+_AGAIN_S = 1
+
+Key = tuple[int | None, str, bool]
+
+
+@dataclass(slots=True)
+class _DearQueue:
+    places: asyncio.Semaphore
+    count: int = 0
+
+
+class DearQueues:
+    """The dear requests that are served and those that wait, by caller and cloud."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Key, _DearQueue] = {}
+
+    @asynccontextmanager
+    async def place(self, key: Key, at_once: int) -> AsyncIterator[None]:
+        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait."""
+        line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
+        if line.count >= at_once + MOST_WAITING:
+            raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
+        line.count += 1
+        try:
+            async with line.places:
+                yield
+        finally:
+            line.count -= 1
+            if not line.count:
+                self._queues.pop(key, None)
+
+
+@asynccontextmanager
+async def read_in_turn(request: Request) -> AsyncIterator[None]:
+    """Wait for a place of the caller's dear reads in the cloud that is asked for."""
+    async with _queues(request).place(_key(request, is_read=True), _READS_AT_ONCE):
+        yield
+
+
+@asynccontextmanager
+async def body_in_turn(request: Request) -> AsyncIterator[None]:
+    """Wait for a place to read and answer a large body in; a small one needs none."""
+    if int(request.headers.get("content-length", _GREAT + 1)) <= _GREAT:
+        yield
+        return
+    async with _queues(request).place(_key(request, is_read=False), _BODIES_AT_ONCE):
+        yield
+
+
+def _queues(request: Request) -> DearQueues:
+    queues: DearQueues = request.app.state.dear
+    return queues
+
+
+def _key(request: Request, *, is_read: bool) -> Key:
+    caller = request.scope["state"].get("caller")
+    return None if caller is None else caller.id, request.path_params.get("cloud", ""), is_read

@@ -1,0 +1,1 @@
+"""Attackers beside an honest caller, against the real service; see docs/hostile.md."""

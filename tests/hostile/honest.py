@@ -1,0 +1,107 @@
+"""The honest caller's process: starts and stops in a cloud of its own, and probes, at moments that were set before.
+
+Each line of its standard input is a number of seconds; for each it goes on so long and answers with what it measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+
+from hostile.wire import Closed, Wire, request
+
+_APART_S = 0.025
+_PROBES_APART_S = 0.25
+_FRESH_EVERY = 10
+"""Each of so many starts comes over a new connection."""
+_PATIENCE_S = 15.0
+CLOUD = "honest"
+
+
+@dataclass
+class Measured:
+    """Times of starts and of probes in seconds, from the moment at which each was due; and all statuses."""
+
+    starts: list[float] = field(default_factory=list)
+    probes: list[float] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+class Honest:
+    """The caller. `token` is a member's of its own cloud."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._token = token
+        self._numbers = count()
+        self._idle: list[Wire] = []
+
+    async def measure(self, seconds: float) -> Measured:
+        """Go on for so long, and wait for what is open then."""
+        found, begun = Measured(), time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in range(int(seconds / _APART_S)):
+                group.create_task(self._start(found, begun + number * _APART_S, fresh=number % _FRESH_EVERY == 0))
+            for number in range(int(seconds / _PROBES_APART_S)):
+                group.create_task(self._probe(found, begun + number * _PROBES_APART_S))
+        return found
+
+    async def _start(self, found: Measured, due: float, *, fresh: bool) -> None:
+        await asyncio.sleep(due - time.monotonic())
+        name = f"honest.{time.time_ns()}-{next(self._numbers)}"
+        body = {"id": name, "market": "on_demand", "flavor": "small"}
+        status = await self._ask(request("POST", f"/v1/clouds/{CLOUD}/instances", self._token, body), fresh)
+        found.starts.append(time.monotonic() - due)
+        found.statuses[f"start {status}"] += 1
+        status = await self._ask(request("DELETE", f"/v1/clouds/{CLOUD}/instances/{name}", self._token), fresh=False)
+        found.statuses[f"stop {status}"] += 1
+
+    async def _probe(self, found: Measured, due: float) -> None:
+        await asyncio.sleep(due - time.monotonic())
+        for path in ("/healthcheck", "/readiness"):
+            status = await self._ask(request("GET", path), fresh=True)
+            found.statuses[f"probe {status}"] += 1
+        found.probes.append(time.monotonic() - due)
+
+    async def _ask(self, content: bytes, fresh: bool) -> str:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._answered(content, fresh)
+        except TimeoutError:
+            return "no answer"
+        except Closed as error:
+            return type(error).__name__
+
+    async def _answered(self, content: bytes, fresh: bool) -> str:
+        wire = None if fresh or not self._idle else self._idle.pop()
+        if wire is not None and wire.reader.at_eof():  # closed meanwhile, as connections without requests are
+            wire = None
+        wire = wire or await Wire.open(self._port)
+        try:
+            answer = await wire.ask(content)
+        except BaseException:
+            wire.close()
+            raise
+        self._idle.append(wire)
+        while len(self._idle) > 32:
+            self._idle.pop(0).close()
+        return answer.told
+
+
+async def main() -> None:
+    """Measure as often as asked."""
+    told = json.loads(sys.stdin.readline())
+    honest = Honest(told["port"], told["token"])
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        found = await honest.measure(float(line))
+        sys.stdout.write(json.dumps(vars(found)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,95 @@
+"""A process whose host vanishes, with its connections open, holds up the others for a bounded time only."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass
+
+import pytest
+from faults.proxy import Link
+from servers import on_database
+from sqlalchemy.engine import make_url
+from test_scheduler import Process, make_cloud, on_demand, running
+
+from app.domain.errors import LogUnavailable
+from app.platform.database.database import Database
+from app.platform.database.lockids import DELIVERY_LOCK, forecast_lock
+from app.platform.database.locks import LOST_AFTER_S, Locks
+from app.platform.database.migrating import upgrade
+from app.scheduling.store.log import EventLog, TurnLost
+
+pytestmark = pytest.mark.anyio
+_STARTS_STALL_S = 3.0
+_LOCKS_STALL_S = LOST_AFTER_S + 5.0
+
+
+@dataclass
+class Two:
+    """One database, reached directly and by a host that can vanish."""
+
+    near: Database
+    far: Database
+    link: Link
+
+
+@pytest.fixture
+async def two(external_server: str) -> AsyncIterator[Two]:
+    url = on_database(external_server, "postgres")
+    await asyncio.to_thread(upgrade, url)
+    port = make_url(url).port
+    assert port is not None
+    link = Link("far", port)
+    through = make_url(url).set(host="127.0.0.1", port=await link.listen()).render_as_string(hide_password=False)
+    near, far = Database(url), Database(through)
+    yield Two(near, far, link)
+    link.obey({"rule": "cut"})
+    await far.close()
+    await near.close()
+
+
+async def test_starts_go_on_when_the_host_of_a_turns_holder_vanishes(two: Two):
+    async with running(Process(two.near)) as process:
+        name = await make_cloud(process, nodes=3)
+        cloud_id = await process.scheduler.cloud_id(name)
+        await process.scheduler.start(name, on_demand("first"))  # compiles, if nothing has yet
+        (await process.scheduler._sequencer(name))._appender._take_turns_until = time.monotonic() + 60
+        async with AsyncExitStack() as held:
+            held.enter_context(suppress(LogUnavailable, TurnLost))
+            await held.enter_async_context(EventLog(two.far).locked(cloud_id))
+            two.link.obey({"rule": "vanish"})
+            longest_s = 0.0
+            for number in range(5):
+                began = time.monotonic()
+                await process.scheduler.start(name, on_demand(f"i-{number}"))
+                longest_s = max(longest_s, time.monotonic() - began)
+            assert longest_s < _STARTS_STALL_S
+
+
+def hold_delivery(locks: Locks) -> AbstractAsyncContextManager[object]:
+    return locks.held(DELIVERY_LOCK)
+
+
+def hold_forecast(locks: Locks) -> AbstractAsyncContextManager[object]:
+    return locks.held(forecast_lock(7))
+
+
+@pytest.mark.parametrize("hold", [hold_delivery, hold_forecast])
+async def test_a_lock_passes_on_when_the_host_of_its_holder_vanishes(
+    two: Two, hold: Callable[[Locks], AbstractAsyncContextManager[object]]
+):
+    async with AsyncExitStack() as held:
+        held.enter_context(suppress(LogUnavailable))
+        assert await held.enter_async_context(hold(Locks(two.far))) is not None
+        async with hold(Locks(two.near)) as taken:
+            assert taken is None
+        two.link.obey({"rule": "vanish"})
+        began = time.monotonic()
+        while True:
+            async with hold(Locks(two.near)) as taken:
+                if taken is not None:
+                    break
+            assert time.monotonic() - began < _LOCKS_STALL_S
+            await asyncio.sleep(0.2)

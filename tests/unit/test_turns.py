@@ -1,0 +1,51 @@
+"""Long work gives turns, however much of it there is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.platform.turns import Turns
+
+
+@pytest.mark.anyio
+async def test_of_all_long_work_one_slice_is_done_in_a_pass() -> None:
+    slices, seen, working = 0, list[int](), 20
+
+    async def work() -> None:
+        nonlocal slices, working
+        with Turns() as turns:
+            await turns.give()
+            for _ in range(3):
+                slices += 1
+                while not turns.is_due():
+                    pass
+                await turns.give()
+        working -= 1
+
+    async def watch() -> None:
+        while working:
+            before = slices
+            await asyncio.sleep(0)
+            seen.append(slices - before)
+
+    await asyncio.gather(*[work() for _ in range(working)], watch())
+    assert slices == 60
+    assert max(seen) == 1
+
+
+@pytest.mark.anyio
+async def test_work_that_breaks_off_does_not_keep_its_turn() -> None:
+    async def work(*, breaks: bool) -> None:
+        with Turns() as turns:
+            await turns.give()
+            if breaks:
+                raise ValueError
+            await turns.give()
+
+    broken = asyncio.ensure_future(work(breaks=False))
+    await asyncio.sleep(0)
+    broken.cancel()
+    done = await asyncio.gather(broken, work(breaks=True), work(breaks=False), return_exceptions=True)
+    assert [type(one) for one in done] == [asyncio.CancelledError, ValueError, type(None)]
