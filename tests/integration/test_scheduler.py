@@ -196,7 +196,7 @@ async def test_locks_take_no_connection_of_the_pool(process: Process, narrow: Da
         await Runs(process.database).request(cloud_id, RunCause.REQUESTED, DAY_US)
         (run,) = await finished(process, cloud_id)
         await hold.check()
-    assert run.status is RunStatus.SUCCEEDED
+    assert run.status == RunStatus.SUCCEEDED
 
 
 async def test_a_lost_database_leaves_no_trace_and_is_got_over(process: Process, database: Database):
@@ -468,7 +468,7 @@ async def test_a_run_that_fails_says_why_and_leaves_the_old_table(process: Proce
     async with worker(process, lambda: 0):
         await runs.request(cloud_id, RunCause.REQUESTED, DAY_US)
         (failed,) = await finished(process, cloud_id)
-    assert failed.status is RunStatus.FAILED
+    assert failed.status == RunStatus.FAILED
     assert failed.error
     assert failed.retry_at is not None
     assert await process.table(name) is None
