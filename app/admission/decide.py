@@ -148,6 +148,8 @@ def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: Evictio
     The grace period affects only the hand-over: the room is booked at once, so a replay decides like the live
     scheduler.
     """
+    if not victims:  # as for nearly every start
+        return []
     deadline_us = _deadline_us(cloud, at_us)
     count = len(victims) if deadline_us is None else 2 * len(victims)
     cause_seq = cloud.seq + count + (reason is not EvictionReason.DRILL)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -43,7 +41,7 @@ async def start_instance(request: Request) -> Response:
     """
     body = await read_body(request, StartBody)
     cloud = request.path_params["cloud"]
-    started = await reached(request, Scheduler).start(cloud, replace(body.request(), owner=_owner(request)))
+    started = await reached(request, Scheduler).start(cloud, body.request(_owner(request)))
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
     return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
 
@@ -62,7 +60,7 @@ async def run_batch(request: Request) -> Response:
     If the body is invalid anywhere, nothing is decided.
     """
     owner = _owner(request)
-    operations = [replace(operation.request(), owner=owner) for operation in await read_batch(request)]
+    operations = [operation.request(owner) for operation in await read_batch(request)]
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     with Turns() as turns:

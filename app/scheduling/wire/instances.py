@@ -39,9 +39,9 @@ class StartBody(Body):
     )
     at_us: Time | None = Field(None, alias="at", description=AT)
 
-    def request(self) -> StartRequest:
+    def request(self, owner: str | None) -> StartRequest:
         return StartRequest(
-            self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us
+            self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us, owner
         )
 
 
@@ -51,8 +51,8 @@ class StopBody(Body):
     instance_id: Name = Field(alias="id")
     at_us: Time | None = Field(None, alias="at", description=AT)
 
-    def request(self) -> StopRequest:
-        return StopRequest(self.instance_id, self.at_us)
+    def request(self, owner: str | None) -> StopRequest:
+        return StopRequest(self.instance_id, self.at_us, owner)
 
 
 def _one_property(schema: dict[str, Any]) -> None:
@@ -76,10 +76,10 @@ class OperationBody(Body):
             raise PydanticCustomError("operation", "must have either a start or a stop")
         return self
 
-    def request(self) -> Operation:
+    def request(self, owner: str | None) -> Operation:
         chosen = self.start or self.stop
         assert chosen is not None
-        return chosen.request()
+        return chosen.request(owner)
 
 
 class BatchBody(Body):
