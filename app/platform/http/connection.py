@@ -102,7 +102,8 @@ class _Joined:
             self._loop.call_soon(self._flush)
         else:
             head, self._head = self._head, b""
-            self._transport.write(head + data if head else data)
+            if not self.is_closing():  # the caller may have gone meanwhile
+                self._transport.write(head + data if head else data)
 
     def close(self) -> None:
         """Close the connection after everything is written."""
@@ -112,7 +113,8 @@ class _Joined:
     def _flush(self) -> None:
         if self._head:
             head, self._head = self._head, b""
-            self._transport.write(head)
+            if not self.is_closing():
+                self._transport.write(head)
 
 
 class BoundedConnection(HttpToolsProtocol):
