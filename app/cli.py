@@ -33,10 +33,11 @@ from app.commands.configuring import warn_of_unknown_variables
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
-from tenure_client import AnswerUnreadable, ServiceRefused, ServiceUnreachable
+from tenure_client import AnswerUnreadable, ArgumentInvalid, NotConnected, ServiceRefused, ServiceUnreachable
 
 _EXIT_CODES: dict[type[Exception], int] = {
     InputError: 2,
+    ArgumentInvalid: 2,
     ServiceRefused: 1,
     ImportRefused: 1,
     ServiceUnreachable: 3,
@@ -95,8 +96,17 @@ def main() -> None:
     try:
         app(prog_name="tenure")
     except tuple(_EXIT_CODES) as error:
-        sys.stderr.write(f"tenure: {error}\n")
+        sys.stderr.write(f"tenure: {_told(error)}\n")
         sys.exit(next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)))
+
+
+def _told(error: Exception) -> str:
+    """Return the sentence for an error, with what the caller can do where only the command line knows it."""
+    if isinstance(error, ArgumentInvalid):
+        return f"--{error.argument} or TENURE_{error.argument.upper()}: {error}"
+    if isinstance(error, NotConnected):
+        return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
-from app.domain.inputs import parse_duration
+from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import json_of
 from tenure_client.forms.forecasts import FlavorQuoteAnswer, QuotesAnswer
@@ -54,6 +54,8 @@ def quote(
 
     With --lifetime, the exit code is 1 if no flavor asked for would be accepted for that long.
     """
+    if probability is not None and not 0 < probability < 1:
+        raise InputError(f"--probability {probability:g} is not between 0 and 1")
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
     lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US
     with connect(url, token) as client:

@@ -22,6 +22,11 @@ _AHEAD_S = 5.0
 """A log's time that is further ahead of the server's is told."""
 _MOST = 200
 """Clouds, nodes and flavors told at most; --json tells as many."""
+_NO_CLOUDS = """no clouds yet, or none that this token may see; one with a past is made on the service's machine by
+
+    tenure import north past.csv --nodes 8x4
+
+and an empty one by POST /v1/clouds, as `tenure run` shows when it is ready"""
 _CLOUDS = (
     Column("cloud", 9),
     Column("events", 3, is_number=True),
@@ -107,6 +112,9 @@ def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> No
     well = Text("ready", style="green") if readiness.ready else Text("not ready", style="bold red")
     print_text(Text.assemble(f"Tenure at {url}: ", well, f"; database {readiness.database}; log {readiness.log}"))
     if not readiness.ready:
+        return
+    if not found:
+        print_text(Text(_NO_CLOUDS))
         return
     tables = {one.name: one for one in readiness.clouds}
     STDOUT.print()

@@ -238,7 +238,11 @@ def test_run_is_ready_when_the_worker_is(folder: Path) -> None:
         assert "it is started again in 1 s" in said
         assert "Tenure is ready" not in said
         assert "Traceback" not in said
-    running.wait_for("Tenure is ready")
+    said = running.wait_for("Tenure is ready")
+    url = re.search(r"ready at (\S+)", said)[1]
+    found = tenure("status", cwd=folder, environment={"TENURE_URL": url, "TENURE_TOKEN": running.token()})
+    assert (found.returncode, "no clouds yet" in found.stdout) == (0, True), found.stdout + found.stderr
+    assert "tenure import north past.csv --nodes 8x4" in found.stdout, "the next command"
     running.stop()
     assert running.process.returncode == 0
 

@@ -14,8 +14,10 @@ import pytest
 
 from tenure_client import (
     AnswerUnreadable,
+    ArgumentInvalid,
     AsyncTenureClient,
     Market,
+    NotConnected,
     ServiceRefused,
     ServiceUnreachable,
     Start,
@@ -253,10 +255,28 @@ def test_an_answer_of_another_kind_of_server_is_told(kind: type[Waits], content:
         kind(Failing([httpx2.Response(200, content=content)], "")).ask("cloud", "c")
 
 
-@pytest.mark.parametrize("url", ["http://[", "http://", "ftp://peer", "peer", ""])
+@pytest.mark.parametrize("url", [
+    "http://[", "http://", "ftp://peer", "peer", "localhost:18080", "", "http://peer:port", "http://peer:99999",
+    "http://a..b", f"http://{'a' * 64}.example", "http://peer/\x00",
+])  # fmt: skip
 def test_a_url_that_is_none_is_told_at_once(url: str) -> None:
-    with pytest.raises(ServiceUnreachable), TenureClient(url, retry_s=60) as client:
-        client.cloud("c")
+    for kind in (TenureClient, AsyncTenureClient):
+        with pytest.raises(ArgumentInvalid) as told:
+            kind(url, retry_s=60)
+        assert told.value.argument == "url"
+
+
+@pytest.mark.parametrize("token", ["tnr_…", "tnr_é", "tnr_a\nb", "tnr_\x00"])
+def test_a_token_that_can_be_none_is_told_at_once(token: str) -> None:
+    for kind in (TenureClient, AsyncTenureClient):
+        with pytest.raises(ArgumentInvalid, match="the token") as told:
+            kind("http://peer", token)
+        assert (told.value.argument, "tnr_" in str(told.value)) == ("token", False)
+
+
+def test_a_connection_that_nobody_accepts_is_told_apart() -> None:
+    with pytest.raises(NotConnected), TenureClient("http://127.0.0.1:1", retry_s=0) as client:
+        client.health()
 
 
 def test_who_asks_and_in_which_version(kind: type[Waits]) -> None:

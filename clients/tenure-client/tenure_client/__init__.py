@@ -5,9 +5,11 @@ from __future__ import annotations
 from tenure_client.client import AsyncTenureClient, TenureClient
 from tenure_client.errors import (
     AnswerUnreadable,
+    ArgumentInvalid,
     ClientError,
     Conflict,
     Forbidden,
+    NotConnected,
     NotFound,
     RequestInvalid,
     ServiceFailed,
@@ -22,6 +24,7 @@ from tenure_client.version import __version__
 
 __all__ = [
     "AnswerUnreadable",
+    "ArgumentInvalid",
     "AsyncTenureClient",
     "ClientError",
     "Clock",
@@ -30,6 +33,7 @@ __all__ = [
     "Forbidden",
     "Guarantee",
     "Market",
+    "NotConnected",
     "NotFound",
     "PolicyChange",
     "RequestInvalid",

@@ -101,7 +101,7 @@ class TenureClient(Methods):
     """Connections to a service that threads may share.
 
     `retry_s` is how long a failed request is retried, if that is safe; `timeout_s` bounds each wait for the service in
-    one attempt. Raises ServiceUnreachable if `url` is not a web address.
+    one attempt. Raises ArgumentInvalid if `url` is not a web address, or `token` not ASCII.
     """
 
     def __init__(

@@ -1,7 +1,9 @@
 """The errors between a client and the service, as one tree.
 
     ClientError
+    +-- ArgumentInvalid             the client was made with a URL or a token that cannot be one
     +-- ServiceUnreachable          no answer, or only that the service is not ready, for as long as was allowed
+    |   +-- NotConnected            nobody accepted a connection
     +-- AnswerUnreadable            an answer that is not in the documented form, as of another kind of server
     +-- ServiceRefused              the service answered with an error
         +-- Unauthenticated (401), Forbidden (403), NotFound (404), Conflict (409)
@@ -19,8 +21,20 @@ class ClientError(Exception):
     """The root of the tree. Its message is for people."""
 
 
+class ArgumentInvalid(ClientError):
+    """The client was made with a URL or a token that cannot be one. `argument` is `url` or `token`."""
+
+    def __init__(self, argument: str, detail: str) -> None:
+        super().__init__(detail)
+        self.argument = argument
+
+
 class ServiceUnreachable(ClientError):
     """There was no answer in the time allowed, or only that the service is not ready."""
+
+
+class NotConnected(ServiceUnreachable):
+    """Nobody accepted a connection in the time allowed."""
 
 
 class AnswerUnreadable(ClientError):

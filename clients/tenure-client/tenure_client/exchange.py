@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 
 from tenure_client.endpoints import Call, Repeat
-from tenure_client.errors import AnswerUnreadable, ClientError, ServiceUnreachable
+from tenure_client.errors import AnswerUnreadable, ArgumentInvalid, ClientError, NotConnected, ServiceUnreachable
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer, refused
 from tenure_client.forms.events import EventAnswer, event_of
 from tenure_client.version import __version__
@@ -30,7 +30,8 @@ CONNECT_S = 10.0
 _NOT_TAKEN = {"preemptible.log.contended", "preemptible.log.newer", "preemptible.service.overloaded"}
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_NOT_SENT = (*_NOT_CONNECTED, httpx2.PoolTimeout)
 _SENSELESS = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 _encode = msgspec.json.Encoder().encode
@@ -65,18 +66,30 @@ class Patience:
 
 
 def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """Return the arguments for an HTTP client. Raise ServiceUnreachable if `url` is not a web address."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise ServiceUnreachable(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServiceUnreachable(f"{url!r} is not a URL: write it as http://host:port")
+    """Return the arguments for an HTTP client. Raise ArgumentInvalid if `url` or `token` cannot be one."""
+    _check_url(url)
     headers = {"User-Agent": f"tenure-client/{__version__}", "OpenStack-API-Version": "preemptible 1.0"}
     if token:
+        if not (token.isascii() and token.isprintable()):
+            raise ArgumentInvalid("token", "the token holds characters that no token has; was it copied in full?")
         headers["X-Auth-Token"] = token
     timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
     return {"base_url": url, "headers": headers, "timeout": timeout}
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        httpx2.URL(url)
+        (parts.hostname or "").encode("idna")
+        _ = parts.port  # a ValueError if it is none
+    except (
+        ValueError,
+        httpx2.InvalidURL,
+    ) as error:  # a label that is too long is a UnicodeError, which is a ValueError
+        raise ArgumentInvalid("url", f"{url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ArgumentInvalid("url", f"{url!r} is not a URL: write it as http://host:port")
 
 
 def request_arguments(call: Call[Any]) -> dict[str, Any]:
@@ -132,7 +145,7 @@ def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exceptio
     told = f"{url}: {error or type(error).__name__}"
     if not isinstance(error, httpx2.TransportError):
         return AnswerUnreadable(told)
-    unreachable = ServiceUnreachable(told)
+    unreachable = NotConnected(told) if isinstance(error, _NOT_CONNECTED) else ServiceUnreachable(told)
     may_be_sent = isinstance(error, _NOT_SENT) or call.endpoint.repeat is Repeat.SAFE
     return Again(unreachable) if may_be_sent and not isinstance(error, _SENSELESS) else unreachable
 
