@@ -14,10 +14,26 @@ from app.commands.output import STDERR
 from app.domain.inputs import InputError
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from app.platform.settings import Settings
 
 _OF_CLIENTS = ("TENURE_URL", "TENURE_TOKEN", "TENURE_CLOUD")
 _PREFIX = "TENURE_"
+_NEAR = 0.6
+"""A guess at a mistyped variable is at least this similar; see difflib."""
+_SAID = {
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_parsing": "write a number",
+    "bool_parsing": "write true or false",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "must have at least {min_length} characters",
+    "literal_error": "must be {expected}",
+}
+"""The sentence for each kind of error that the settings' validator finds; its own words are for programmers."""
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on, instead of TENURE_HOST.")]
 Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on, instead of TENURE_PORT.")]
@@ -50,10 +66,11 @@ def read_settings(**options: object) -> Settings:
     from app.platform.settings import Settings  # noqa: PLC0415 - as above
 
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    _check_not_empty(given)
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        wrong = [f"{_source(str(one['loc'][0]), given)}: {_lowered(one['msg'])}" for one in error.errors()]
+        wrong = [f"{_source(str(one['loc'][0]), given)}: {_said(one)}" for one in error.errors()]
         raise InputError("; ".join(wrong)) from None
     _check_database(settings, given)
     return settings
@@ -74,16 +91,16 @@ def tell_database(settings: Settings) -> None:
 
 
 def warn_of_unknown_variables() -> None:
-    """Warn on standard error of unknown variables with our prefix; name the nearest setting."""
+    """Warn on standard error of unknown variables with our prefix; name the setting that was probably meant."""
     for name, nearest in unknown_variables(os.environ).items():
+        guess = "" if nearest is None else f"; did you mean {nearest}?"
         STDERR.print(
-            f"tenure: {name} is not a setting and is ignored; did you mean {nearest}?",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            f"tenure: {name} is not a setting and is ignored{guess}", markup=False, highlight=False, soft_wrap=True
+        )
 
 
-def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that have our prefix but are no settings, each with the nearest setting."""
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Return variables that have our prefix but are no settings, each with the setting that it resembles, if any."""
     ours = [name for name in environment if name.upper().startswith(_PREFIX) and name.upper() not in _OF_CLIENTS]
     if not ours:
         return {}
@@ -93,8 +110,11 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: _nearest(name.upper(), known) for name in ours if name.upper() not in known}
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    return get_close_matches(name, known, n=1, cutoff=0)[0]
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the most similar name, None if none is similar. The prefix, which all have, does not count."""
+    bare = [one.removeprefix(_PREFIX) for one in known]
+    found = get_close_matches(name.removeprefix(_PREFIX), bare, n=1, cutoff=_NEAR)
+    return _PREFIX + found[0] if found else None
 
 
 def _variable(name: str) -> str:
@@ -105,8 +125,16 @@ def _source(name: str, given: Mapping[str, object]) -> str:
     return f"{_variable(name)} (given as an option)" if name in given else _variable(name)
 
 
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _check_not_empty(given: Mapping[str, object]) -> None:
+    """Raise InputError for an empty option. A shell makes one of an unset variable, and nobody means one."""
+    for name, value in given.items():
+        if isinstance(value, str) and not value.strip():
+            raise InputError(f"{_source(name, given)}: the value is empty")
+
+
+def _said(error: ErrorDetails) -> str:
+    words = _SAID.get(error["type"])
+    return error["msg"][:1].lower() + error["msg"][1:] if words is None else words.format(**error.get("ctx", {}))
 
 
 def _check_database(settings: Settings, given: Mapping[str, object]) -> None:

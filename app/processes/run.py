@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -293,13 +294,19 @@ def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socke
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         listener.close()
-        raise InputError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port or {variable}"
-        ) from error
+        raise InputError(_why_not_listening(host, port, variable, error)) from error
     listener.set_inheritable(True)
     return listener
+
+
+def _why_not_listening(host: str, port: int, variable: str, error: OSError | UnicodeError) -> str:
+    """Return the sentence for an address that cannot be had: either its host or its port is to be changed."""
+    if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:
+        why = "it is no host's name" if isinstance(error, UnicodeError) else error.strerror
+        return f"cannot listen on the host {host!r}: {why}; name an address of this machine with --host or TENURE_HOST"
+    return f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port or {variable}"
 
 
 def greeting(settings: Settings, port: int, token: AdminToken) -> str:

@@ -102,6 +102,16 @@ def test_a_taken_port_costs_nothing(folder: Path) -> None:
     assert not (folder / ".tenure").exists(), "no database was made, and so no token"
 
 
+@pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1", "a" * 64 + ".example"])
+def test_a_host_that_is_not_this_machine_is_named(folder: Path, host: str) -> None:
+    done = tenure("serve", "--port", "0", cwd=folder, environment={"TENURE_HOST": host})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"tenure: cannot listen on the host '{host}': ")
+    assert done.stderr.endswith("name an address of this machine with --host or TENURE_HOST\n")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(folder.iterdir()) == []
+
+
 def test_the_admin_token_is_shown_until_it_is_used(folder: Path) -> None:
     port, tokens = free_port(), []
     for _ in range(2):
@@ -131,13 +141,19 @@ def test_the_admin_token_is_shown_until_it_is_used(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "named"),
     [
-        (["run"], {"TENURE_PORT": "http"}, "TENURE_PORT: input should be a valid integer"),
-        (["run", "--port", "70000"], {}, "TENURE_PORT (given as an option): input should be less than"),
-        (["serve"], {"TENURE_LOG_LEVEL": "chatty"}, "TENURE_LOG_LEVEL: input should be 'debug', 'info'"),
+        (["run"], {"TENURE_PORT": "http"}, "TENURE_PORT: write a whole number"),
+        (["run", "--port", "70000"], {}, "TENURE_PORT (given as an option): must be at most 65535"),
+        (["serve"], {"TENURE_LOG_LEVEL": "chatty"}, "TENURE_LOG_LEVEL: must be 'debug', 'info'"),
         (["worker"], {"TENURE_DATABASE_URL": "mysql://x/y"}, "TENURE_DATABASE_URL: the database URL must begin with"),
         (["db", "upgrade", "--data-dir", "/dev/null"], {}, "TENURE_DATA_DIR (given as an option): /dev/null is not"),
-        (["token", "list"], {"TENURE_ADMIN_TOKEN": "short"}, "TENURE_ADMIN_TOKEN: value should have at least 12"),
-        (["worker", "--port", "x"], {}, "TENURE_WORKER_PORT (given as an option): input should be"),
+        (["token", "list"], {"TENURE_ADMIN_TOKEN": "short"}, "TENURE_ADMIN_TOKEN: must have at least 12 characters"),
+        (["worker", "--port", "x"], {}, "TENURE_WORKER_PORT (given as an option): write a whole number"),
+        (["run", "--host", ""], {}, "TENURE_HOST (given as an option): the value is empty"),
+        (["run", "--port", " "], {}, "TENURE_PORT (given as an option): the value is empty"),
+        (["db", "upgrade", "--data-dir", ""], {}, "TENURE_DATA_DIR (given as an option): the value is empty"),
+        (["worker", "--database-url", ""], {}, "TENURE_DATABASE_URL (given as an option): the value is empty"),
+        (["db", "upgrade"], {"TENURE_DATA_DIR": "/proc/x"}, "the data directory /proc/x cannot be used: "),
+        (["db", "upgrade"], {"TENURE_DATA_DIR": "/proc"}, "the data directory /proc cannot be used: "),
     ],
 )
 def test_a_bad_setting_is_a_sentence(folder: Path, arguments: list[str], environment: dict[str, str], named: str):
@@ -150,8 +166,11 @@ def test_a_bad_setting_is_a_sentence(folder: Path, arguments: list[str], environ
 
 
 def test_a_mistyped_variable_is_told_of(folder: Path) -> None:
-    done = tenure("token", "list", cwd=folder, environment={"TENURE_DATADIR": "elsewhere", "TENURE_TOKEN": "x"})
+    done = tenure(
+        "token", "list", cwd=folder, environment={"TENURE_DATADIR": "elsewhere", "TENURE_TOKEN": "x", "TENURE_FOO": "1"}
+    )
     assert "tenure: TENURE_DATADIR is not a setting and is ignored; did you mean TENURE_DATA_DIR?" in done.stderr
+    assert "tenure: TENURE_FOO is not a setting and is ignored\n" in done.stderr, "nothing resembles it"
     assert "TENURE_TOKEN is not" not in done.stderr
 
 

@@ -21,6 +21,7 @@ import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
+from app.domain.inputs import InputError
 from app.platform.database.passage import PassageClosed, let_pass
 
 with warnings.catch_warnings():
@@ -77,12 +78,12 @@ setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 - as above
 def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
     """Yield the URL of a private server in `data_dir`/postgres, started if needed and shared between processes.
 
-    The last process to leave stops it. Without `create`, raises NoDatabase if there is none yet.
+    The last process to leave stops it. Without `create`, raises NoDatabase if there is none yet. Raises InputError for
+    a folder that cannot be made or written in.
     """
     if not create and pgdata_version(data_dir / "postgres") is None:
         raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
-    data_dir.mkdir(parents=True, exist_ok=True)
-    with (data_dir / "postgres.users").open("a") as users:
+    with _opened_users(data_dir) as users:
         with _alone(data_dir):
             server = _start(data_dir.resolve() / "postgres")
             fcntl.flock(users, fcntl.LOCK_SH)
@@ -92,6 +93,18 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
             with _alone(data_dir):
                 if _is_last(users):
                     server.stop()
+
+
+def _opened_users(data_dir: Path) -> TextIO:
+    """Make the folder, and return the file on which every process that uses the server holds a lock."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        return (data_dir / "postgres.users").open("a")
+    except OSError as error:
+        raise InputError(
+            f"the data directory {data_dir} cannot be used: {error.strerror}; name another with --data-dir or"
+            " TENURE_DATA_DIR"
+        ) from error
 
 
 @contextmanager
