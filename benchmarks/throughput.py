@@ -50,7 +50,7 @@ LAG = 1000
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where an application answers, and the process that it answers from (of its database, nothing counts here)."""
+    """The address of an application and its process; nothing of its database counts here."""
 
     port: int
     process: psutil.Process

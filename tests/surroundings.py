@@ -1,4 +1,4 @@
-"""What runs of the whole service stand on: a PostgreSQL of their own, a clean environment, free ports."""
+"""Surroundings of runs of the whole service: a PostgreSQL of their own, a clean environment, free ports."""
 
 from __future__ import annotations
 

@@ -76,9 +76,8 @@ class WorkerBeside:
     def _keep_one(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while (process := self._start()) is not None:
-            began = monotonic()
-            reason = self._follow(process)
-            if monotonic() - began > _STEADY_S:
+            reason, ready_s = self._follow(process)
+            if ready_s > _STEADY_S:
                 pause_s = _FIRST_PAUSE_S
             if self._stopping.is_set():
                 return
@@ -111,17 +110,19 @@ class WorkerBeside:
             process.stdin.write(json.dumps(dict(self._secrets)) + "\n")
             process.stdin.flush()
 
-    def _follow(self, process: subprocess.Popen[str]) -> str:
-        """Read what the worker reports until it ends; return the reason for its end."""
-        reason = ""
+    def _follow(self, process: subprocess.Popen[str]) -> tuple[str, float]:
+        """Read what the worker reports until it ends; return the reason for its end, and for how long it was ready."""
+        reason, ready_at = "", None
         assert process.stdout is not None
         for line in process.stdout:
             if line.rstrip() == READY:
+                ready_at = monotonic()
                 self._on_ready()
             elif line.startswith(FAILED):
                 reason = line.removeprefix(FAILED).rstrip()
         status = process.wait()
-        return reason or (f"signal {-status}" if status < 0 else f"exit status {status}")
+        ready_s = 0.0 if ready_at is None else monotonic() - ready_at
+        return reason or (f"signal {-status}" if status < 0 else f"exit status {status}"), ready_s
 
 
 def hear_secrets() -> None:

@@ -228,7 +228,7 @@ def test_a_table_of_a_newer_version_is_left_alone(house: House) -> None:
 
 
 def left_alone(process: Process) -> dict[str, float]:
-    """What the process tells in its metrics."""
+    """Read what the process tells in its metrics."""
     told = httpx2.get(f"{process.url}/metrics", headers=HEADERS, timeout=10).text
     return {what: float(value) for what, value in re.findall(r'^tenure_left_alone{what="(\w+)"} (.*)$', told, re.M)}
 

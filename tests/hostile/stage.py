@@ -1,4 +1,4 @@
-"""Where attacks take place: a PostgreSQL, one `tenure serve`, one `tenure worker`, clouds with a past, and tokens."""
+"""The stage of attacks: a PostgreSQL, one `tenure serve`, one `tenure worker`, clouds with a past, and tokens."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Stage:
             _furnish(admin, self.tokens)
 
     def log(self) -> str:
-        """What the API process has written."""
+        """Return what the API process has written."""
         return self.serving.log.read_text(errors="replace")
 
     def _wait_until_up(self) -> None:

@@ -1,4 +1,4 @@
-"""What an attacker is told of the service, what it counts, and the ways in which most attacks send."""
+"""The facts that an attacker is told of the service, its counts, and the ways in which most attacks send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held against an attack, on figures made by hand."""
+"""Verdicts on figures made by hand."""
 
 from __future__ import annotations
 

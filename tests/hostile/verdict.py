@@ -1,4 +1,4 @@
-"""What is held against an attack that was measured."""
+"""Verdicts on attacks that were measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trial:
         return max(GOOD_P99_S, TIMES_UNLOADED * p99(self.before.starts))
 
     def violations(self) -> list[str]:
-        """What the attack brought about and must not, in words; nothing where the service held."""
+        """Return what the attack brought about and must not, in words; nothing where the service held."""
         found = [*self.wrong]
         if p99(self.during.starts) > self.bound_s:
             found.append(f"honest p99 {p99(self.during.starts):.3f} s is above {self.bound_s:.3f} s")

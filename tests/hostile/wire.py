@@ -15,7 +15,7 @@ _WITHOUT_BODY = (b"204", b"304")
 _ROOM = 1 << 26
 
 Closed = (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
-"""What the end of a connection looks like, whoever ended it."""
+"""Errors that the end of a connection looks like, whoever ended it."""
 
 
 @dataclass(frozen=True, slots=True)

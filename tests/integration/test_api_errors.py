@@ -17,6 +17,7 @@ from servers import run_sql
 from app.admission import batch
 from app.domain import errors
 from app.domain.errors import TenureError
+from app.domain.events.formats import LOG_FORMAT
 from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
 from app.platform.http.openapi import errors_of
@@ -370,6 +371,16 @@ def test_a_token_of_one_cloud_may_not_do_what_concerns_all(world: Service) -> No
     body = {"name": "scoped", "role": "admin", "cloud": "system"}
     headers = {"X-Auth-Token": world.client.post("/v1/tokens", json=body).json()["token"]}
     check(world.client.post("/v1/clouds", json={"name": "more"}, headers=headers), api_errors.ScopeInsufficient)
+
+
+def test_what_older_programs_cannot_read_waits_for_the_end_of_the_upgrade(database_url: str) -> None:
+    run_sql(database_url, "UPDATE agreement SET log_format = 1")
+    try:
+        with running_service(database_url) as upgraded:
+            body = {"name": "apart", "policy": {"shared_ids": False}}
+            check(upgraded.client.post("/v1/clouds", json=body), errors.FormatNotInForce)
+    finally:
+        run_sql(database_url, f"UPDATE agreement SET log_format = {LOG_FORMAT}")
 
 
 def test_a_lost_database_is_an_error_and_not_the_end(world: Service, database_url: str, embedded_server: str) -> None:

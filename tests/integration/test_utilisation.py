@@ -40,7 +40,7 @@ LONG_US = 40 * 86_400 * SECOND_US
 def make_log(seed: int, steps: int) -> list[Recorded]:
     """A log of everything: bursts within a second, silences of days, a node that goes and comes back."""
     random, cloud = Random(seed), Cloud()
-    policy = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
+    policy = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL, clock_step_us=None)
     events = [
         CloudCreated(at_us=BEGIN_US, policy=policy),
         FlavorAdded(at_us=BEGIN_US, flavor="c1", demand=Resources(1)),

@@ -41,9 +41,9 @@ _SHORTEST_REQUEST = 16
 _BODY_PIECE = 1 << 16
 _PARSE_S = 0.001
 """The time for which the input of one connection is parsed at once; a body in pieces of one byte takes long."""
-_MOST_UNWANTED = 1 << 21
+_MOST_UNWANTED = 1 << 23
 """The number of bytes of a body that are read after its answer, before the connection is closed."""
-_PIECE_COST = 64
+_PIECE_COST = 256
 """The number of bytes that one piece of a body counts as, beside its own."""
 _STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0

@@ -34,7 +34,7 @@ async def pipelining(target: Target) -> None:
 
 @attack("nobody")
 async def pipelining_and_reading(target: Target) -> None:
-    """The same, with all answers read."""
+    """Do it with all answers read."""
     await target.pour(20, request("GET", "/?unknown=1") * 500, read=True)
 
 
@@ -128,7 +128,7 @@ async def public_files(target: Target) -> None:
 
 @attack("nobody")
 async def no_http(target: Target) -> None:
-    """What is no HTTP/1.1: TLS, HTTP/2, WebSockets, rubbish, contradictory lengths."""
+    """Send no HTTP/1.1: TLS, HTTP/2, WebSockets, rubbish, contradictory lengths."""
     kinds = cycle(
         [
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + secrets.token_bytes(500),
