@@ -163,17 +163,34 @@ class Past:
         return f"{self.files[place.file]}, line {place.line}"
 
     def finish(self) -> Span:
-        """Apply the rules that need the whole past, sort it, and return its span. Raises InputError if it is empty."""
+        """Apply the rules that need the whole past, sort it, and return its span.
+
+        Raises InputError if it is empty or has no place on the platform.
+        """
         span = self.scratch.span_us()
         if span is None or not self.scratch.places("1", (), 0)[0]:
             raise InputError(f"{', '.join(self.files)}: no instance is left to import")
         if self.nodes is None:
             raise InputError("the files do not tell the platform: give it with --nodes, such as 31x32")
+        self._check_platform(self.nodes)
         begin_us, end_us = span
         self._note_edges(begin_us, end_us)
         self.scratch.close_ends(end_us, on_demand_too=self.wishes.stop_at_end)
         step_count = self.scratch.sort()
         return Span(begin_us, end_us, self._note_gaps(), step_count)
+
+    def _check_platform(self, nodes: list[tuple[str, Resources]]) -> None:
+        """Raise InputError if nothing of this past could ever run: it would be a log of rejections alone."""
+        if (
+            nodes
+            and self.flavors
+            and not any(_fits(demand, node) for demand in self.flavors.values() for _, node in nodes)
+        ):
+            narrowest, widest = min(self.flavors.values()), max(node for _, node in nodes)
+            raise InputError(
+                f"no flavor fits on any node: the smallest takes {narrowest.cores} cores, the largest node has"
+                f" {widest.cores}; give wider --nodes or smaller --flavors"
+            )
 
     def _note_edges(self, begin_us: int, end_us: int) -> None:
         at_end = PastRule.STOPPED_AT_END if self.wishes.stop_at_end else PastRule.RUNNING_AT_END
@@ -194,6 +211,11 @@ class Past:
             self.findings.add(rule, place)
             cut_us += gap_us - longest_us if longest_us is not None else 0
         return cut_us
+
+
+def _fits(demand: Resources, node: Resources) -> bool:
+    """Return True if the demand fits on the empty node. A node does not count a resource of which it has 0."""
+    return all(has == 0 or takes <= has for takes, has in zip(demand, node, strict=True))
 
 
 def _renamed(name: str, number: int) -> str:

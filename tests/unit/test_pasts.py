@@ -107,6 +107,10 @@ class TestEucalyptus:
         assert read.told() == ["+a@0", "!b@1", "-a@9"]
         assert read.rules() == {"overcommitted": (1, [2]), "no_room": (1, [2])}
 
+    def test_a_platform_without_a_place_for_any_flavor_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"no flavor fits on any node: the smallest takes 8 cores.* has 4;"):
+            of(tmp_path, "START 0 a X 1\nSTOP 9 a\n", nodes=ONE_NODE * 8, sizes=parse_sizes("small=8,large=16"))
+
     def test_lines_that_make_no_sense_fall_under_rules(self, tmp_path: Path) -> None:
         lines = ["STOP 0 z", "START 1 a X 1", "START 2 a X 1", "STOP 5 a", "START 6 a X 1", "STOP 7 a", "STOP 8 a"]
         lines += ["START 20 b X 1", "STOP 19 b", "START 30 c X 1", "START 25 d X 1", "STOP 26 d", "STOP 31 c"]
