@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -602,3 +603,14 @@ def test_every_error_of_the_table_is_documented() -> None:
         api_errors.FormInvalid,
         api_errors.ConnectionsExhausted,
     }
+
+
+def test_a_cloud_without_a_table_says_until_when(client: httpx2.Client) -> None:
+    def told(name: str, warm_up_s: int) -> str:
+        client.post("/v1/clouds", json={"name": name, "policy": {"warm_up_s": warm_up_s}}).raise_for_status()
+        return client.get(f"/v1/clouds/{name}/quotes").json()["errors"][0]["detail"]
+
+    assert re.search(
+        r"published yet: the cloud warms up until 2\d{3}-\d\d-\d\d .*tenure import", told("warming", 86400)
+    )
+    assert "the warm-up is over" in told("warm", 0)

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import FlavorNotFound, TableNotFound
+from app.domain.times import time_text
 from app.engine.cloud import Cloud
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.forecasts import (
@@ -34,9 +35,9 @@ async def read_quotes(request: Request) -> Response:
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
-    cloud = await reached(request, Scheduler).state(name)
+    cloud, now_us = await reached(request, Scheduler).present(name)
     if table is None:
-        raise TableNotFound("no quantile table was published yet")
+        raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     quotes = [
         flavor_quote(
@@ -119,3 +120,12 @@ def _flavors_asked(cloud: Cloud, flavor: str | None) -> list[str]:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
+
+
+def _no_table_yet(cloud: Cloud, now_us: int) -> str:
+    """Return why there are no quotes, until when, and what a caller can do."""
+    ready_us = cloud.created_us + cloud.policy.warm_up_us
+    if now_us < ready_us:
+        until = f"the cloud warms up until {time_text(ready_us)} and promises nothing before"
+        return f"no quantile table was published yet: {until}; tenure import makes a cloud that has a past already"
+    return "no quantile table was published yet, though the warm-up is over: a worker computes it (tenure worker)"
