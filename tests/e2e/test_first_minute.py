@@ -247,6 +247,18 @@ def test_run_is_ready_when_the_worker_is(folder: Path) -> None:
     assert running.process.returncode == 0
 
 
+def test_run_waits_for_its_database_and_says_why(folder: Path) -> None:
+    url = f"postgresql://a:secret@127.0.0.1:{free_port()}/x"
+    running = Running(folder, "run", "--port", "0", environment={"TENURE_DATABASE_URL": url})
+    said = running.wait_for("the database cannot be reached yet")
+    assert "Connection refused" in running.wait_for("Connection refused", 5)
+    assert "secret" not in said
+    time.sleep(2)
+    assert running.process.poll() is None, "it tries again"
+    running.process.kill()
+    running.process.wait()
+
+
 # --- what the console says -------------------------------------------------------------------------------------------
 
 

@@ -70,9 +70,9 @@ def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> N
         try:
             return upgrade(url)
         except LogUnavailable as error:
+            said = str(error.__cause__ or "no reason was given").strip().partition("\n")[0]
             if monotonic() > deadline or not _may_come(error):
-                raise
-            said = str(error.__cause__).strip().partition("\n")[0]
+                raise LogUnavailable(f"{error}: {said}") from error.__cause__
             logger.warning("the database cannot be reached yet: %s", said)
         sleep(1)
 
