@@ -57,7 +57,7 @@ class Rises(NamedTuple):
     seen_us: int
 
 
-class _Load(NamedTuple):
+class _Reading(NamedTuple):
     """The on-demand load while the history is read.
 
     now, opened, highest (R): the load, that at the beginning of the present bin, and the highest since; capacity (R):
@@ -83,7 +83,7 @@ class RiseHistory:
         self._done = 0
         none, closed = np.empty(0, np.int64), np.empty(0, np.bool_)
         now, opened, highest, capacity = np.zeros((4, resource_count), np.int64)
-        self._load = _Load(now, opened, highest, capacity, none, none, closed)
+        self._load = _Reading(now, opened, highest, capacity, none, none, closed)
         self._levels, self._peaks = np.empty((2, 0, resource_count), np.int64)
         self._at_risk, self._passed = np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64)
 
@@ -146,7 +146,7 @@ def _longer(column: np.ndarray, size: int, fill: int) -> np.ndarray:
 
 @compiled
 def _fill_bins(
-    load: _Load, operations: Operations, done: int, begin_us: int, levels: Ints, peaks: Ints, known: int
+    load: _Reading, operations: Operations, done: int, begin_us: int, levels: Ints, peaks: Ints, known: int
 ) -> int:
     """Write the levels and peaks (B, R) from bin `known` on, which begins at `begin_us`; return the operations read."""
     for at in range(known, levels.shape[0]):
@@ -158,7 +158,7 @@ def _fill_bins(
 
 
 @compiled
-def _read_load(load: _Load, operations: Operations, done: int, until_us: int) -> int:
+def _read_load(load: _Reading, operations: Operations, done: int, until_us: int) -> int:
     """Read the operations before `until_us`; return how many are read in all."""
     count = operations.at_us.shape[0]
     while done < count and operations.at_us[done] < until_us:
@@ -179,14 +179,14 @@ def _read_load(load: _Load, operations: Operations, done: int, until_us: int) ->
 
 
 @compiled
-def _change_load(load: _Load, demand: Ints, sign: int) -> None:
+def _change_load(load: _Reading, demand: Ints, sign: int) -> None:
     for r in range(load.now.shape[0]):
         load.now[r] += sign * demand[r]
         load.highest[r] = max(load.highest[r], load.now[r])
 
 
 @compiled
-def _open_node(load: _Load, capacity: Ints, node: int, is_open: bool) -> None:  # noqa: FBT001 - compiled
+def _open_node(load: _Reading, capacity: Ints, node: int, is_open: bool) -> None:  # noqa: FBT001 - compiled
     change = int(is_open) - int(load.is_open[node])
     load.is_open[node] = is_open
     for r in range(load.capacity.shape[0]):
