@@ -15,7 +15,7 @@ from app.engine.intervals import BIN_US, INTERVAL_COUNT
 
 
 class Outlook(NamedTuple):
-    """What a start of some flavor would find and leave, by resource; closed nodes count for nothing.
+    """The figures of what a start would find and leave, by resource; closed nodes count for nothing.
 
     slots: available slots just before the start; demand (R): the start's own; free (R): room on the open nodes once it
     runs, with the instances that would be evicted before it gone; capacity (R): of the open nodes; size (R): of the

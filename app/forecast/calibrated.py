@@ -15,7 +15,8 @@ import numpy as np
 from app.engine.compiled import compiled
 from app.engine.intervals import BIN_US, EDGES_US, INTERVAL_COUNT
 from app.engine.outlook import Outlook
-from app.forecast.rise import Floats, Rises
+from app.forecast.rise import Rises
+from app.forecast.survival import Floats
 
 LEAST = 1e-4
 """The lowest estimate that is ever given; the highest is 1 - LEAST."""

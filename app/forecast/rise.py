@@ -18,8 +18,7 @@ from app.engine.cluster import UNCOUNTED, Ints
 from app.engine.compiled import compiled
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, START_ON_DEMAND, Operations
-
-Floats = NDArray[np.float64]
+from app.forecast.survival import Floats
 
 ROOM_COUNT = 49
 """The number of rooms at which a curve is published: x = capacity (i / 48)^1.5, denser where room is scarce."""

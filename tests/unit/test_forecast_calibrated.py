@@ -14,7 +14,7 @@ from oracles.histories import RandomCloud
 
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import Guarantee, Market, Policy, Resources
+from app.domain.values import Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.intervals import EDGES_US, INTERVAL_COUNT
 from app.forecast.calibrated import LEAST, eviction_probability, longest_lifetime
@@ -59,7 +59,7 @@ states = given(seed=st.integers(0, 1_000_000), steps=st.integers(0, 60))
 
 
 @states
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_longer_is_never_safer_and_nothing_is_certain(seed: int, steps: int) -> None:
     state, rises = random_state(seed, steps)
     for row in estimates(state.cloud, rises, state.now_us).values():
@@ -68,7 +68,9 @@ def test_longer_is_never_safer_and_nothing_is_certain(seed: int, steps: int) -> 
 
 
 def stop(state: RandomCloud, market: Market) -> None:
-    running = [one.instance_id for one in state.cloud.running.values() if one.market is market]
+    """On an open node: where none is placed, no room comes of it."""
+    is_open = {name for name, node in state.cloud.nodes.items() if node.status is NodeStatus.OPEN}
+    running = [one.instance_id for one in state.cloud.running.values() if one.market is market and one.node in is_open]
     if running:
         state.apply([InstanceStopped(at_us=state.now_us, instance_id=state.random.choice(running))])
 
@@ -83,7 +85,7 @@ def stop_on_demand(state: RandomCloud) -> None:
 
 @pytest.mark.parametrize("make_room", [stop_spot, stop_on_demand, RandomCloud.add_node])
 @states
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_more_room_never_promises_less(make_room: Callable[[RandomCloud], None], seed: int, steps: int) -> None:
     state, rises = random_state(seed, steps)
     before = estimates(state.cloud, rises, state.now_us)
@@ -94,7 +96,7 @@ def test_more_room_never_promises_less(make_room: Callable[[RandomCloud], None],
 
 
 @states
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_longest_lifetime_is_where_the_estimate_passes_the_probability(seed: int, steps: int) -> None:
     state, rises = random_state(seed, steps)
     probability = state.random.choice([1e-5, 0.01, 0.1, 0.5, 0.9999])

@@ -21,7 +21,7 @@ MINUTE_US = 60_000_000
 
 
 def slowed(log: list[Recorded], factor: int) -> list[Recorded]:
-    """The same log, with all times and lifetimes multiplied."""
+    """Return the log with all times and lifetimes multiplied."""
     found = []
     for item in log:
         times = {name: getattr(item.event, name, None) for name in ("at_us", "lifetime_us", "deadline_us", "ready_us")}
