@@ -22,31 +22,31 @@ MOST_BYTES = 256
 often it repeats its keys."""
 
 # `$` would also match before a line break at the end.
-_Name = Annotated[str, msgspec.Meta(pattern=rf"^{NAME_PATTERN}\Z")]
-_Time = Annotated[str, msgspec.Meta(pattern=r"^[0-9TZ:.+-]+\Z")]
-_Probability = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+_NameRead = Annotated[str, msgspec.Meta(pattern=rf"^{NAME_PATTERN}\Z")]
+_TimeRead = Annotated[str, msgspec.Meta(pattern=r"^[0-9TZ:.+-]+\Z")]
+_ProbabilityRead = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class _Start(msgspec.Struct, forbid_unknown_fields=True):
-    id: _Name
+class _StartRead(msgspec.Struct, forbid_unknown_fields=True):
+    id: _NameRead
     market: Market
-    flavor: _Name
+    flavor: _NameRead
     lifetime_s: int | float | None = None
-    eviction_probability: _Probability | None = None
-    at: _Time | None = None
+    eviction_probability: _ProbabilityRead | None = None
+    at: _TimeRead | None = None
 
 
-class _Stop(msgspec.Struct, forbid_unknown_fields=True):
-    id: _Name
-    at: _Time | None = None
+class _StopRead(msgspec.Struct, forbid_unknown_fields=True):
+    id: _NameRead
+    at: _TimeRead | None = None
 
 
-class _Operation(msgspec.Struct, forbid_unknown_fields=True):
-    start: _Start | msgspec.UnsetType = msgspec.UNSET
-    stop: _Stop | msgspec.UnsetType = msgspec.UNSET
+class _OperationRead(msgspec.Struct, forbid_unknown_fields=True):
+    start: _StartRead | msgspec.UnsetType = msgspec.UNSET
+    stop: _StopRead | msgspec.UnsetType = msgspec.UNSET
 
 
-_decode = msgspec.json.Decoder(list[_Operation]).decode
+_decode = msgspec.json.Decoder(list[_OperationRead]).decode
 
 
 def read_valid(content: msgspec.Raw, parts: Sequence[msgspec.Raw], owner: str | None) -> list[Operation] | None:
@@ -59,12 +59,12 @@ def read_valid(content: msgspec.Raw, parts: Sequence[msgspec.Raw], owner: str | 
         return None
 
 
-def _operation(read: _Operation, owner: str | None) -> Operation:
+def _operation(read: _OperationRead, owner: str | None) -> Operation:
     start, stop = read.start, read.stop
-    if isinstance(start, _Start) and stop is msgspec.UNSET:
+    if isinstance(start, _StartRead) and stop is msgspec.UNSET:
         lifetime_us, at_us = _lifetime_us(start.lifetime_s), None if start.at is None else exact_time(start.at)
         return StartRequest(start.id, start.market, start.flavor, lifetime_us, start.eviction_probability, at_us, owner)
-    if isinstance(stop, _Stop) and start is msgspec.UNSET:
+    if isinstance(stop, _StopRead) and start is msgspec.UNSET:
         return StopRequest(stop.id, None if stop.at is None else exact_time(stop.at), owner)
     raise msgspec.ValidationError("neither a start nor a stop, or both")
 
