@@ -97,11 +97,12 @@ def export(
     url: options.Url = options.LOCAL,
     token: options.Token = None,
     cloud: options.Cloud = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
+    out: options.Out = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Write a running cloud's whole event log as CSV."""
     with connect(url, token) as client:
         name = cloud_meant(client, cloud)
         client.cloud(name)  # before the file is touched: the service answers and has the cloud
-        with writing(out) as file, progress_bar("exporting") as progress:
+        with writing(out, overwrite=overwrite) as file, progress_bar("exporting") as progress:
             export_log(client, name, file or sys.stdout, progress=progress)

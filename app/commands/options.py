@@ -54,6 +54,8 @@ Report = Annotated[
 ]
 Reliability = Annotated[bool, typer.Option("--reliability", help="Tell promised probabilities and what happened.")]
 ByEpoch = Annotated[bool, typer.Option("--by-epoch", help="Tell reliability for each epoch, too.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 Limit = Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -11,7 +11,7 @@ from app.commands import options
 from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import length, moment, percent
+from app.commands.words import estimated, length, moment, percent
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import json_of
@@ -19,16 +19,15 @@ from tenure_client.forms.forecasts import FlavorQuoteAnswer, QuotesAnswer
 
 _EXAMPLE = f"Example: tenure quote --url {options.LOCAL} --cloud north --flavor small --probability 0.05 --lifetime 6h"
 
-_COLUMNS = (
+_GUARANTEED = (
     Column("flavor", 9),
     Column("slots", 4, is_number=True),
-    Column("at most", 6, is_number=True),
-    Column("lifetime", 9, is_number=True),
-    Column("asked for", 5, is_number=True),
-    Column("risk", 8, is_number=True),
-    Column("surely below", 3, is_number=True),
-    Column("samples", 1, is_number=True),
+    Column("promised", 6, is_number=True),
+    Column("guaranteed", 9, is_number=True),
 )
+_BOUND = Column("bound", 8, is_number=True)
+_ASKED = (Column("declared", 5, is_number=True), Column("estimate", 7, is_number=True))
+_SAMPLES = (Column("samples", 3, is_number=True), Column("evicted", 2, is_number=True))
 
 
 def register(app: typer.Typer) -> None:
@@ -71,19 +70,26 @@ def quote(
 
 
 def _print(answer: QuotesAnswer) -> None:
-    print_fitting(STDOUT, _COLUMNS, [_quote(quote) for quote in answer.quotes])
-    caption = f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
+    asked = any(quote.asked_lifetime_s is not None for quote in answer.quotes)
+    columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, *_SAMPLES)
+    print_fitting(STDOUT, columns, [_quote(quote, asked=asked) for quote in answer.quotes])
+    of = "declared" if asked else "guaranteed"
+    caption = (
+        f"bound: what the samples certify for the {of} lifetime\n"
+        f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
+    )
     print_text(Text(caption, style="dim"))
 
 
-def _quote(quote: FlavorQuoteAnswer) -> list[object]:
+def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
+    declared = [length(quote.asked_lifetime_s), estimated(quote.estimated_eviction_probability)] if asked else []
     return [
         quote.flavor,
         quote.slots,
         percent(quote.eviction_probability),
         length(quote.lifetime_s),
-        length(quote.asked_lifetime_s),
-        percent(quote.estimated_eviction_probability),
-        percent(quote.eviction_probability_bound),
+        *declared,
+        percent(quote.eviction_probability_bound if asked else quote.lifetime_bound),
         sum(bucket.sample_count for bucket in quote.evidence),
+        sum(bucket.evicted_count for bucket in quote.evidence),
     ]

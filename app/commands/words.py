@@ -35,6 +35,11 @@ def percent(share: float | None) -> str:
     return "-" if share is None else share_text(share)
 
 
+def estimated(probability: float | None) -> str:
+    """Return an estimate; 1 stands for a lifetime that nothing observed has reached."""
+    return "not certified" if probability is not None and probability >= 1 else percent(probability)
+
+
 def state(name: str) -> Text:
     """Return a status or an outcome; its colour only repeats the word."""
     return Text(name, style=_STYLES.get(name, ""))

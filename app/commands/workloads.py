@@ -13,6 +13,7 @@ import typer
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
 from app.workbench.tally import Scenario
 from app.workbench.workload import load_workload, write_trace
@@ -79,14 +80,18 @@ def synth(
     mean_utilisation: Annotated[float, typer.Option(help="Expected number of cores in use.")] = 21.8,
     cores: Annotated[int, typer.Option(min=1, max=65_536, help="Cores of each instance.")] = 1,
     seed: options.Seed = 0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")] = None,
+    run_on: Annotated[
+        bool, typer.Option("--run-on", help="Write no lifetime for what runs on when the trace ends; for an import.")
+    ] = False,
+    out: options.Out = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Make the log-normal workload of the papers, as CSV start_s,lifetime_s,cores."""
     from app.workbench.synthesis import synthesize  # noqa: PLC0415 - so that no other command loads numpy
 
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
-    with writing(out) as file:
-        write_trace(instances, file or sys.stdout)
+    with writing(out, overwrite=overwrite) as file:
+        write_trace(instances, file or sys.stdout, end_us=round(days * DAY_US) if run_on else None)
 
 
 def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
@@ -167,13 +172,16 @@ def eviction_policy(text: str) -> EvictionPolicy:
 
 
 @contextmanager
-def writing(path: Path | None) -> Iterator[TextIO | None]:
-    """Open the file to write to, if there is one."""
+def writing(path: Path | None, *, overwrite: bool) -> Iterator[TextIO | None]:
+    """Open the file to write to, if there is one. Raises InputError if it exists and is not to be replaced."""
     if path is None:
         yield None
         return
     try:
-        file = path.open("w", encoding="utf-8", newline="")
+        is_device = path.exists() and not path.is_file()
+        file = path.open("w" if overwrite or is_device else "x", encoding="utf-8", newline="")
+    except FileExistsError as error:
+        raise InputError(f"{path} is there already: --overwrite replaces it") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     with file:

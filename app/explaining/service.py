@@ -27,13 +27,15 @@ from app.explaining.rules.explanations import (
     EvictionExplained,
     Explanation,
     Grace,
+    Ground,
     PromiseStatus,
     Victim,
     grace_in,
     promise_of,
 )
 from app.explaining.rules.sentences import explain_in_words, tell
-from app.forecasts.store.tables import Tables
+from app.forecasts.evidence import evidence_at
+from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import decision_in, end_in
@@ -56,7 +58,7 @@ class Explaining:
     `now` is the server's clock.
     """
 
-    def __init__(self, clouds: Clouds, log: EventLog, tables: Tables, now: Callable[[], datetime]) -> None:
+    def __init__(self, clouds: Clouds, log: EventLog, tables: TableReads, now: Callable[[], datetime]) -> None:
         self._clouds = clouds
         self._log = log
         self._tables = tables
@@ -82,7 +84,7 @@ class Explaining:
             policy=policy,
             created_us=edges[1].event.at_us,
             as_of_us=as_of_us,
-            epoch_us=await self._epoch_us(cloud_id, decision.basis.epoch if decision.basis else None),
+            ground=await self._ground(cloud_id, decision),
             promise=(
                 promise_of(decision, instance.end, as_of_us)
                 if isinstance(decision, InstanceStarted)
@@ -95,9 +97,19 @@ class Explaining:
         )
         return replace(found, sentences=tuple(explain_in_words(found)))
 
-    async def _epoch_us(self, cloud_id: int, epoch: int | None) -> int | None:
-        found = [] if epoch is None else await self._tables.page(cloud_id, 1, epoch + 1)
-        return found[0].epoch_us if found and found[0].epoch == epoch else None
+    async def _ground(self, cloud_id: int, decision: InstanceStarted | InstanceRejected) -> Ground | None:
+        basis, lifetime_us = decision.basis, decision.lifetime_us
+        if basis is None or basis.epoch is None or lifetime_us is None:
+            return None
+        found = await self._tables.of_epoch(cloud_id, basis.epoch)
+        if found is None:
+            return None
+        summary, table = found
+        evidence = [] if table is None else evidence_at(table, decision.flavor, basis.slots)
+        if table is None or not evidence:
+            return Ground(summary.epoch_us, (), 0)
+        windows = table.curve(decision.flavor).window_count(basis.slots, lifetime_us)
+        return Ground(summary.epoch_us, tuple(evidence), windows)
 
     async def _eviction(
         self, cloud_id: int, end: object, instance_id: str, grace: Grace | None

@@ -17,6 +17,7 @@ from app.explaining.rules.explanations import (
     PromiseStatus,
     Victim,
 )
+from app.forecasts.wire.forecasts import evidence_answers
 from app.platform.http.fields import Query, optional_seconds, seconds
 from app.platform.http.page_forms import Limit
 from app.scheduling.wire.instances import (
@@ -77,7 +78,10 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         as_of=to_datetime(found.as_of_us),
         required=resources_answer(found.required),
         guarantee=found.policy.guarantee,
-        epoch_at=None if found.epoch_us is None else to_datetime(found.epoch_us),
+        epoch_at=None if found.ground is None else to_datetime(found.ground.epoch_us),
+        confidence=found.policy.confidence,
+        evidence=[] if found.ground is None else evidence_answers(found.ground.evidence),
+        window_count=None if found.ground is None else found.ground.window_count,
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -11,21 +10,12 @@ import numpy as np
 from app.domain.times import SECOND_US
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
+from app.forecasts.rules import Evidence
 
 T = TypeVar("T")
 
 _POINTS = 160
 _BUCKETS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A bucket of samples: the outcomes of virtual instances started at one number of available slots."""
-
-    slots: int
-    sample_count: int
-    evicted_count: int
-    longest_us: int
 
 
 def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
@@ -34,6 +24,14 @@ def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]
     below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
     above = [] if below and below[0].slots == slots else [bucket for bucket in buckets if bucket.slots > slots][:1]
     return [_evidence(bucket) for bucket in below + above]
+
+
+def guaranteed_bound(
+    table: QuantileTable, flavor: str, slots: int, probability: float, confidence: float
+) -> float | None:
+    """Return the upper bound of the eviction probability of what a quote guarantees; None if it guarantees nothing."""
+    lifetime_us = table.lifetime_us(flavor, slots, probability)
+    return table.bound(flavor, slots, lifetime_us - 1, confidence) if lifetime_us else None
 
 
 def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
@@ -77,7 +75,7 @@ def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]
     }
 
 
-def risk_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
+def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
     """Return a chart of the share evicted by each lifetime, at a few numbers of available slots."""
     times = [int(us) for us in np.linspace(0, most_us, _POINTS)]
     series = [
@@ -91,13 +89,13 @@ def risk_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], mo
     ]
     return {
         "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "values": [us / SECOND_US for us in times]},
-        "y": {"kind": "share", "label": "risk of eviction"},
+        "y": {"kind": "share", "label": "estimate"},
         "series": series,
     }
 
 
 def _certified(probability: float | None) -> float | None:
-    """Return a risk to draw; None beyond the longest time observed, where nothing is known."""
+    """Return an estimate to draw; None beyond the longest time observed, where nothing is known."""
     return None if probability is None or probability >= 1 else probability
 
 

@@ -42,6 +42,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """A bucket of samples: the outcomes of virtual instances started at one number of available slots."""
+
+    slots: int
+    sample_count: int
+    evicted_count: int
+    longest_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableSummary:
     """A published table without its curves. `epoch_us`: the end of its history; `seq`: its log position."""
 

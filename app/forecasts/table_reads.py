@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
-from app.domain.errors import RunNotFound, TableNotFound
+from app.domain.errors import LogNewer, RunNotFound, TableNotFound
 from app.domain.paging import Page
 from app.domain.values import RunCause
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
-from app.forecasts.tables import TableCache, decode_table
+from app.forecasts.tables import TableCache, decode_table, is_of
 from app.scheduling.store.clouds import Clouds
 
 
@@ -42,6 +43,21 @@ class TableReads:
                 "no quantile table was published yet" if epoch is None else f"there is no epoch {epoch}"
             )
         return stored, await asyncio.to_thread(decode_table, stored)
+
+    async def of_epoch(self, cloud_id: int, epoch: int) -> tuple[TableSummary, QuantileTable | None] | None:
+        """Return the table of an epoch, None if it is gone. Its curves are None if a newer version wrote them.
+
+        The table held for decisions is not read again.
+        """
+        summary = await self._tables.page(cloud_id, 1, epoch + 1)
+        if not summary or summary[0].epoch != epoch:
+            return None
+        if is_of(held := self._cache.newest(cloud_id), summary[0]):
+            return summary[0], held
+        stored = await self._tables.get(cloud_id, epoch)
+        with suppress(LogNewer):
+            return summary[0], None if stored is None else await asyncio.to_thread(decode_table, stored)
+        return summary[0], None
 
     async def request_run(self, cloud: str) -> Run:
         """Request a table of the history so far. If a run is already pending, return that one."""

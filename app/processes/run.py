@@ -34,6 +34,8 @@ from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_streams
 from app.processes.wiring import WorkerParts, database_url
 
+_YOUNG = 20_000
+"""New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TOKENS = frozenset({"TENURE_ADMIN_TOKEN", "TENURE_TOKEN"})
 _SECRETS = frozenset(
@@ -170,6 +172,7 @@ class ReadyServer(uvicorn.Server):
             # These objects stay for good, so the collector need not look through them every few thousand requests.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
         if self.started:
             self._ready()
 

@@ -160,7 +160,7 @@ async def open_services(settings: Settings, pauses: HeadPauses | None = None) ->
         following = asyncio.create_task(cache.follow(listen(database)))
         health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
-        explaining = Explaining(clouds, log, tables, clock.now)
+        explaining = Explaining(clouds, log, reads[1], clock.now)
         try:
             observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))

@@ -158,12 +158,14 @@ def _number(parse: Callable[[str], int], text: str, bounds: tuple[int, int], mes
     return value
 
 
-def write_trace(instances: Iterable[TraceInstance], file: TextIO) -> None:
-    """Write a trace as CSV."""
+def write_trace(instances: Iterable[TraceInstance], file: TextIO, *, end_us: int | None = None) -> None:
+    """Write a trace as CSV, without the lifetimes of those that run on after `end_us`."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_HEADER)
     for instance in instances:
-        writer.writerow([seconds_text(instance.start_us), seconds_text(instance.lifetime_us), instance.cores])
+        runs_on = end_us is not None and instance.stop_us > end_us
+        lifetime = "" if runs_on else seconds_text(instance.lifetime_us)
+        writer.writerow([seconds_text(instance.start_us), lifetime, instance.cores])
 
 
 # --- operations ------------------------------------------------------------------------------------------------------

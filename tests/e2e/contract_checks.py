@@ -11,6 +11,7 @@ FOR_A_REASON = {
     "preemptible.lifetime.missing",
     "preemptible.marker.invalid",
     "preemptible.policy.invalid",
+    "preemptible.time.ahead",
     "preemptible.time.backwards",
     "preemptible.time.missing",
     "preemptible.time.range_invalid",

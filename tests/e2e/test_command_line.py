@@ -162,6 +162,7 @@ def test_what_the_commands_exit_with(
         "no duration": (["evaluate", *workload, "--every", "often"], 2, "'often' is not a duration"),
         "no time at all": (["evaluate", *workload, "--every", "0s"], 2, "--every must be above 0"),
         "too short a history": (["evaluate", *workload, "--history", "1h"], 2, "--history is below --every"),
+        "a file that is there": (["trace", "synth", "--out", workload[1]], 2, "is there already: --overwrite replaces"),
         "no trace": (["trace", "synth", "--days", "nan"], 2, "must be above 0"),
         "no probability": (["evaluate", *workload, "--sla", "1"], 2, "--sla 1 is not between 0 and 1"),
         "a contradiction": (["evaluate", *workload, "--sla", "0.1", "--no-sla"], 2, "contradict"),

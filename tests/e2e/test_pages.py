@@ -303,7 +303,7 @@ def test_the_quote_calculator(page: Page, service: Service) -> None:
     ).json()["quotes"]
     card = page.locator("#quote-c1")
     expect(card).to_contain_text("How long at 10 %?")
-    expect(card).to_contain_text("How risky for 30 min?")
+    expect(card).to_contain_text("How likely evicted within 30 min?")
     expect(card).to_contain_text(f"of {quotes[0]['slots']} slot")
     expect(card).to_contain_text(f"{quotes[0]['evidence'][0]['sample_count']} sample")
     page.get_by_label("Run for").fill("long")
@@ -326,7 +326,9 @@ def test_what_one_is_typing_stays_when_the_page_renews_itself(page: Page, servic
 def test_why_the_sla_refused(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold/instances/unwelcome")
     expect(page.get_by_role("heading", name="Why it was rejected")).to_be_visible()
-    expect(page.locator("main")).to_contain_text("Quoted lifetime")
+    expect(page.locator("main")).to_contain_text("Guaranteed lifetime")
+    expect(page.locator("main")).to_contain_text("Bound")
+    expect(page.locator("main")).to_contain_text("Samples")
     expect(page.locator(".advice")).to_contain_text("It would have been accepted")
 
 
@@ -432,7 +434,7 @@ def test_without_scripts_the_pages_are_whole(browser: Browser, service: Service)
     page = context.new_page()
     sign_in(page, service.url, TOKEN)
     page.goto(f"{service.url}/ui/clouds/sold/quotes?lifetime=1&unit=h&probability=5")
-    expect(page.locator("#quote-c1")).to_contain_text("How risky for 1 h?")
+    expect(page.locator("#quote-c1")).to_contain_text("How likely evicted within 1 h?")
     context.close()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import numpy as np
 import pytest
 from api_service import Service
 
@@ -34,6 +35,8 @@ from app.domain.values import (
     Rejection,
     Resources,
 )
+from app.forecast.survival import Bucket
+from app.forecast.table import QuantileTable, make_curve
 from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
@@ -90,7 +93,7 @@ LOG: list[Event] = [
     refused(30, "tableless", Rejection.NO_HISTORY, Basis(4, probability=0.05)),
     refused(31, "unseen", Rejection.NO_HISTORY, Basis(4, 6, 0.05)),
     refused(32, "stale", Rejection.QUOTES_STALE, Basis(4, 6, 0.05, HOUR_US, 0.5)),
-    refused(33, "long", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 5 * HOUR_US, 0.11)),
+    refused(33, "long", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 5 * HOUR_US, 0.11, probability_bound=0.43)),
     refused(33, "hopeless", Rejection.SLA_UNATTAINABLE, Basis(4, 7, 0.05, 0, 1.0)),
     refused(33, "crowded", Rejection.NO_CAPACITY, Basis(0, 7, 0.05, HOUR_US, 0.2)),
     InstanceRejected(at_us=hours(33), instance_id="huge", market=OD, flavor="c3", reason=Rejection.NO_CAPACITY),
@@ -140,7 +143,20 @@ LOG: list[Event] = [
         basis=None,
         victims=("unpromised",),
     ),
+    refused(46.5, "newer", Rejection.SLA_UNATTAINABLE, Basis(4, 8, 0.05, 5 * HOUR_US, 0.11)),
 ]
+
+
+TABLE = QuantileTable(
+    7,
+    hours(30),
+    5,
+    {
+        "c1": make_curve(
+            [Bucket(4, 40, 3, hours(20), np.array([hours(5)]), np.array([0.11]), (40, 40, 39, 21, 9, 5, 3, 2, 1, 1))]
+        )
+    },
+).to_bytes()
 
 
 async def write(url: str, name: str, events: list[Event]) -> int:
@@ -148,7 +164,8 @@ async def write(url: str, name: str, events: list[Event]) -> int:
     recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
     cloud_id = await Clouds(database).create(name, recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
-    await Tables(database).publish(cloud_id, epoch=7, epoch_us=hours(30), seq=5, data=b"", wall_s=0.0)
+    await Tables(database).publish(cloud_id, epoch=7, epoch_us=hours(30), seq=5, data=TABLE, wall_s=0.0)
+    await Tables(database).publish(cloud_id, epoch=8, epoch_us=hours(36), seq=5, data=b"newer\n", wall_s=0.0)
     await database.close()
     return cloud_id
 
@@ -176,8 +193,9 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "long",
             "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "
             "06:00:00 UTC) guaranteed a lifetime of 5 h at an eviction probability of 5 % (the SLA of the cloud), not "
-            "longer than was declared. The table put the probability of an eviction within the declared lifetime at 11 "
-            "%. "
+            "longer than was declared. The table estimated the probability of an eviction within the declared lifetime "
+            "at 11 %; with 95 % confidence it was at most 43 %. That rested on 40 samples at 4 slots (3 evicted), 5 of "
+            "them independent of each other for so long a lifetime. "
             "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
             "eviction probability of 11 % or a little more.",
         ),
@@ -185,6 +203,8 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "hopeless",
             "guaranteed no lifetime at an eviction probability of 5 % (the SLA of the cloud), not longer than",
         ),
+        ("hopeless", "The table knew no probability for the declared lifetime: nothing observed had run that long."),
+        ("newer", "the table of epoch 8 (of the history up to 1970-01-02 12:00:00 UTC) guaranteed a lifetime of 5 h"),
         ("hopeless", "No lifetime would have been accepted."),
         ("crowded", "Rejected: no open node had room for it, and a spot start evicts nobody."),
         ("huge", "no open node would have had room for it, even with all of its spot instances evicted."),
@@ -240,6 +260,16 @@ def test_a_rejection_says_what_would_have_been_accepted(story: httpx2.Client) ->
     found = explained(story, "long")
     assert found["acceptable"] == {"lifetime_s": 17_999.999999, "eviction_probability": 0.11}
     assert (found["promise"]["status"], found["eviction"]) == ("none", None)
+
+
+def test_the_samples_that_a_decision_rests_on(story: httpx2.Client) -> None:
+    found = explained(story, "long")
+    assert found["evidence"] == [{"slots": 4, "sample_count": 40, "evicted_count": 3}]
+    assert (found["window_count"], found["confidence"]) == (5, 0.95)
+    assert found["instance"]["quote"]["eviction_probability_bound"] == 0.43
+    newer, early = explained(story, "newer"), explained(story, "early")
+    assert (newer["evidence"], newer["epoch_at"]) == ([], "1970-01-02T12:00:00Z")
+    assert (early["evidence"], early["window_count"], early["epoch_at"]) == ([], None, None)
 
 
 def test_the_newest_decisions_come_first_and_are_paged_backwards(story: httpx2.Client) -> None:

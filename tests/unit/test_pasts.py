@@ -246,6 +246,12 @@ class TestSwf:
             decided([tmp_path / "cut.gz"], [], Wishes())
 
 
+def test_a_csv_line_without_a_lifetime_runs_on(tmp_path: Path) -> None:
+    read = of(tmp_path, JOBS + "0,5,1\n2,,1\n3, ,1\n", nodes=ONE_NODE)
+    assert read.told() == ["+past-1@0", "+past-2@2", "+past-3@3", "-past-1@5"]
+    assert read.rules() == {"running_at_end": (2, [3, 4])}
+
+
 def test_sizes() -> None:
     named = parse_sizes("large=16,small=2")
     assert named.named == (("small", 2), ("large", 16))

@@ -126,6 +126,14 @@ def test_a_synthetic_trace_survives_its_file(tmp_path: Path) -> None:
     assert read_trace(written(tmp_path, file.getvalue())) == instances
 
 
+def test_a_trace_that_runs_on_has_no_lifetimes_beyond_its_end(tmp_path: Path) -> None:
+    file = io.StringIO()
+    write_trace([instance("a", 0, 5), instance("b", 1, 9)], file, end_us=5 * SECOND_US)
+    assert file.getvalue() == "start_s,lifetime_s,cores\n0,5,1\n1,,1\n"
+    with pytest.raises(InputError, match="line 3: '' is not a number of seconds from 0"):
+        read_trace(written(tmp_path, file.getvalue()))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

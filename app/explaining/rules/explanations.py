@@ -16,6 +16,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
+from app.forecasts.rules import Evidence
 from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance, InstanceStatus
 
@@ -126,12 +127,25 @@ class EvictionExplained:
 
 
 @dataclass(frozen=True, slots=True)
+class Ground:
+    """The table that a decision read, as far as the decision rested on it. `epoch_us` is the end of its history.
+
+    `evidence` holds the samples at the decision's slots, or the nearest ones. `window_count` tells how many of them are
+    a declared lifetime apart: only those are independent, and only they count for the bound.
+    """
+
+    epoch_us: int
+    evidence: tuple[Evidence, ...]
+    window_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The story of an instance as of `as_of_us`. `sentences` tell it in words.
 
-    `policy` was in force when the start was decided. `epoch_us` is the end of the history behind the table that the
-    decision read; None if it read none. `created_us` is the time at which the cloud's log begins. `notices` are the
-    newest notices of the instance, in log order; `grace` is what they say of its eviction.
+    `policy` was in force when the start was decided. `ground` is None if the decision read no table, or if that table
+    is gone. `created_us` is the time at which the cloud's log begins. `notices` are the newest notices of the instance,
+    in log order; `grace` is what they say of its eviction.
     """
 
     instance: Instance
@@ -139,7 +153,7 @@ class Explanation:
     policy: Policy
     created_us: int
     as_of_us: int
-    epoch_us: int | None
+    ground: Ground | None
     promise: PromiseStatus
     acceptable: Acceptable | None
     eviction: EvictionExplained | None

@@ -13,6 +13,7 @@ from app.explaining.rules.explanations import (
     DecisionOutcome,
     EvictionExplained,
     Explanation,
+    Ground,
     PromiseStatus,
     Victim,
 )
@@ -68,10 +69,10 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
         yield f"Accepted on {decision.node}, because it fitted; no SLA was in force, so nothing was promised."
     elif decision.basis.budget is not None:
         yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
-        yield from _estimate(decision.basis)
+        yield from _estimate(explanation, decision.basis)
     else:
         yield f"Accepted on {decision.node}: {_quoted(explanation, decision.basis)}, longer than was declared."
-        yield from _estimate(decision.basis)
+        yield from _estimate(explanation, decision.basis)
 
 
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
@@ -90,11 +91,11 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             yield f"Rejected: {_no_history(explanation, decision)}, so nothing could be promised."
         case Rejection.SLA_UNATTAINABLE if basis is not None:
             yield f"Rejected: {_quoted(explanation, basis)}, not longer than was declared."
-            yield from _estimate(basis)
+            yield from _estimate(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.budget is not None:
             yield f"Rejected: {_budgeted(basis, basis.budget)}"
-            yield from _estimate(basis)
+            yield from _estimate(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case other:
             yield f"Rejected: {other.value}."
@@ -121,10 +122,36 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
     )
 
 
-def _estimate(basis: Basis) -> Iterator[str]:
+def _estimate(explanation: Explanation, basis: Basis) -> Iterator[str]:
+    """Say what the table estimated for the declared lifetime, how sure that is, and how much was observed for it."""
     if basis.estimated_probability is not None and basis.estimated_probability < 1:
-        risk = _percent(basis.estimated_probability)
-        yield f"The table put the probability of an eviction within the declared lifetime at {risk}."
+        estimate = _percent(basis.estimated_probability)
+        yield (
+            f"The table estimated the probability of an eviction within the declared lifetime at {estimate}"
+            f"{_bounded(explanation, basis)}."
+        )
+    elif basis.estimated_probability is not None:
+        yield "The table knew no probability for the declared lifetime: nothing observed had run that long."
+    yield from _evidence(explanation.ground)
+
+
+def _bounded(explanation: Explanation, basis: Basis) -> str:
+    if basis.probability_bound is None:
+        return ""
+    confidence = _percent(explanation.policy.confidence)
+    return f"; with {confidence} confidence it was at most {_percent(basis.probability_bound)}"
+
+
+def _evidence(ground: Ground | None) -> Iterator[str]:
+    if ground is None or not ground.evidence:
+        return
+    seen = [
+        f"{_count(one.sample_count, 'sample')} at {_count(one.slots, 'slot')} ({one.evicted_count} evicted)"
+        for one in ground.evidence
+    ]
+    are_all = ground.window_count == sum(one.sample_count for one in ground.evidence)
+    apart = "" if are_all else f", {ground.window_count} of them independent of each other for so long a lifetime"
+    yield f"That rested on {' and '.join(seen)}{apart}."
 
 
 def _acceptable(instead: Acceptable | None) -> Iterator[str]:
@@ -149,7 +176,8 @@ def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
 def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:
     if basis is None or basis.epoch is None:
         return ""
-    until = "" if explanation.epoch_us is None else f" (of the history up to {time_text(explanation.epoch_us)})"
+    ground = explanation.ground
+    until = "" if ground is None else f" (of the history up to {time_text(ground.epoch_us)})"
     return f" of epoch {basis.epoch}{until}"
 
 

@@ -12,7 +12,8 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import Evidence, evidence_at
+from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.rules import Evidence
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
@@ -40,7 +41,8 @@ class Asked:
 class Line:
     """The table's quotes for one flavor.
 
-    `lifetime_us` is None without evidence. `risk`, `bound` and `count` refer to the requested lifetime: `count` such
+    `lifetime_us` is None without evidence; `lifetime_bound` is the upper bound of the eviction probability of what is
+    guaranteed. `estimate`, `bound` and `count` refer to the requested lifetime: `count` such
     starts would be accepted one after the other, each taking a slot.
     """
 
@@ -48,7 +50,8 @@ class Line:
     cores: int
     slots: int
     lifetime_us: int | None
-    risk: float | None
+    lifetime_bound: float | None
+    estimate: float | None
     bound: float | None
     count: int | None
     evidence: Sequence[Evidence]
@@ -111,6 +114,7 @@ def _line(table: QuantileTable, cloud: Cloud, flavor: str, asked: Asked) -> Line
         cloud.flavors[flavor].resources.cores,
         slots,
         table.lifetime_us(flavor, slots, asked.probability),
+        guaranteed_bound(table, flavor, slots, asked.probability, cloud.policy.confidence),
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
         None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, cloud.policy.confidence),
         None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, asked.probability),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -10,7 +11,8 @@ from app.domain.times import to_datetime
 from app.domain.values import Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.forecasts.rules import Run, TableSummary
+from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.rules import Evidence, Run, TableSummary
 from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds, seconds
 from tenure_client.forms.answer import Link
 from tenure_client.forms.forecasts import (
@@ -61,25 +63,21 @@ def flavor_quote(
         slots=slots,
         eviction_probability=probability,
         lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
+        lifetime_bound=guaranteed_bound(table, flavor, slots, probability, confidence),
         asked_lifetime_s=optional_seconds(lifetime_us),
         estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),
         eviction_probability_bound=(
             None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
         ),
-        evidence=[
-            EvidenceAnswer(slots=b.slots, sample_count=b.sample_count, evicted_count=b.evicted_count)
-            for b in _around(table, flavor, slots)
-        ],
+        evidence=evidence_answers(evidence_at(table, flavor, slots)),
     )
 
 
-def _around(table: QuantileTable, flavor: str, slots: int) -> list[Bucket]:
-    """Return the bucket of these slots, or its nearest neighbours with samples. Zero slots need no evidence."""
-    buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
-    below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
-    if below and below[0].slots == slots:
-        return below
-    return below + [bucket for bucket in buckets if bucket.slots > slots][:1]
+def evidence_answers(found: Sequence[Evidence]) -> list[EvidenceAnswer]:
+    """Return the wire form of the samples that a quote rests on."""
+    return [
+        EvidenceAnswer(slots=one.slots, sample_count=one.sample_count, evicted_count=one.evicted_count) for one in found
+    ]
 
 
 def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:

@@ -120,7 +120,7 @@ class VersionUnsupported(RequestError):
 
 
 class FieldInvalid(RequestError):
-    """A field of the body or a query parameter has an invalid value."""
+    """A field of the body or a query parameter has an invalid value, or stands twice."""
 
 
 class FieldUnknown(RequestError):

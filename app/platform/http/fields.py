@@ -71,8 +71,8 @@ def _of_number(value: object) -> int | None:
     return us if us / SECOND_US == value else None
 
 
-def _time(value: object) -> int:
-    """Return the microseconds of an RFC 3339 time."""
+def exact_time(value: object) -> int:
+    """Return the microseconds of an RFC 3339 time. Raise PydanticCustomError if the value is none."""
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise PydanticCustomError("time", "must be an RFC 3339 time with an offset and at most six decimals")
     try:
@@ -88,18 +88,20 @@ def _number_schema(lowest_s: int) -> dict[str, Any]:
     return {"type": "number", "minimum": lowest_s, "maximum": LONGEST_S, "examples": [3600]}
 
 
+whole_seconds = _seconds(_of_number, 0)
+"""Returns a number of seconds as microseconds. Raises PydanticCustomError if it is not exact, or out of range."""
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 WHOLE = BeforeValidator(_whole)
 """Accepts 3.0 for 3. It must stand after the bounds of a whole number in a body."""
 Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
-WholeSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 0)), WithJsonSchema(_number_schema(0))]
+WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[
     int,
-    BeforeValidator(_time),
+    BeforeValidator(exact_time),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["1970-01-02T00:00:00Z"]}),
 ]
 AT = "When, on a cloud with an external clock; leave it out where the clock is the server's."

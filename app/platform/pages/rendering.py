@@ -27,6 +27,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters.update(
     duration=words.duration,
     percent=words.percent,
+    estimate=words.estimate,
     count=words.count,
     when=words.when,
     iso=words.iso,

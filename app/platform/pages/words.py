@@ -21,6 +21,11 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else share_text(share)
 
 
+def estimate(probability: float | None) -> str:
+    """Return the estimate of an eviction probability; 1 stands for a lifetime that nothing observed has reached."""
+    return "not certified" if probability is not None and probability >= 1 else percent(probability)
+
+
 def count(number: float | None) -> str:
     """Return a number with separated thousands."""
     return NOTHING if number is None else number_text(number)

@@ -59,8 +59,7 @@ async def run_batch(request: Request) -> Response:
 
     If the body is invalid anywhere, nothing is decided.
     """
-    owner = _owner(request)
-    operations = [operation.request(owner) for operation in await read_batch(request)]
+    operations = await read_batch(request, _owner(request))
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     with Turns() as turns:

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
-from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS, kind_of, version_of
+from app.domain.events.kinds import REGISTERED
+from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
 from app.domain.values import Market, Policy, Resources
 from app.platform.database.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
-from app.scheduling.store.codec import UnknownEvent, decode, encode
+from app.scheduling.store.codec import UnknownEvent, decode, encode_all
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 
@@ -26,9 +27,10 @@ _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 _APPEND = """
 WITH added AS (
     INSERT INTO event (cloud_id, seq, kind, version, data)
-    SELECT %(cloud_id)s, seq, kind, version, data::jsonb
-    FROM unnest(%(seqs)b::bigint[], %(kinds)b::text[], %(versions)b::smallint[], %(data)b::text[])
-    AS new (seq, kind, version, data)
+    SELECT %(cloud_id)s, %(before)b::bigint + place, kind, version, data
+    FROM ROWS FROM (
+        unnest(%(kinds)s::text[]), unnest(%(versions)s::smallint[]), jsonb_array_elements(%(data)s::jsonb)
+    ) WITH ORDINALITY AS new (kind, version, data, place)
     WHERE %(before)b::bigint = 0 OR EXISTS (
         SELECT FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(before)b::bigint
         AND (data->>'at_us')::bigint = coalesce(%(before_us)b::bigint, (data->>'at_us')::bigint)
@@ -144,16 +146,16 @@ class LogAccess:
         events were kept: read the tail before anything else.
         """
         self._connections.newer.check()
+        kinds = [REGISTERED[type(item.event)] for item in recorded]
         parameters = {
             "cloud_id": cloud_id,
-            "seqs": [item.seq for item in recorded],
-            "kinds": [kind_of(item.event) for item in recorded],
-            "versions": [version_of(item.event) for item in recorded],
-            "data": [encode(item.event, self.log_format) for item in recorded],
+            "kinds": f"{{{','.join([kind.name for kind in kinds])}}}",
+            "versions": f"{{{','.join([str(kind.version) for kind in kinds])}}}",
+            "data": encode_all([item.event for item in recorded], self.log_format).decode(),
             "before": recorded[0].seq - 1,
             "before_us": before_us,
         }
-        # One statement for any number of events: one parameter for each column.
+        # One statement for any number of events, one text for each column: lists cost the driver more than all else.
         with _constraints():
             ((added,),) = await self._connections.execute_directly(_APPEND, parameters)
         if added != len(recorded):

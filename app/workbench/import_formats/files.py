@@ -255,10 +255,11 @@ def _read_jobs(source: _Source, lines: NumberedLines) -> None:
             continue
         if len(cells) != len(CSV_HEADER):
             raise source.broken(number, f"expected {','.join(CSV_HEADER)}")
-        start_us, lifetime_us = _seconds(source, number, cells[0]), _signed(source, number, cells[1])
+        start_us = _seconds(source, number, cells[0])
+        stop_us = start_us + _signed(source, number, cells[1]) if cells[1].strip() else None
         flavor = past.flavor_of(_whole(source, number, cells[2], "cores", _MOST_CORES), source.place(number), sizes)
         if flavor is not None:
-            row = (file, number, number, is_spot, f"past-{number - 1}", start_us, start_us + lifetime_us, None, flavor)
+            row = (file, number, number, is_spot, f"past-{number - 1}", start_us, stop_us, None, flavor)
             past.take(PastInstance(*row))
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.events import NoticeJson
+from tenure_client.forms.forecasts import EvidenceAnswer
 from tenure_client.forms.instances import AcceptableAnswer, InstanceAnswer, QuoteAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 from tenure_client.forms.words import (
@@ -111,6 +112,15 @@ class ExplanationAnswer(Answer, kw_only=True):
     guarantee: Annotated[GuaranteeWord, Meta(description="The scope of the SLA when the start was decided.")]
     epoch_at: Annotated[
         Moment | None, Meta(description="The end of the history of the table that was read; null: none was.")
+    ]
+    confidence: Annotated[float, Meta(description="The policy's confidence, which the quote's bound has.")]
+    evidence: Annotated[
+        list[EvidenceAnswer],
+        Meta(description="The samples that the quote rests on; empty: none, or their table is gone."),
+    ]
+    window_count: Annotated[
+        int | None,
+        Meta(description="So many samples are a declared lifetime apart; only these count for the bound."),
     ]
     promise: PromiseAnswer
     acceptable: AcceptableAnswer | None

@@ -26,6 +26,13 @@ class FlavorQuoteAnswer(Answer, kw_only=True):
         Seconds | None,
         Meta(description="The lifetime guaranteed at that probability; shorter ones are accepted. Null: no evidence."),
     ]
+    lifetime_bound: Annotated[
+        float | None,
+        Meta(
+            description="The upper bound, at the policy's confidence, of the eviction probability of lifetimes just "
+            "below `lifetime_s`: what the samples certify. Null: no evidence."
+        ),
+    ]
     asked_lifetime_s: Seconds | None
     estimated_eviction_probability: Annotated[
         float | None,
