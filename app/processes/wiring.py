@@ -58,7 +58,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry.metrics import LEFT_ALONE
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
-from app.scheduling.log_heads import LogHeads
+from app.scheduling.log_heads import HeadPauses, LogHeads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.sequencer import QueueLimits, SequencerParts
@@ -147,12 +147,12 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Open the services of an API process."""
+async def open_services(settings: Settings, pauses: HeadPauses | None = None) -> AsyncIterator[Services]:
+    """Open the services of an API process. `pauses` None: the default pauses between looks at the logs."""
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log)
+        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log, pauses)
         feed = Feed(log, heads, event_frame, stream_limits(settings))
         scheduler = Scheduler(
             clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
@@ -231,13 +231,15 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 
 
 @asynccontextmanager
-async def open_worker(settings: Settings, pace: Pace | None = None) -> AsyncIterator[WorkerParts]:
-    """Open the services of a worker process. `pace` None: the default pauses of deliveries."""
+async def open_worker(
+    settings: Settings, pace: Pace | None = None, pauses: HeadPauses | None = None
+) -> AsyncIterator[WorkerParts]:
+    """Open the services of a worker process. `pace`, `pauses` None: the default ones of deliveries and of looks."""
     await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        heads = LogHeads(database, log)
+        heads = LogHeads(database, log, pauses)
         states = States(Logs(log, snapshots, heads))
         with forecast_executor(settings) as executor:
             async with heads.kept_up(), poster(settings, clock) as post:

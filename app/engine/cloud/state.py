@@ -22,7 +22,8 @@ from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.records import Counts, Facts, Fold, Handover, Part, Room, Running, Undo
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
-from app.engine.cluster import NO_NODE, YJF, YJF_GLOBAL, Cluster, Ints, available_slots, first_fit
+from app.engine.cluster import NEVER_US, NO_NODE, YJF, YJF_GLOBAL, Cluster, Ints, available_slots, first_fit
+from app.engine.outlook import Outlook, look_ahead
 
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
 
@@ -147,6 +148,11 @@ class Cloud:
         room = np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
         return self._instances.exposure(probability, room, now_us, now_us - self.created_us, demand)
 
+    def outlook(self, flavor: str, now_us: int) -> Outlook:
+        """Return what a start of this flavor would find and leave now; every running instance is older than it."""
+        peak = np.array(self.on_demand_peak, np.int64)
+        return look_ahead(self.cluster, self.flavors[flavor].demand, peak, NEVER_US, now_us)
+
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
         return self._instances.on_node(node)
@@ -266,4 +272,5 @@ def warm_up() -> None:
     cloud.exposure("flavor", 0.01, 0)
     cloud.place_run([StartRequest("on-demand", Market.ON_DEMAND, "flavor"), StopRequest("on-demand")])
     cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])
+    cloud.outlook("flavor", 0)
     cloud.rollback()

@@ -1,0 +1,124 @@
+"""The calibrated estimate: the probability that a spot start is evicted within its declared lifetime.
+
+It is a logistic model over the rise curve and over what the start would find and leave (`engine.outlook`). Its weights
+were fitted on 59 simulated runs of other clouds and are the same for every cloud (docs/forecast.md, *The calibrated
+forecast*). A start that asks for several resources has the highest of their estimates: the scarcest one binds. In every
+resource more room never makes the estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+
+from app.engine.compiled import compiled
+from app.engine.intervals import BIN_US, EDGES_US, INTERVAL_COUNT
+from app.engine.outlook import Outlook
+from app.forecast.rise import Rises
+from app.forecast.survival import Floats
+
+LEAST = 1e-4
+"""The lowest estimate that is ever given; the highest is 1 - LEAST."""
+PRIOR_SHARE = 0.03
+"""The share that passes in the one window that stands for the experience of other clouds."""
+SHORTEST_WINDOW_US = 36 * EDGES_US[0]
+"""Six hours. Starts closer together are one window, because the bursts of a day's load last that long."""
+INTERCEPT = -2.599
+RISE = 0.41
+UNSEEN = 0.149
+LENGTH = 0.477
+SCARCITY = 0.079
+BELOW_PEAK = 1.28
+FLAVOR_SIZE = 0.777
+HALF_NODES = 0.58
+FEW_SLOTS = 2.19
+_LEAST_LIFETIME_US = EDGES_US[0] // 10
+_HOUR_US = 6 * EDGES_US[0]
+_LENGTH_SHIFT_US = EDGES_US[0] // 2
+_LONGEST_US = 1 << 55
+"""More than a thousand years: longer lifetimes are not told apart."""
+
+
+@compiled
+def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> float:
+    """Return the estimate for a start with this outlook."""
+    if outlook.slots == 0:
+        return 1.0 - LEAST
+    highest = LEAST
+    for r in range(outlook.demand.shape[0]):
+        if outlook.demand[r] > 0 and rises.counts[r] > 0:
+            highest = max(highest, _probability_in(rises, outlook, r, lifetime_us))
+    return min(highest, 1.0 - LEAST)
+
+
+@compiled
+def longest_lifetime(rises: Rises, outlook: Outlook, probability: float) -> int:
+    """Return the shortest lifetime whose estimate exceeds the probability, up to some thousand years; 0 if none is
+    within it.
+    """
+    low, high = 0, _LONGEST_US
+    while low < high:
+        middle = (low + high) // 2
+        if eviction_probability(rises, outlook, middle) > probability:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def window_count(seen_us: int, lifetime_us: float) -> float:
+    """Return how many windows of this lifetime, but at least of six hours, the history holds."""
+    return seen_us / max(lifetime_us, SHORTEST_WINDOW_US)
+
+
+@compiled
+def _probability_in(rises: Rises, outlook: Outlook, r: int, lifetime_us: int) -> float:
+    free, capacity = max(outlook.free[r], 0), max(outlook.capacity[r], 1)
+    lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
+    rise = _shrunk_rise(rises, outlook.released[r], free, r, lifetime)
+    below = (outlook.free[r] - outlook.excess[r]) / capacity
+    # What a core of this flavor comes with, in this resource; for cores it is one.
+    unit = outlook.demand[r] / outlook.demand[0] if outlook.demand[0] > 0 else outlook.demand[r]
+    score = INTERCEPT + RISE * log(rise / (1.0 - rise))
+    score += UNSEEN * log(lifetime / (rises.seen_us + lifetime))
+    score += LENGTH * log((lifetime_us + _LENGTH_SHIFT_US) / _HOUR_US)
+    score -= SCARCITY * log((free + unit) / capacity)
+    score -= BELOW_PEAK * min(max(below, -0.3), 0.5)
+    score += FLAVOR_SIZE * outlook.demand[r] / max(outlook.size[r], 1)
+    score -= HALF_NODES * log(1.0 + max(outlook.halves[r], 0))
+    score += FEW_SLOTS / max(outlook.slots, 1)
+    return 1.0 / (1.0 + exp(-score))
+
+
+@compiled
+def _shrunk_rise(rises: Rises, released: np.ndarray, free: int, r: int, lifetime: float) -> float:
+    """Return G at this room, shrunk by the windows that it rests on.
+
+    In an interval the room is larger by what was released before it. Between the ends of two intervals the value lies
+    on the line between theirs. It never falls, although a longer lifetime has fewer windows.
+    """
+    highest, before_us, value = 0.0, 0.0, 0.0
+    for k in range(INTERVAL_COUNT):
+        end_us = float(BIN_US << k)
+        highest = max(highest, _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], free + released[k]))
+        windows = window_count(rises.seen_us, end_us)
+        reached = (windows * highest + PRIOR_SHARE) / (windows + 1.0)
+        if k == 0:
+            value = PRIOR_SHARE / (windows + 1.0)
+        reached = max(reached, value)
+        if lifetime <= end_us:
+            return value + (reached - value) * (lifetime - before_us) / (end_us - before_us)
+        before_us, value = end_us, reached
+    return value
+
+
+@compiled
+def _read(shares: Floats, rooms: np.ndarray, count: int, room: int) -> float:
+    """Return the share at a room, on the line between the two published rooms around it."""
+    at = np.searchsorted(rooms[:count], room, side="right")
+    if at >= count:
+        return float(shares[count - 1])
+    low, high = rooms[at - 1], rooms[at]
+    return float(shares[at - 1] + (shares[at] - shares[at - 1]) * (room - low) / (high - low))

@@ -1,0 +1,216 @@
+"""The rise curve G(x, L): how likely the on-demand load grows by more than x within L, by the cloud's own past.
+
+Every bin of ten minutes in the history is a past start. Its *rise* within L is the highest load of the next L less the
+load at the start. G is the Kaplan-Meier estimate of the first time at which the rise exceeds x, in doubling intervals:
+a start is at risk in an interval if the interval lies wholly in the past, so starts that the present cuts off are
+censored and not dropped. Each resource has its curve. The load contains rejected on-demand starts until their declared
+end, as `History` replays them. A peak within a bin counts; the load at a start is that at the beginning of its bin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.cluster import UNCOUNTED, Ints
+from app.engine.compiled import compiled
+from app.engine.intervals import BIN_US, INTERVAL_COUNT
+from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, START_ON_DEMAND, Operations
+from app.forecast.survival import Floats
+
+ROOM_COUNT = 49
+"""The number of rooms at which a curve is published: x = capacity (i / 48)^1.5, denser where room is scarce."""
+_POWER = 1.5
+_EXACT = 128
+_RATIO = 1.02
+_KEPT = 1 << (INTERVAL_COUNT - 1)
+"""The bins of the longest interval. Older bins have been counted in every interval and are forgotten."""
+_CHUNK = 1 << 16
+"""The bins that are counted at a time, so that a silence of a hundred years takes no memory."""
+
+
+def _all_edges() -> Ints:
+    """Return the rooms that are told apart: every number below 128, then steps of 2 %, up to the uncounted."""
+    edges = list(range(_EXACT))
+    while edges[-1] < UNCOUNTED:
+        edges.append(int(edges[-1] * _RATIO) + 1)
+    return np.array(edges, np.int64)
+
+
+EDGES = _all_edges()
+
+
+class Rises(NamedTuple):
+    """The published curves of an epoch.
+
+    rooms (R, ROOM_COUNT): rising rooms, the last one repeated as padding; counts (R): how many of them there are, 0 for
+    a resource that the cloud does not count; shares (R, ROOM_COUNT, INTERVAL_COUNT): G, which falls along the rooms and
+    rises along the intervals; seen_us: the length of the history.
+    """
+
+    rooms: Ints
+    counts: Ints
+    shares: Floats
+    seen_us: int
+
+
+class _Reading(NamedTuple):
+    """The on-demand load while the history is read.
+
+    now, opened, highest (R): the load, that at the beginning of the present bin, and the highest since; capacity (R):
+    that of the open nodes; size_of (S): index of a row's demand, or -1 if no on-demand request is there; node_size,
+    is_open (N): likewise of nodes.
+    """
+
+    now: Ints
+    opened: Ints
+    highest: Ints
+    capacity: Ints
+    size_of: Ints
+    node_size: Ints
+    is_open: NDArray[np.bool_]
+
+
+class RiseHistory:
+    """Reads a growing history and counts rises. Its memory does not grow with the history, its time does linearly."""
+
+    def __init__(self, begin_us: int, resource_count: int) -> None:
+        """`begin_us`: the beginning of the log, and of the first bin."""
+        self._begin_us, self._until_us, self._end_us = begin_us, begin_us, begin_us
+        self._done = 0
+        none, closed = np.empty(0, np.int64), np.empty(0, np.bool_)
+        now, opened, highest, capacity = np.zeros((4, resource_count), np.int64)
+        self._load = _Reading(now, opened, highest, capacity, none, none, closed)
+        self._levels, self._peaks = np.empty((2, 0, resource_count), np.int64)
+        self._at_risk, self._passed = np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64)
+
+    def extend(self, operations: Operations, node_count: int, row_count: int, until_us: int) -> None:
+        """Read the operations that are new, and count the bins that end by `until_us`.
+
+        `operations`: all of the history before `until_us`, in all resources; those read before are skipped.
+        """
+        load = self._load
+        self._load = load._replace(
+            size_of=_longer(load.size_of, row_count, -1),
+            node_size=_longer(load.node_size, node_count, -1),
+            is_open=_longer(load.is_open, node_count, 0),
+        )
+        while self._end_us + BIN_US <= until_us:
+            self._read_bins(operations, min((until_us - self._end_us) // BIN_US, _CHUNK))
+        self._done = _read_load(self._load, operations, self._done, until_us)
+        self._until_us = until_us
+
+    def publish(self) -> Rises:
+        """Return the curves as of the last bin read, for rooms up to the present capacity."""
+        rooms = [_rooms_up_to(int(capacity)) for capacity in self._load.capacity]
+        counts = np.array([len(some) for some in rooms], np.int64)
+        padded, shares = (
+            np.zeros((len(rooms), ROOM_COUNT), np.int64),
+            np.zeros((len(rooms), ROOM_COUNT, INTERVAL_COUNT)),
+        )
+        for r in np.flatnonzero(counts).tolist():
+            padded[r] = np.pad(rooms[r], (0, ROOM_COUNT - len(rooms[r])), "edge")
+            shares[r] = self._shares(r, np.searchsorted(EDGES, padded[r]))
+        return Rises(padded, counts, shares, self._until_us - self._begin_us)
+
+    def _read_bins(self, operations: Operations, count: int) -> None:
+        """Close the next `count` bins, and count what became known by them."""
+        known, more = len(self._peaks), np.empty((count, self._peaks.shape[1]), np.int64)
+        levels, peaks = np.concatenate([self._levels, more]), np.concatenate([self._peaks, more])
+        self._done = _fill_bins(self._load, operations, self._done, self._end_us, levels, peaks, known)
+        _count_rises(levels, peaks, known, EDGES, self._at_risk, self._passed)
+        self._end_us += count * BIN_US
+        self._levels, self._peaks = levels[-_KEPT:].copy(), peaks[-_KEPT:].copy()
+
+    def _shares(self, r: int, at: Ints) -> Floats:
+        """Return G of a resource at some of the edges; it never rises along them."""
+        at_risk, passed = np.cumsum(self._at_risk[r], axis=1), np.cumsum(self._passed[r], axis=1)
+        hazard = passed[:, at] / np.maximum(at_risk[:, at], 1)
+        return np.minimum.accumulate(1.0 - np.cumprod(1.0 - hazard, axis=0).T, axis=0)
+
+
+def _rooms_up_to(capacity: int) -> Ints:
+    """Return the published rooms, each rounded down to an edge; none if the capacity is not counted."""
+    if capacity >= UNCOUNTED:
+        return EDGES[:0]
+    wanted = capacity * (np.arange(ROOM_COUNT) / (ROOM_COUNT - 1)) ** _POWER
+    return EDGES[np.unique(np.searchsorted(EDGES, wanted, side="right") - 1)]
+
+
+def _longer(column: np.ndarray, size: int, fill: int) -> np.ndarray:
+    return np.concatenate([column, np.full(max(size - len(column), 0), fill, column.dtype)])
+
+
+@compiled
+def _fill_bins(
+    load: _Reading, operations: Operations, done: int, begin_us: int, levels: Ints, peaks: Ints, known: int
+) -> int:
+    """Write the levels and peaks (B, R) from bin `known` on, which begins at `begin_us`; return the operations read."""
+    for at in range(known, levels.shape[0]):
+        done = _read_load(load, operations, done, begin_us + (at + 1 - known) * BIN_US)
+        for r in range(load.now.shape[0]):
+            levels[at, r], peaks[at, r] = load.opened[r], load.highest[r]
+            load.opened[r] = load.highest[r] = load.now[r]
+    return done
+
+
+@compiled
+def _read_load(load: _Reading, operations: Operations, done: int, until_us: int) -> int:
+    """Read the operations before `until_us`; return how many are read in all."""
+    count = operations.at_us.shape[0]
+    while done < count and operations.at_us[done] < until_us:
+        kind, target, size = operations.kind[done], operations.target[done], operations.size[done]
+        if kind == START_ON_DEMAND:
+            load.size_of[target] = size
+            _change_load(load, operations.sizes[size], 1)
+        elif kind == END:
+            if load.size_of[target] >= 0:
+                _change_load(load, operations.sizes[load.size_of[target]], -1)
+            load.size_of[target] = -1
+        elif kind >= NODE_ADDED:
+            if kind == NODE_ADDED:
+                load.node_size[target] = size
+            _open_node(load, operations.sizes[load.node_size[target]], target, kind in (NODE_ADDED, NODE_OPENED))
+        done += 1
+    return done
+
+
+@compiled
+def _change_load(load: _Reading, demand: Ints, sign: int) -> None:
+    for r in range(load.now.shape[0]):
+        load.now[r] += sign * demand[r]
+        load.highest[r] = max(load.highest[r], load.now[r])
+
+
+@compiled
+def _open_node(load: _Reading, capacity: Ints, node: int, is_open: bool) -> None:  # noqa: FBT001 - compiled
+    change = int(is_open) - int(load.is_open[node])
+    load.is_open[node] = is_open
+    for r in range(load.capacity.shape[0]):
+        load.capacity[r] += change * capacity[r]
+
+
+@compiled
+def _count_rises(levels: Ints, peaks: Ints, known: int, edges: Ints, at_risk: Ints, passed: Ints) -> None:
+    """Count every start and interval that ends after bin `known`; the counts (R, K, edges) are steps along the edges.
+
+    A start is at risk in an interval from the first edge on that held its rise before it. It passes up to the first
+    edge that holds its rise within it too.
+    """
+    count = levels.shape[0]
+    for r in range(levels.shape[1]):
+        highest = peaks[:, r].copy()
+        for k in range(at_risk.shape[1]):
+            span = 1 << k
+            for at in range(count - span + 1):
+                before, level = levels[at, r] if k == 0 else highest[at], levels[at, r]
+                if k > 0:
+                    highest[at] = max(highest[at], highest[at + span // 2])
+                if at + span > known:
+                    held = np.searchsorted(edges, before - level)
+                    at_risk[r, k, held] += 1
+                    if highest[at] > before:
+                        passed[r, k, held] += 1
+                        passed[r, k, np.searchsorted(edges, highest[at] - level)] -= 1

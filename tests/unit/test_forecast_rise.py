@@ -1,0 +1,134 @@
+"""The rise curve: agreement with the plain-Python oracle, continuing, censoring, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.histories import random_log
+from oracles.rise import BIN_US, changes, shares
+
+from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
+from app.domain.values import EvictionPolicy, Market, Policy, Resources
+from app.engine.intervals import INTERVAL_COUNT
+from app.forecast.replayed import History, Operations
+from app.forecast.rise import ROOM_COUNT, RiseHistory, Rises
+
+MINUTE_US = 60_000_000
+
+
+def slowed(log: list[Recorded], factor: int) -> list[Recorded]:
+    """Return the log with all times and lifetimes multiplied."""
+    found = []
+    for item in log:
+        times = {name: getattr(item.event, name, None) for name in ("at_us", "lifetime_us", "deadline_us", "ready_us")}
+        known = {one.name for one in fields(item.event)}
+        changed: dict[str, Any] = {name: at * factor for name, at in times.items() if at is not None and name in known}
+        found.append(Recorded(item.seq, replace(item.event, **changed)))
+    return found
+
+
+def read(log: list[Recorded], *until_us: int) -> tuple[Rises, History]:
+    """The curves after the last of these times, having published at each."""
+    history = History()
+    history.extend(log)
+    rises: RiseHistory | None = None
+    for until in until_us:
+        operations = history.operations(until)
+        rises = rises or RiseHistory(history.begin_us or 0, len(Resources._fields))
+        rises.extend(operations, history.node_count, history.row_count, until)
+        found = rises.publish()
+    return found, history
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(5, 60),
+    factor=st.integers(30, 2000).map(lambda seconds: seconds * 1_000_000),
+    stops=st.lists(st.floats(0, 1), max_size=2),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_room_and_interval_agree_with_the_oracle(seed: int, steps: int, factor: int, stops: list[float]) -> None:
+    """Published once or in several epochs: the counts are the same, so the shares are equal to the last bit."""
+    log = slowed(random_log(seed, steps, EvictionPolicy.YJF), factor)
+    begin_us = log[0].event.at_us
+    until_us = min(log[-1].event.at_us + 1, begin_us + 150 * BIN_US)
+    on_the_way = sorted(begin_us + 1 + int(stop * (until_us - begin_us - 1)) for stop in stops)
+    found, history = read(log, *on_the_way, until_us)
+    flavors = {name: Resources(*demand.tolist()) for name, demand in history.flavors.items()}
+    past = [item for item in log if item.event.at_us < until_us]
+    for resource in range(2):
+        rooms = found.rooms[resource, : found.counts[resource]].tolist()
+        steps_of = changes(past, flavors, resource)
+        expected = shares(steps_of, begin_us, until_us, rooms, 8)
+        assert found.shares[resource, : len(rooms), :8].tolist() == expected
+
+
+def one_node(*events: InstanceStarted | InstanceStopped) -> list[Recorded]:
+    opening = [
+        CloudCreated(at_us=0, policy=Policy()),
+        NodeAdded(at_us=0, node="n", capacity=Resources(16)),
+        FlavorAdded(at_us=0, flavor="f", demand=Resources(4)),
+    ]
+    return [Recorded(seq, event) for seq, event in enumerate([*opening, *events], 1)]
+
+
+def started(minute: float, name: str) -> InstanceStarted:
+    at_us = int(minute * MINUTE_US)
+    return InstanceStarted(at_us=at_us, instance_id=name, market=Market.ON_DEMAND, flavor="f", node="n")
+
+
+def stopped(minute: float, name: str) -> InstanceStopped:
+    return InstanceStopped(at_us=int(minute * MINUTE_US), instance_id=name)
+
+
+def share(rises: Rises, room: int, interval: int) -> float:
+    return float(rises.shares[0, rises.rooms[0].tolist().index(room), interval])
+
+
+def test_a_history_worked_out_by_hand() -> None:
+    """Four bins; a peak of 4 cores for a minute within the third, and its last starts are censored."""
+    rises, _ = read(one_node(started(25, "a"), stopped(26, "a")), 40 * MINUTE_US)
+    assert share(rises, 3, 0) == 1 / 4
+    # Of three starts with 20 minutes before the present one passed at once; of the two others one passes.
+    assert share(rises, 3, 1) == 1 - (3 / 4) * (1 / 2)
+    assert share(rises, 4, 13) == 0.0
+    assert rises.seen_us == 40 * MINUTE_US
+
+
+def test_a_load_that_ended_before_a_start_is_no_rise() -> None:
+    rises, _ = read(one_node(started(1, "a"), stopped(9, "a"), started(10, "b")), 40 * MINUTE_US)
+    assert share(rises, 3, 0) == 2 / 4
+    assert share(rises, 4, 0) == 0.0
+
+
+def test_shares_fall_with_room_and_rise_with_time() -> None:
+    log = slowed(random_log(7, 400, EvictionPolicy.YJF), 400_000_000)
+    rises, _ = read(log, log[-1].event.at_us)
+    assert rises.counts[0] > 5
+    table = rises.shares[0]
+    assert table.max() > table.min()
+    assert (np.diff(table, axis=0) <= 0).all()
+    assert (np.diff(table, axis=1) >= 0).all()
+
+
+def test_a_resource_that_is_not_counted_has_no_curve() -> None:
+    rises, _ = read(one_node(started(1, "a")), 40 * MINUTE_US)
+    assert rises.counts.tolist() == [len(set(rises.rooms[0].tolist())), 0, 0]
+    assert rises.rooms[0, -1] == 16
+    assert rises.shares.shape == (3, ROOM_COUNT, INTERVAL_COUNT)
+
+
+def test_a_silence_of_a_hundred_years_takes_no_memory() -> None:
+    year_us = 365 * 24 * 60 * MINUTE_US
+    log = one_node(started(1, "a"), InstanceStopped(at_us=100 * year_us, instance_id="a"))
+    history = History()
+    history.extend(log)
+    rises = RiseHistory(0, 3)
+    operations: Operations = history.operations(100 * year_us)
+    rises.extend(operations, history.node_count, history.row_count, 100 * year_us)
+    assert len(rises._peaks) == 1 << (INTERVAL_COUNT - 1)
+    assert 0.0 < share(rises.publish(), 3, 13) < 0.01
