@@ -51,6 +51,11 @@ LOG_FORMAT = max(max(kind.since, newest_part(kind.form)) for kind in KINDS.value
 """The newest log format. It rises with the first kind, version, field or value that says so."""
 
 
+def is_whole_in(form: type, log_format: int) -> bool:
+    """Return True if this log format can hold every event of the class, with all its fields."""
+    return max(REGISTERED[form].since, newest_part(form)) <= log_format
+
+
 def in_format(event: Event, log_format: int) -> object:
     """Return the form of an event in this log format: the event itself, or its fields without the newer ones.
 
