@@ -109,8 +109,25 @@ NAMED = [
     Bad(errors.TimeRangeInvalid, "GET", f"{CLOUD}/utilisation?begin_at={NOON}&end_at={EARLIER}"),
 ]
 
+ONCE = b'"id": "twice", "market": "on_demand", "flavor": "c1"'
+TWICE = {
+    f"{CLOUD}/instances": b'{%b, "id": "other"}' % ONCE,
+    f"{CLOUD}/nodes": b'{"name": "twice", "cores": 1, "cores": 2}',
+    f"{CLOUD}/flavors": b'{"name": "twice", "cores": 1, "\\u006eame": "other"}',
+    "/v1/clouds": b'{"name": "twice", "policy": {"seed": 1, "seed": 2}}',
+    "/v1/tokens": b'{"name": "twice", "role": "reader", "role": "admin"}',
+    f"{CLOUD}/batch": b'{"operations": [{"start": {%b}}, {"start": {%b, "id": "other"}}]}' % (ONCE, ONCE),
+    f"{CLOUD}/batch?": b'{"operations": [{"start": {%b}}], "operations": [{"stop": {"id": "x"}}]}' % ONCE,
+}
+REPEATED = [
+    Bad(INVALID, "POST", path, content=content, headers=AS_JSON, more="twice") for path, content in TWICE.items()
+]
+
 CONFLICTING = [
     Bad(errors.CloudExists, "POST", "/v1/clouds", json={"name": "system"}),
+    Bad(errors.LogPutBack, "GET", f"{CLOUD}/events?after_seq=99999"),
+    Bad(errors.LogPutBack, "GET", f"{CLOUD}/events/stream?after_seq=99999"),
+    Bad(errors.LogPutBack, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/", "after_seq": 99999}),
     Bad(errors.TokenExists, "POST", "/v1/tokens", json={"name": "admin", "role": "reader"}),
     Bad(errors.NodeExists, "POST", f"{CLOUD}/nodes", json={"name": "node-0", "cores": 5}),
     Bad(errors.FlavorExists, "POST", f"{CLOUD}/flavors", json={"name": "c1", "cores": 2}),
@@ -285,7 +302,7 @@ MALFORMED = [
     Bad(api_errors.Unauthenticated, "POST", "/v1/clouds", json={"name": "n"}, headers={"X-Auth-Token": ""}),
 ]
 
-BAD = [*NAMED, *CONFLICTING, *ABSURD, *MALFORMED]
+BAD = [*NAMED, *REPEATED, *CONFLICTING, *ABSURD, *MALFORMED]
 
 
 @pytest.fixture(scope="module")

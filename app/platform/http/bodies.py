@@ -5,6 +5,7 @@ Validation takes time for each faulty value. So a cheap count refuses whatever i
 
 from __future__ import annotations
 
+import json
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -34,9 +35,27 @@ async def read_body(request: Request, form: type[B]) -> B:
     content = await read_content(request, form.most_bytes)
     check_values(content, form.most_values)
     try:
-        return form.model_validate_json(content)
+        body = form.model_validate_json(content)
     except ValidationError as error:
         raise RequestInvalid(faults_in(error)) from None
+    refuse_repeated(content, len(body.model_fields_set))
+    return body
+
+
+def refuse_repeated(content: bytes, field_count: int) -> None:
+    """Raise FieldInvalid if an object in this valid JSON has a field twice. `field_count` fields were read from it.
+
+    Each field has a colon: where there are no more colons than fields, none stands twice, and nothing is parsed.
+    """
+    if content.count(b":") > field_count:
+        json.loads(content.decode(), object_pairs_hook=_refuse_twice, parse_int=str, parse_float=str)
+
+
+def _refuse_twice(fields: list[tuple[str, object]]) -> None:
+    names = [name for name, _ in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FieldInvalid(f"the field {twice[:100]!r} stands twice")
 
 
 def read_query(request: Request, form: type[Q]) -> Q:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from app.domain.requests import Operation
-from app.platform.http.bodies import check_content_type, check_values
+from app.platform.http.bodies import check_content_type, check_values, refuse_repeated
 from app.platform.http.errors import (
     MOST_FAULTS,
     BodyMalformed,
@@ -62,6 +62,8 @@ async def _read_by_forms(parts: Sequence[msgspec.Raw], owner: str | None, turns:
             read.append(_operation(bytes(part)).request(owner))
         except ValidationError as error:
             faults.extend(faults_in(error, "operations", str(number)))
+        except FieldInvalid as error:
+            faults.append(FieldInvalid(f"operations.{number}: {error}"))
         if len(faults) >= MOST_FAULTS:
             break
         if turns.is_due():
@@ -75,7 +77,10 @@ def _operation(content: bytes) -> OperationBody:
     if len(content) > OPERATION_BYTES:
         raise BodyTooLarge(f"an operation takes up to {OPERATION_BYTES} bytes")
     check_values(content, OPERATION_VALUES)
-    return OperationBody.model_validate_json(content)
+    read = OperationBody.model_validate_json(content)
+    chosen = read.start or read.stop
+    refuse_repeated(content, 1 + len(chosen.model_fields_set if chosen else ()))
+    return read
 
 
 def _parts(content: bytes) -> tuple[msgspec.Raw, list[msgspec.Raw]]:
@@ -85,6 +90,8 @@ def _parts(content: bytes) -> tuple[msgspec.Raw, list[msgspec.Raw]]:
         if fields.keys() != {"operations"}:
             raise RequestInvalid(_wrong_fields(fields))
         array = fields["operations"]
+        if content.count(b":") - bytes(array).count(b":") > 1:
+            raise FieldInvalid("the field 'operations' stands twice")
         parts = _OPERATIONS.decode(array)
     except (msgspec.DecodeError, RecursionError) as error:
         _raise_malformed(error)

@@ -15,6 +15,8 @@ from pydantic_core import PydanticCustomError
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US
 from app.domain.values import NAME_PATTERN, Market
+from app.platform.http.bodies import refuse_repeated
+from app.platform.http.errors import FieldInvalid
 from app.platform.http.fields import LONGEST_S, exact_time, whole_seconds
 
 MOST_BYTES = 256
@@ -54,9 +56,22 @@ def read_valid(content: msgspec.Raw, parts: Sequence[msgspec.Raw], owner: str | 
     if max(map(len, parts)) > MOST_BYTES:
         return None
     try:
-        return [_operation(read, owner) for read in _decode(content)]
-    except (msgspec.DecodeError, PydanticCustomError):
+        read = _decode(content)
+        refuse_repeated(bytes(content), sum(map(_colons, read)))
+        return [_operation(one, owner) for one in read]
+    except (msgspec.DecodeError, PydanticCustomError, FieldInvalid):
         return None
+
+
+def _colons(read: _OperationRead) -> int:
+    """Return the number of colons that the operation has at least: one for each field, and those of its time."""
+    start, stop = read.start, read.stop
+    if isinstance(start, _StartRead):
+        given = 4 + (start.lifetime_s is not None) + (start.eviction_probability is not None)
+        return given if start.at is None else given + 1 + start.at.count(":")
+    if isinstance(stop, _StopRead):
+        return 2 if stop.at is None else 3 + stop.at.count(":")
+    return 0
 
 
 def _operation(read: _OperationRead, owner: str | None) -> Operation:
