@@ -1,4 +1,4 @@
-"""When a room is free, by trying every deadline of every hand-over, in plain Python."""
+"""Times when room is free, found by trying every deadline of every hand-over, in plain Python."""
 
 from __future__ import annotations
 

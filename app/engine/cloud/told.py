@@ -16,8 +16,8 @@ from app.domain.events import (
     InstanceStopped,
 )
 from app.domain.values import Resources, RiskLevel
+from app.engine.cloud.departures import Departures
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.leaving import Leaving
 from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import Facts, Fold, Handover, Undo
 
@@ -34,7 +34,7 @@ class Handovers:
     def __init__(self, instances: Instances, flavors: Flavors) -> None:
         self.by_id: dict[str, Handover] = {}
         self._overdue: list[tuple[int, str]] = []
-        self._leaving: dict[str, Leaving] = {}
+        self._departures: dict[str, Departures] = {}
         self._instances, self._flavors = instances, flavors
 
     def folds(self) -> Mapping[type, Fold]:
@@ -59,7 +59,7 @@ class Handovers:
 
         `room`: what is free once `leaves`, the time and the size of what is evicted now, has left too.
         """
-        return (self._leaving.get(node) or Leaving()).fits_us(room, leaves, now_us)
+        return (self._departures.get(node) or Departures()).fits_us(room, leaves, now_us)
 
     def _schedule(self, event: EvictionScheduled) -> Undo:
         running = self._instances.running[event.instance_id]
@@ -103,10 +103,10 @@ class Handovers:
             self._count(handover, 1)
 
     def _count(self, handover: Handover, sign: int) -> None:
-        leaving = self._leaving.setdefault(handover.node, Leaving())
+        leaving = self._departures.setdefault(handover.node, Departures())
         leaving.add(handover.deadline_us, self._flavors.by_name[handover.flavor].resources, sign)
         if not leaving.deadlines:
-            del self._leaving[handover.node]
+            del self._departures[handover.node]
         if handover.is_overdue and sign > 0:
             insort(self._overdue, _due(handover))
         elif handover.is_overdue:

@@ -12,7 +12,7 @@ from app.engine.cloud.nodes import minus, plus
 _NOTHING = Resources(0)
 
 
-class Leaving:
+class Departures:
     """The resources that leave one node, in all and by deadline. What leaves at one time stands together."""
 
     def __init__(self) -> None:
