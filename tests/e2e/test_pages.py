@@ -379,6 +379,28 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
     assert {place: size for place, size in broad.items() if size > width} == {}
 
 
+def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service) -> None:
+    """What is scrolled aside is not seen: the tab of the page, and each value of its tables, are within the width."""
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    hidden = {}
+    for place in PLACES[:6]:
+        page.goto(f"{service.url}/ui/clouds/sold{place}")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)
+        rights = "all => all.map((one) => one.getBoundingClientRect()).filter((one) => one.right > innerWidth).length"
+        hidden[place] = page.locator("main td").evaluate_all(rights)
+    context.close()
+    assert set(hidden.values()) == {0}, hidden
+
+
+def test_the_page_of_no_cloud_has_no_tabs(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/nowhere/quotes")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.locator(".tabs")).to_have_count(0)
+
+
 def test_everything_is_reached_by_keyboard(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold")
     page.keyboard.press("Tab")
