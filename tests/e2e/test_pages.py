@@ -337,7 +337,7 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
     expect(page.locator("main")).to_contain_text("0 of 1 admitted")
     page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
-    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    expect(page.locator("[data-chart] canvas")).to_have_count(3)
     page.goto(f"{service.url}/ui/clouds/sold/epochs")
     expect(page.get_by_role("region", name="List of tables").get_by_role("row")).to_have_count(2)
 
@@ -395,10 +395,13 @@ def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service
     assert set(hidden.values()) == {0}, hidden
 
 
-def test_the_page_of_no_cloud_has_no_tabs(page: Page, service: Service) -> None:
+def test_the_page_of_no_cloud_has_no_tabs(browser: Browser, service: Service) -> None:
+    page = browser.new_page()
+    sign_in(page, service.url, TOKEN)
     page.goto(f"{service.url}/ui/clouds/nowhere/quotes")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     expect(page.locator(".tabs")).to_have_count(0)
+    page.close()
 
 
 def test_everything_is_reached_by_keyboard(page: Page, service: Service) -> None:
