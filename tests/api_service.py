@@ -19,6 +19,7 @@ from app.platform.telemetry.logs import REQUESTS
 from app.processes.api import create_app, end_streams
 from app.processes.run import ReadyServer, server_config
 from app.processes.wiring import open_worker
+from app.scheduling.log_heads import HeadPauses
 
 TOKEN = "tnr_token-of-the-tests"
 
@@ -66,10 +67,10 @@ class Service:
 
 
 @contextmanager
-def running_service(database_url: str, **changed: object) -> Iterator[Service]:
+def running_service(database_url: str, pauses: HeadPauses | None = None, **changed: object) -> Iterator[Service]:
     fixed = {"database_timeout_s": 3, "table_wait_s": 5, **changed}
     settings = Settings(database_url=database_url, admin_token=TOKEN, **fixed)
-    app = create_app(settings)
+    app = create_app(settings, pauses)
     server = ReadyServer(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.admission.decide import decide_start, decide_stop
+from app.admission.decide import accepted, decide_start, decide_stop
 from app.admission.quote import Quotes
 from app.domain.errors import (
     IdNotOwn,
@@ -28,14 +28,18 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
-from app.domain.events.formats import LOG_FORMAT, in_format
+from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
-from app.engine.cloud import Cloud
+from app.engine.cloud import LEAST_RUN, Cloud
 
 MOST_CLASSES = 100
 """The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
+
+LONGEST_RUN = 256
+"""The number of steps that are decided together at most, so that other tasks get their turns."""
+_RUN = (InstanceStarted, InstanceStopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class Batch:
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+    reach: int = LONGEST_RUN
+    """The number of steps that are worth trying to decide together. It is small where the cloud is full."""
 
 
 def decide_batch(
@@ -103,10 +109,83 @@ def decide_batch(
 ) -> Batch:
     """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`."""
     batch = Batch(dict(past))
-    for step in steps:
-        if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
-            break
+    while len(batch.outcomes) < len(steps) and decide_more(batch, cloud, steps, server_us, quotes, waited_us):
+        pass
     return batch
+
+
+def decide_more(
+    batch: Batch, cloud: Cloud, steps: Sequence[Step], server_us: int, quotes: Quotes | None, waited_us: int = 0
+) -> bool:
+    """Decide the next of the steps, many together where they are plain, with the same outcomes as one by one.
+
+    Return False, changing nothing, if the next one needs a newer table; see `decide_next`.
+    """
+    at = len(batch.outcomes)
+    run = _plain_run(batch, cloud, steps[at : at + batch.reach]) if batch.reach >= LEAST_RUN else []
+    if len(run) < LEAST_RUN:
+        batch.reach += batch.reach < LEAST_RUN
+        return decide_next(batch, cloud, steps[at], server_us, quotes, waited_us)
+    done = _decide_run(batch, cloud, run, server_us)
+    batch.reach = min(LONGEST_RUN, 2 * batch.reach) if done == len(run) else 0
+    return done > 0 or decide_next(batch, cloud, steps[at], server_us, quotes, waited_us)
+
+
+def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operation]:
+    """Return the first steps that are all plain: on-demand starts of new instances, and stops of running ones.
+
+    Nothing but the room decides on them. An instance occurs in a run with one start and one stop at most.
+    """
+    is_plain = not (cloud.handovers or _is_external(cloud)) and all(is_whole_in(one, batch.log_format) for one in _RUN)
+    run: list[Operation] = []
+    started: set[str] = set()
+    stopped: set[str] = set()
+    for step in steps if is_plain else ():
+        if isinstance(step, Change) or step.at_us is not None or not _is_own(cloud, step):
+            break
+        name = step.instance_id
+        if isinstance(step, StopRequest):
+            if name in stopped or not (name in started or name in cloud.running):
+                break
+            stopped.add(name)
+        else:
+            if name in started or name in batch.known or not _is_plain_start(cloud, step):
+                break
+            started.add(name)
+        run.append(step)
+    return run
+
+
+def _is_plain_start(cloud: Cloud, start: StartRequest) -> bool:
+    return (
+        start.market is Market.ON_DEMAND
+        and start.eviction_probability is None
+        and start.flavor in cloud.flavors
+        and start.instance_id not in cloud.running
+    )
+
+
+def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us: int) -> int:
+    """Decide the run up to the first start that fits nowhere, apply its events, and return how many were decided."""
+    at_us, nodes = _time_of(cloud, None, server_us), cloud.place_run(run)
+    if not nodes:
+        return 0
+    recorded = cloud.apply_run(
+        [
+            accepted(cloud, step, at_us, node, None, ())
+            if isinstance(step, StartRequest)
+            else InstanceStopped(at_us=at_us, instance_id=step.instance_id)
+            for step, node in zip(run, nodes, strict=False)
+        ]
+    )
+    batch.recorded += recorded
+    for step, item in zip(run, recorded, strict=False):
+        if isinstance(step, StartRequest):
+            batch.outcomes.append(_started(item, batch.known))
+        else:
+            batch.ended.add(step.instance_id)
+            batch.outcomes.append(Stopped(step.instance_id, changed=True))
+    return len(recorded)
 
 
 def decide_next(

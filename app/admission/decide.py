@@ -86,7 +86,7 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
     if node is None:
         return [_rejected(request, at_us, Rejection.NO_CAPACITY, None)]
     evictions = _evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
-    return [*evictions, _started(cloud, request, at_us, node, None, victims)]
+    return [*evictions, accepted(cloud, request, at_us, node, None, victims)]
 
 
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
@@ -99,7 +99,7 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         refusal = Rejection.NO_CAPACITY
     if refusal is not None or node is None:
         return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
-    return _started(cloud, request, at_us, node, basis, ())
+    return accepted(cloud, request, at_us, node, basis, ())
 
 
 def _read_quote(
@@ -173,9 +173,10 @@ def _deadline_us(cloud: Cloud, at_us: int) -> int | None:
     return min(at_us + cloud.policy.grace_us, MAX_TIME_US) if cloud.policy.grace_us else None
 
 
-def _started(
+def accepted(
     cloud: Cloud, request: StartRequest, at_us: int, node: str, basis: Basis | None, victims: tuple[str, ...]
 ) -> InstanceStarted:
+    """Return the acceptance of a start on this node, after the eviction of these victims."""
     deadline_us = _deadline_us(cloud, at_us) if victims else None
     ready_us = None
     if cloud.handovers or deadline_us is not None:

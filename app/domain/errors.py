@@ -4,7 +4,7 @@
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce, LogPutBack
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
@@ -107,6 +107,18 @@ class TooManyClasses(Conflict):
 
 class FormatNotInForce(Conflict):
     """The change needs a log format that older programs cannot read, and the upgrade is not finished."""
+
+
+class LogPutBack(Conflict):
+    """The cloud's log does not hold an event that the caller knows: it was put back to an earlier end."""
+
+    @classmethod
+    def beyond(cls, seq: int, last_seq: int) -> LogPutBack:
+        """Return the error of a caller whose seq is after the log's end."""
+        return cls(
+            f"event {seq} is after the end of the log, {last_seq}: the log was put back, or the seq is another log's; "
+            "begin anew"
+        )
 
 
 class Invalid(TenureError):

@@ -18,6 +18,8 @@ NO_NODE = -1
 UNCOUNTED = 1 << 40
 NEVER_US = 1 << 62
 """The deadline of an instance that cannot overrun."""
+STOP = -1
+"""In a run of starts and stops, the place of the demand where an instance is stopped."""
 YJF = 0
 YJF_GLOBAL = 1
 
@@ -205,3 +207,53 @@ def place_on_demand(cluster: Cluster, demand: Ints, now_us: int, policy: int, vi
     if node != NO_NODE:
         return node, 0
     return plan_eviction(cluster, demand, spot_rows_by_youth(cluster, now_us), cluster.free.copy(), policy, victims)
+
+
+@compiled
+def plan_run(cluster: Cluster, demands: Ints, steps: Ints) -> Ints:
+    """Return the nodes of on-demand starts and of stops, in order, up to the first start that fits nowhere.
+
+    `demands` (F, R). A step (K, 2) is a start with the index of its demand, or STOP with the row of the instance; an
+    instance that step k of the run starts has no row yet and is called ~k. `cluster.free` is used up: pass a copy.
+    """
+    nodes = np.empty(steps.shape[0], np.int64)
+    for k in range(steps.shape[0]):
+        kind, row = steps[k, 0], steps[k, 1]
+        if kind != STOP:
+            nodes[k] = first_fit(cluster, demands[kind])
+            if nodes[k] == NO_NODE:
+                return nodes[:k]
+            add(cluster.free[nodes[k]], demands[kind], -1)
+        elif row < 0:
+            nodes[k] = nodes[~row]
+            add(cluster.free[nodes[k]], demands[steps[~row, 0]], 1)
+        else:
+            nodes[k] = cluster.node_of[row]
+            add(cluster.free[nodes[k]], cluster.demand[row], 1)
+    return nodes
+
+
+@compiled
+def move_run(cluster: Cluster, demands: Ints, moves: Ints, born: int, load: Ints, peak: Ints) -> None:
+    """Place and release instances in order, as the starts and stops that a run of events tells.
+
+    A move (K, 5): the row; the index of its demand in `demands` (F, R), or STOP; of a start also the node, the deadline
+    and 1 for spot. The first start of all would be `born` first. `load` (R), what on-demand instances use, is kept up,
+    and `peak` (R) becomes the highest that it was after a start.
+    """
+    for k in range(moves.shape[0]):
+        row, kind = moves[k, 0], moves[k, 1]
+        if kind == STOP:
+            if not cluster.is_spot[row]:
+                add(load, cluster.demand[row], -1)
+            release(cluster, row)
+            continue
+        cluster.demand[row] = demands[kind]
+        cluster.born[row] = born + k
+        cluster.deadline_us[row] = moves[k, 3]
+        cluster.is_spot[row] = moves[k, 4] == 1
+        place(cluster, row, moves[k, 2])
+        if not cluster.is_spot[row]:
+            add(load, cluster.demand[row], 1)
+            for r in range(load.shape[0]):
+                peak[r] = max(peak[r], load[r])

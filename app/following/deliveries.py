@@ -35,6 +35,7 @@ from app.scheduling.store.log import EventLog
 
 logger = logging.getLogger(__name__)
 
+PUT_BACK_CODE = "preemptible.log.put_back"
 _GONE = 410
 _REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
 """Answers that say something of the message and nothing of the receiver's health: trying for hours helps nobody."""
@@ -91,6 +92,7 @@ class Deliveries:
     def __init__(self, parts: DeliveryParts) -> None:
         self._parts = parts
         self._couriers: dict[int, asyncio.Task[None]] = {}
+        self._told: dict[int, Recorded] = {}
 
     async def run(self) -> None:
         """Deliver or stand by, until cancelled."""
@@ -133,7 +135,7 @@ class Deliveries:
             elif webhook_id not in active:
                 courier.cancel()
         for webhook_id in active.keys() - self._couriers.keys():
-            self._couriers[webhook_id] = asyncio.create_task(Courier(active[webhook_id], self._parts).run())
+            self._couriers[webhook_id] = asyncio.create_task(Courier(active[webhook_id], self._parts, self._told).run())
 
 
 class Queue:
@@ -177,11 +179,16 @@ class Queue:
 
 
 class Courier:
-    """Delivers to one webhook, until it is paused or deleted, or another courier takes over."""
+    """Delivers to one webhook, until it is paused or deleted, or another courier takes over.
 
-    def __init__(self, webhook: Webhook, parts: DeliveryParts) -> None:
+    `told` holds for each webhook the newest event that a receiver has taken from this worker.
+    """
+
+    def __init__(self, webhook: Webhook, parts: DeliveryParts, told: dict[int, Recorded]) -> None:
         self._webhook = webhook
         self._parts = parts
+        self._told = told
+        self._times_forgotten = parts.heads.times_forgotten(webhook.cloud_id)
         self._looked_s = self._compared_s = 0.0
         self._random = Random()  # noqa: S311 - jitter
         wanted = set(KINDS if webhook.kinds is None else webhook.kinds)
@@ -197,9 +204,32 @@ class Courier:
             except LogNewer:  # nothing is lost: a worker of another version delivers it, or this one later
                 await asyncio.sleep(self._parts.pace.idle_s)
 
+    async def _is_ahead(self) -> bool:
+        """Pause the webhook and return True if the receiver, or the webhook's place, is ahead of the log.
+
+        The log was put back then. The receiver would take the events to come for those that it has.
+        """
+        webhook, told = self._webhook, self._told.get(self._webhook.id)
+        last_seq = await self._parts.log.last_seq(webhook.cloud_id)
+        place = max(webhook.urgent.seq, webhook.ordinary.seq)
+        if told is not None and (await self._parts.log.at(webhook.cloud_id, [told.seq])).get(told.seq) != told:
+            why = f"the receiver has taken event {told.seq} of a log that was put back and has {last_seq} events now"
+        elif place > last_seq:
+            why = f"its place is event {place} of a log that was put back and has {last_seq} events now"
+        else:
+            return False
+        logger.warning("webhook %d is paused: %s", webhook.id, why)
+        await self._parts.webhooks.pause(webhook.id, f"{PUT_BACK_CODE}: {why}")
+        self._told.pop(webhook.id, None)
+        return True
+
+    def _is_outdated(self) -> bool:
+        """Return True if the log was put back since this courier began: another one begins at the stored place."""
+        return self._parts.heads.times_forgotten(self._webhook.cloud_id) != self._times_forgotten
+
     async def _run(self) -> None:
-        going = True
-        while going:
+        going = not await self._is_ahead()
+        while going and not self._is_outdated():
             reach = await self._parts.heads.reach(self._webhook.cloud_id)
             for queue in (self._urgent, self._ordinary):
                 await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
@@ -240,6 +270,8 @@ class Courier:
         receipt = await self._post(item)
         attempts = queue.attempts + 1
         if receipt.taken:
+            if item.seq > self._newest_told():
+                self._told[self._webhook.id] = item
             going = await self._parts.webhooks.settle(
                 self._webhook.id, queue.lane, queue.settled, item.seq, delivered=1
             )
@@ -251,6 +283,10 @@ class Courier:
         if self._is_last(receipt, attempts):
             return await self._bury(queue, item, attempts, receipt.error or "")
         return await self._postpone(queue, attempts, receipt.error or "")
+
+    def _newest_told(self) -> int:
+        told = self._told.get(self._webhook.id)
+        return 0 if told is None else told.seq
 
     def _is_last(self, receipt: Receipt, attempts: int) -> bool:
         most = self._parts.limits.attempts

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
 
-from app.domain.errors import TooManyStreams
+from app.domain.errors import LogPutBack, TooManyStreams
 from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
@@ -82,10 +82,16 @@ class Feed:
         """Yield the events after a seq in order, some at a time; yield nothing, as a sign of life, after a silence.
 
         It ends after the longest time that a stream may last, and when the process stops; the reader then resumes
-        elsewhere.
+        elsewhere. Raises LogPutBack if the log was put back meanwhile: some of what the reader has may be gone.
         """
         end = monotonic() + self._limits.max_s
+        times_forgotten = self._heads.times_forgotten(cloud_id)
         while not self._closing.is_set() and monotonic() < end:
+            if self._heads.times_forgotten(cloud_id) != times_forgotten:
+                raise LogPutBack(
+                    "the log was put back to an earlier end while it was followed: "
+                    f"it may not hold all events up to {after_seq}; begin anew"
+                )
             page = await self._page(cloud_id, after_seq)
             if not page and await self._is_silent(cloud_id, after_seq, end):
                 yield ()
@@ -93,9 +99,11 @@ class Feed:
                 after_seq = page[-1].seq
                 yield page
 
-    async def check_readable(self, cloud_id: int) -> None:
-        """Raise LogNewer if this process knows that it cannot read the log."""
+    async def check_readable(self, cloud_id: int, after_seq: int) -> None:
+        """Raise LogNewer if this process knows that it cannot read the log, LogPutBack if it ends before a seq."""
         await self._log.check_readable(cloud_id)
+        if after_seq > await self._heads.reach(cloud_id):
+            await self._log.check_reaches(cloud_id, after_seq)
 
     def close(self) -> None:
         """End every stream."""

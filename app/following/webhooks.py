@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.domain.errors import TooManyWebhooks, WebhookNotFound
+from app.domain.errors import LogPutBack, TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
 from app.following.store.webhooks import DeadLetter, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialAsker
@@ -49,10 +49,16 @@ class WebhookKeeper:
         self._allow_private = allow_private
 
     async def create(self, cloud: str, url: str, kinds: Sequence[str] | None, after_seq: int | None) -> NewWebhook:
-        """Deliver the events after a seq, by default from now on. Raises WebhookRefused, TooManyWebhooks."""
+        """Deliver the events after a seq, by default from now on.
+
+        Raises WebhookRefused, TooManyWebhooks, and LogPutBack if the log ends before the seq.
+        """
         cloud_id = await self._cloud_id(cloud)
         read_url(url, allow_private=self._allow_private)
-        begin = await self._log.last_seq(cloud_id) if after_seq is None else after_seq
+        last_seq = await self._log.last_seq(cloud_id)
+        begin = last_seq if after_seq is None else after_seq
+        if begin > last_seq:
+            raise LogPutBack.beyond(begin, last_seq)
         secret = make_secret()
         webhook_id = await self._webhooks.create(cloud_id, url, secret, kinds, begin, self._most)
         if webhook_id is None:

@@ -23,6 +23,7 @@ from app.platform.settings import Settings
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
 from app.processes.wiring import Services, WorkerParts, open_services
+from app.scheduling.log_heads import HeadPauses
 
 
 def end_streams(app: FastAPI) -> None:
@@ -31,14 +32,17 @@ def end_streams(app: FastAPI) -> None:
     app.state.services[PageWatch].close()
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Return the application. It opens the database when it starts and closes it when it stops."""
+def create_app(settings: Settings, pauses: HeadPauses | None = None) -> FastAPI:
+    """Return the application. It opens the database when it starts and closes it when it stops.
+
+    `pauses` None: the default pauses between looks at the logs.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(warm_up)
         secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
-        async with open_services(settings) as services, services[TokenKeeper].admin(secret) as token:
+        async with open_services(settings, pauses) as services, services[TokenKeeper].admin(secret) as token:
             app.state.services, app.state.tokens = services, services[TokenKeeper]
             app.state.admin_token = token
             yield

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -46,11 +47,11 @@ from app.platform.database.locks import Locks
 from app.platform.database.migrating import (
     DowngradeRefused,
     Standing,
+    at_last,
     downgrade,
     require_newest,
     stand,
     upgrade,
-    upgrade_at_last,
 )
 from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
@@ -58,7 +59,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry.metrics import LEFT_ALONE
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
-from app.scheduling.log_heads import LogHeads
+from app.scheduling.log_heads import HeadPauses, LogHeads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.sequencer import QueueLimits, SequencerParts
@@ -115,26 +116,26 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
 def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
     """Upgrade the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        upgrade(url, finish=finish)
+        at_last(partial(upgrade, url, finish=finish))
 
 
 def downgrade_schema(settings: Settings) -> Standing:
     """Take the database's schema one revision back; return its standing. Raises DowngradeRefused."""
     with database_url(settings, create=False) as url:
-        return downgrade(url)
+        return at_last(partial(downgrade, url))
 
 
 def database_standing(settings: Settings) -> Standing:
     """Return the database's standing: its schema, the programs it accepts, its log format."""
     with database_url(settings, create=False) as url:
-        return stand(url)
+        return at_last(partial(stand, url))
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
     """Open the database at its newest schema. Without `create`, raises NoDatabase if it has another."""
     with database_url(settings, create=create) as url:
-        await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
+        await asyncio.to_thread(at_last, partial(upgrade if create else require_newest, url))
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         LEFT_ALONE.labels("clouds").set_function(lambda: len(database.newer.clouds()))
         LEFT_ALONE.labels("database").set_function(database.newer.leaves_all)
@@ -147,12 +148,12 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Open the services of an API process."""
+async def open_services(settings: Settings, pauses: HeadPauses | None = None) -> AsyncIterator[Services]:
+    """Open the services of an API process. `pauses` None: the default pauses between looks at the logs."""
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
-        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log)
+        limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log, pauses)
         feed = Feed(log, heads, event_frame, stream_limits(settings))
         scheduler = Scheduler(
             clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
@@ -231,13 +232,15 @@ def forecast_executor(settings: Settings) -> Iterator[Executor]:
 
 
 @asynccontextmanager
-async def open_worker(settings: Settings, pace: Pace | None = None) -> AsyncIterator[WorkerParts]:
-    """Open the services of a worker process. `pace` None: the default pauses of deliveries."""
+async def open_worker(
+    settings: Settings, pace: Pace | None = None, pauses: HeadPauses | None = None
+) -> AsyncIterator[WorkerParts]:
+    """Open the services of a worker process. `pace`, `pauses` None: the default ones of deliveries and of looks."""
     await asyncio.to_thread(warm_up)  # compiled later, it would block every job and statement meanwhile
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        heads = LogHeads(database, log)
+        heads = LogHeads(database, log, pauses)
         states = States(Logs(log, snapshots, heads))
         with forecast_executor(settings) as executor:
             async with heads.kept_up(), poster(settings, clock) as post:

@@ -18,13 +18,21 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.signals import LOGS, LogGrew, Resync, announce_growth, listen
-from app.scheduling.store.log import EventLog
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 logger = logging.getLogger(__name__)
 
-_GATHER_S = 0.05
-"""Signals collected over this time go out together, so busy logs send twenty a second instead of one for each batch."""
-_LOOK_S = 5.0
+
+@dataclass(frozen=True, slots=True)
+class HeadPauses:
+    """The pauses of signals, in seconds.
+
+    `gather_s`: signals collected over this time go out together, so a busy log sends twenty a second instead of one for
+    each batch. `look_s`: between two looks at the ends of the logs.
+    """
+
+    gather_s: float = 0.05
+    look_s: float = 5.0
 
 
 @dataclass(slots=True)
@@ -38,13 +46,14 @@ class _LogHead:
 class LogHeads:
     """The known ends of all logs, and those who wait for them to move."""
 
-    def __init__(self, database: Database, log: EventLog) -> None:
+    def __init__(self, database: Database, log: EventLog, pauses: HeadPauses | None = None) -> None:
         self._database = database
         self._log = log
+        self._pauses = pauses or HeadPauses()
         self._heads: dict[int, _LogHead] = {}
         self._untold: dict[int, int] = {}
         self._to_tell = asyncio.Event()
-        self._looked: dict[int, int] = {}
+        self._looked: dict[int, EventMark] = {}
         self._times_forgotten: Counter[int] = Counter()
 
     def tell(self, cloud_id: int, seq: int) -> None:
@@ -56,8 +65,9 @@ class LogHeads:
     async def reach(self, cloud_id: int) -> int:
         """Return the last known seq. The first call for a log reads it there."""
         if cloud_id not in self._heads:
-            seq = await self._log.last_seq(cloud_id)
-            self._heads.setdefault(cloud_id, _LogHead(seq))
+            newest, _ = await self._log.look(cloud_id, NO_EVENT)
+            self._looked.setdefault(cloud_id, newest)
+            self._heads.setdefault(cloud_id, _LogHead(newest.seq))
         return self._heads[cloud_id].seq
 
     async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
@@ -74,6 +84,7 @@ class LogHeads:
         """Forget a log that was put back to an earlier end, and wake all who wait for it."""
         head = self._heads.pop(cloud_id, None)
         self._untold.pop(cloud_id, None)
+        self._looked.pop(cloud_id, None)
         self._times_forgotten[cloud_id] += 1
         if head is not None:
             head.moved.set()
@@ -100,11 +111,13 @@ class LogHeads:
             head.moved.set()
             head.moved = asyncio.Event()
 
-    def _look_at(self, cloud_id: int, seq: int) -> None:
-        if cloud_id in self._heads and seq < self._looked.get(cloud_id, 0):
+    async def _look_at(self, cloud_id: int) -> None:
+        head = self._heads.get(cloud_id, _LogHead(0)).seq
+        newest, is_same = await self._log.look(cloud_id, self._looked.get(cloud_id, NO_EVENT))
+        if not is_same or newest.seq < head:
             self.forget(cloud_id)
-        self._looked[cloud_id] = seq
-        self._heard(cloud_id, seq)
+        self._looked[cloud_id] = newest
+        self._heard(cloud_id, newest.seq)
 
     async def _hear(self) -> None:
         async for notice in listen(self._database, LOGS):
@@ -122,11 +135,11 @@ class LogHeads:
                 await announce_growth(self._database, seqs)
             except LogUnavailable as error:  # followers of these logs query them by themselves
                 logger.debug("growth was not announced: %s", error)
-            await asyncio.sleep(_GATHER_S)
+            await asyncio.sleep(self._pauses.gather_s)
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(self._pauses.look_s)
             with suppress(LogNewer, LogUnavailable):  # readers and writers get the error
                 await check_agreement(self._database)
             await self._look_once()
@@ -134,7 +147,7 @@ class LogHeads:
     async def _look_once(self) -> None:
         for cloud_id in list(self._heads):
             try:
-                self._look_at(cloud_id, await self._log.last_seq(cloud_id))
+                await self._look_at(cloud_id)
             except LogUnavailable as error:
                 logger.debug("a log's end could not be read: %s", error)
                 return

@@ -27,9 +27,11 @@ class LogReads:
         self._log = log
 
     async def events(self, cloud: str, after_seq: int, limit: int) -> Page[Recorded]:
-        """Return the log's next events after a seq."""
+        """Return the log's next events after a seq. Raise LogPutBack if the log ends before it."""
         cloud_id = await self._clouds.id_of(cloud)
         found = await self._log.tail(cloud_id, after_seq, limit + 1)
+        if not found:
+            await self._log.check_reaches(cloud_id, after_seq)
         return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
 
     async def instance(self, cloud: str, instance_id: str) -> Instance:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_next, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_more, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, TenureError
 from app.domain.events import Recorded
@@ -183,8 +183,8 @@ class Sequencer:
         batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
         with Turns() as turns:
-            for step in steps:
-                if not decide_next(batch, cloud, step, server_us, quotes, waited_us):
+            while len(batch.outcomes) < len(steps):
+                if not decide_more(batch, cloud, steps, server_us, quotes, waited_us):
                     break
                 if turns.is_due():
                     await turns.give()

@@ -7,8 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import psycopg
@@ -31,7 +35,7 @@ def blocks(section: str) -> list[str]:
 
 
 PREPARE, FINISH, BACK = blocks("Upgrading")
-DUMP, RESTORE, COPY, COPY_BACK = blocks("Backups")
+DUMP, RESTORE, COPY, COPY_BACK, RESTORE_BENEATH = blocks("Backups")
 
 
 def run(commands: str, directory: Path, environment: Mapping[str, str], tools: Path | None = None) -> str:
@@ -108,6 +112,128 @@ def test_dump_and_restore(server: tuple[str, Path], tmp_path: Path) -> None:
         assert client.get("/v1/clouds/north/instances/after").status_code == 404
         assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
     assert restored.interrupt() == 0
+
+
+class Load:
+    """Callers of both processes in turn, each with ids of its own; it keeps what was acknowledged, and all codes."""
+
+    def __init__(self, processes: list[Process]) -> None:
+        self.processes = processes
+        self.started: dict[str, int] = {}
+        self.seen: set[tuple[int, str]] = set()
+        self.leaving = threading.Event()
+        self.threads = [threading.Thread(target=self._call, args=(number,)) for number in range(4)]
+
+    def __enter__(self) -> Load:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leaving.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _call(self, caller: int) -> None:
+        with httpx2.Client(headers=HEADERS, timeout=30) as client:
+            for number in count():
+                if self.leaving.is_set():
+                    return
+                url = f"{self.processes[number % 2].url}/v1/clouds/north/instances"
+                name = f"i-{caller}-{number}"
+                answer = client.post(url, json={"id": name, **START})
+                self.seen.add((answer.status_code, "" if answer.is_success else answer.json()["errors"][0]["code"]))
+                if answer.status_code == 201:
+                    self.started[name] = answer.json()["seq"]
+                    gone = client.delete(f"{url}/{name}")
+                    self.seen.add((gone.status_code, "" if gone.is_success else gone.json()["errors"][0]["code"]))
+
+    def wait_for(self, more: int) -> None:
+        """Until so many more starts were acknowledged."""
+        enough, deadline = len(self.started) + more, time.monotonic() + 60
+        while len(self.started) < enough:
+            assert time.monotonic() < deadline, self.seen
+            time.sleep(0.05)
+
+
+def restore_beneath(directory: Path, environment: Mapping[str, str], tools: Path) -> None:
+    """As the page says: again, if it and a statement of the service waited for each other."""
+    for _ in range(5):
+        try:
+            run(RESTORE_BENEATH, directory, environment, tools)
+        except AssertionError as error:
+            if "deadlock detected" not in str(error):
+                raise
+        else:
+            return
+    raise AssertionError("five deadlocks in a row")
+
+
+def whole_log(client: httpx2.Client, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while page := client.get(f"/v1/clouds/{name}/events?limit=1000&after_seq={len(found)}").json()["events"]:
+        found += page
+    return found
+
+
+def epoch(client: httpx2.Client) -> int:
+    return int(client.get("/v1/clouds/north/tables/newest").json().get("epoch", 0))
+
+
+def computed(client: httpx2.Client, beyond: int) -> int:
+    """Have a table computed; its epoch."""
+    client.post("/v1/clouds/north/tables").raise_for_status()
+    deadline = time.monotonic() + 120  # the first one of an installation waits for the compiler
+    while epoch(client) <= beyond:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return epoch(client)
+
+
+ALLOWED = {(201, ""), (204, ""), (404, "preemptible.instance.not_found"), (503, "preemptible.log.unavailable")}
+
+
+@pytest.mark.parametrize("server", ["shipped"], indirect=True)
+def test_a_dump_that_is_put_back_under_running_processes(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, tools = server
+    environment = {"TENURE_DATABASE_URL": url}
+    processes = [Process(command, tmp_path, environment) for command in ("run", "serve")]
+    with started(processes[0]) as client, started(processes[1]) as other:
+        begin(client)
+        first_epoch = computed(client, 0)
+        with Load(processes) as load:
+            load.wait_for(40)
+            dumped = set(load.started)
+            run(DUMP, tmp_path, environment, tools)
+            computed(client, first_epoch)
+            load.wait_for(40)
+            with other.stream("GET", f"/v1/clouds/north/events/stream?after_seq={log_end(other)}") as stream:
+                restore_beneath(tmp_path, environment, tools)
+                frames = stream.read().decode()
+            restored = set(load.started)
+            load.wait_for(40)
+        assert "event: log_put_back" in frames, frames[-500:]
+        assert "preemptible.log.put_back" in frames
+        assert load.seen <= ALLOWED
+        events = whole_log(other, "north")
+        assert [event["seq"] for event in events] == [*range(1, len(events) + 1)]
+        assert events == whole_log(client, "north")
+        kept = {event["id"]: event["seq"] for event in events if event["kind"] == "instance_started"}
+        lost = {name for name, seq in load.started.items() if kept.get(name) != seq}
+        assert lost, "what was acknowledged after the dump is not in it"
+        assert not lost & dumped
+        assert not lost - restored, "what was acknowledged after the restore is in the log"
+        assert client.get(f"/v1/clouds/north/instances/{min(lost)}").status_code == 404
+        assert computed(client, epoch(client)) > first_epoch
+        beyond = other.get(f"/v1/clouds/north/events?after_seq={len(events) + 10_000}")
+        assert (beyond.status_code, beyond.json()["errors"][0]["code"]) == (409, "preemptible.log.put_back")
+    assert [process.interrupt() for process in processes] == [0, 0]
+    for process in processes:
+        assert "Traceback" not in process.log.read_text()
+
+
+def log_end(client: httpx2.Client) -> int:
+    return int(client.get("/v1/clouds/north").json()["seq"])
 
 
 def test_upgrade_and_back(server: tuple[str, Path], tmp_path: Path) -> None:

@@ -125,6 +125,9 @@ REPEATED = [
 
 CONFLICTING = [
     Bad(errors.CloudExists, "POST", "/v1/clouds", json={"name": "system"}),
+    Bad(errors.LogPutBack, "GET", f"{CLOUD}/events?after_seq=99999"),
+    Bad(errors.LogPutBack, "GET", f"{CLOUD}/events/stream?after_seq=99999"),
+    Bad(errors.LogPutBack, "POST", f"{CLOUD}/webhooks", json={"url": "https://example.org/", "after_seq": 99999}),
     Bad(errors.TokenExists, "POST", "/v1/tokens", json={"name": "admin", "role": "reader"}),
     Bad(errors.NodeExists, "POST", f"{CLOUD}/nodes", json={"name": "node-0", "cores": 5}),
     Bad(errors.FlavorExists, "POST", f"{CLOUD}/flavors", json={"name": "c1", "cores": 2}),

@@ -6,25 +6,38 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import httpx2
 import pytest
-from api_service import Service, running_service
+from api_service import TOKEN, Service, running_service
 from servers import run_sql
+
+from app.scheduling.log_heads import HeadPauses
+from tenure_client import Conflict, TenureClient
 
 CLOUD = "/v1/clouds/streamed"
 STREAM = f"{CLOUD}/events/stream"
+LOOK_S = 1.0
+"""A shorter pause between looks at the logs than a process's own, so that little is waited for."""
 
 
 @pytest.fixture(scope="module")
 def service(database_url: str) -> Iterator[Service]:
-    with running_service(database_url, stream_limit=4, stream_limit_per_token=3, stream_heartbeat_s=0.3) as service:
+    limits = {"stream_limit": 4, "stream_limit_per_token": 3, "stream_heartbeat_s": 0.3}
+    with running_service(database_url, **limits) as service:
         service.client.post("/v1/clouds", json={"name": "streamed", "policy": {"guarantee": "none"}})
         service.client.post(f"{CLOUD}/nodes", json={"name": "node-0", "cores": 64})
         service.client.post(f"{CLOUD}/flavors", json={"name": "c1", "cores": 1})
         yield service
+
+
+@pytest.fixture(scope="module")
+def looking(service: Service, database_url: str) -> Iterator[Service]:
+    """Another process, which looks at the logs more often."""
+    with running_service(database_url, HeadPauses(look_s=LOOK_S)) as looking:
+        yield looking
 
 
 class Reader:
@@ -104,10 +117,70 @@ def test_the_last_event_id_counts_for_more_than_after_seq(service: Service) -> N
             reader.event()
 
 
-def test_a_seq_far_beyond_the_log_waits_like_any_other(database_url: str) -> None:
-    with running_service(database_url, stream_max_s=0.2) as short:
-        answer = short.client.get(STREAM, params={"after_seq": (1 << 63) - 1})
-    assert (answer.status_code, answer.text.count("id:")) == (200, 0)
+@pytest.mark.parametrize("beyond", [1, 1 << 40])
+@pytest.mark.parametrize("path", [STREAM, f"{CLOUD}/events"])
+def test_a_follower_ahead_of_the_log_is_told(service: Service, path: str, beyond: int) -> None:
+    """The log was put back, or the seq is another cloud's. At the very end there is only nothing to tell yet."""
+    last = service.last_seq("streamed")
+    answer = service.client.get(path, params={"after_seq": last + beyond})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "preemptible.log.put_back")
+    assert f"the end of the log, {last}" in answer.json()["errors"][0]["detail"]
+    if path != STREAM:
+        assert service.client.get(path, params={"after_seq": last}).json()["events"] == []
+
+
+@pytest.fixture
+def put_back(looking: Service, database_url: str) -> Callable[[str], tuple[int, Callable[[], None]]]:
+    """Makes a cloud with some events; its last seq, and what takes the newest three of them away."""
+
+    def make(name: str) -> tuple[int, Callable[[], None]]:
+        looking.client.post("/v1/clouds", json={"name": name, "policy": {"guarantee": "none"}}).raise_for_status()
+        for number in range(8):
+            flavor = {"name": f"f-{number}", "cores": 1}
+            looking.client.post(f"/v1/clouds/{name}/flavors", json=flavor).raise_for_status()
+        last = looking.last_seq(name)
+        which = f"(SELECT id FROM cloud WHERE name = '{name}')"
+        return last, lambda: run_sql(database_url, f"DELETE FROM event WHERE cloud_id = {which} AND seq > {last - 3}")
+
+    return make
+
+
+@pytest.mark.parametrize("grows", [0, 2, 5])
+def test_an_open_stream_of_a_log_that_is_put_back_ends_with_an_error(looking: Service, put_back, grows: int) -> None:
+    """However far the log has grown again, also beyond what the reader has, by another process that nobody heard of."""
+    name = f"put-back-{grows}"
+    last, cut = put_back(name)
+    with looking.client.stream("GET", f"/v1/clouds/{name}/events/stream") as response:
+        reader = Reader(response)
+        assert reader.seqs(last) == [*range(1, last + 1)]
+        time.sleep(1.5 * LOOK_S)  # the process has looked at the log's end
+        cut()
+        if grows:
+            with running_service(looking.settings.database_url) as other:
+                for number in range(grows):
+                    flavor = {"name": f"g-{number}", "cores": 1}
+                    other.client.post(f"/v1/clouds/{name}/flavors", json=flavor).raise_for_status()
+        while (frame := reader.frame()).get("event") != "log_put_back":
+            pass
+        (error,) = json.loads(frame["data"])["errors"]
+        assert (error["status"], error["code"]) == (409, "preemptible.log.put_back")
+        assert error["request_id"] == response.headers["x-openstack-request-id"]
+        ends(reader)
+
+
+def test_the_client_tells_a_follower_of_a_log_that_is_put_back(looking: Service, put_back) -> None:
+    last, cut = put_back("followed-back")
+    with TenureClient(looking.url, TOKEN) as client:
+        events = client.follow("followed-back")
+        assert [next(events).seq for _ in range(last)] == [*range(1, last + 1)]
+        time.sleep(1.5 * LOOK_S)
+        cut()
+        with pytest.raises(Conflict) as told:
+            next(events)
+        assert told.value.code == "preemptible.log.put_back"
+        with pytest.raises(Conflict) as again:
+            next(client.follow("followed-back", after_seq=last))
+        assert again.value.code == told.value.code
 
 
 @pytest.mark.parametrize("wrong", ["x", "-1", "1.0", "9" * 19, "²"])
@@ -148,14 +221,14 @@ def test_another_process_s_commits_come_as_well(service: Service, database_url: 
         assert time.monotonic() - began < 4, "by notice, not by the look every five seconds"
 
 
-def test_growth_that_nobody_announced_is_found_by_looking(service: Service, database_url: str) -> None:
-    last = service.last_seq("streamed")
-    with reading(service, f"?after_seq={last}") as reader:
+def test_growth_that_nobody_announced_is_found_by_looking(looking: Service, database_url: str) -> None:
+    last = looking.last_seq("streamed")
+    with reading(looking, f"?after_seq={last}") as reader:
         unannounced = f"""
         INSERT INTO event (cloud_id, seq, kind, version, data)
         SELECT cloud_id, {last + 1}, kind, version, jsonb_set(data, '{{flavor}}', '"late"') || jsonb_build_object(
             'at_us', (SELECT max(at_us) FROM event newest WHERE newest.cloud_id = event.cloud_id))
-        FROM event WHERE kind = 'flavor_added'
+        FROM event WHERE kind = 'flavor_added' AND cloud_id = (SELECT id FROM cloud WHERE name = 'streamed')
         """
         run_sql(database_url, unannounced)
         assert reader.seqs(1) == [last + 1]

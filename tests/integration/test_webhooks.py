@@ -22,11 +22,14 @@ from api_service import Service, running_service
 from receivers import Receiver, data_of
 from servers import run_sql
 
+from app.domain.errors import LogPutBack
 from app.following.deliveries import Pace
 from app.platform.clock import ServerClock
+from app.platform.http.errors import PROBLEMS
 from app.platform.outbound.messages import make_secret, trial_message
 from app.platform.outbound.posting import Poster
 from app.processes.wiring import open_worker, poster
+from app.scheduling.log_heads import HeadPauses
 
 PACE = Pace(look_s=0.1, idle_s=0.2, standby_s=0.1)
 """Shorter pauses than a worker's own, so that little is waited for."""
@@ -77,7 +80,7 @@ def delivering(service: Service, *, workers: int = 1) -> Iterator[None]:
     leaving = asyncio.Event()
 
     async def work() -> None:
-        async with open_worker(service.settings, PACE) as parts:
+        async with open_worker(service.settings, PACE, HeadPauses(look_s=0.2)) as parts:
             running = asyncio.create_task(parts.deliveries.run())
             await leaving.wait()
             running.cancel()
@@ -275,6 +278,71 @@ def test_replays_keep_no_victim_waiting(service, client, cloud, receiver) -> Non
     assert len(victims) == 4
     assert receiver.seqs() == [dead[0], *victims, *dead[1:]]
     assert receiver.taken[-1].at - receiver.taken[-2].at < 1, "the next replay waits for nothing else"
+
+
+def put_back(service, cloud, last_seq: int, *more: str) -> None:
+    """Put the cloud's log back to an earlier end, as a restored database has it; `more` concerns its webhook."""
+    name = cloud.rsplit("/", 1)[-1]
+    which = f"cloud_id = (SELECT id FROM cloud WHERE name = '{name}')"
+    changes = [f"DELETE FROM event WHERE {which} AND seq > {last_seq}"]
+    changes += [f"UPDATE webhook SET {one} WHERE {which}" for one in more]
+    run_sql(service.settings.database_url, "; ".join(changes))
+
+
+def paused_because(client, path) -> str:
+    return client.get(path).json()["paused_because"] or ""
+
+
+def test_a_webhook_whose_place_is_after_the_end_of_the_log_is_paused_and_says_so(
+    service, client, cloud, receiver
+) -> None:
+    evict(client, cloud)
+    end = client.get(cloud).json()["seq"]
+    path = hook(client, cloud, receiver)
+    put_back(service, cloud, end - 3)
+    with delivering(service):
+        receiver.wait_for(lambda: client.get(path).json()["status"] == "paused")
+        assert paused_because(client, path).startswith(f"{PROBLEMS[LogPutBack].code}: its place is event {end} ")
+        resumed = client.post(f"{path}/resume").json()
+        assert (resumed["status"], resumed["urgent"]["seq"], resumed["ordinary"]["seq"]) == ("active", end - 3, end - 3)
+        client.post(f"{cloud}/flavors", json={"name": "c2", "cores": 2}).raise_for_status()
+        receiver.wait_for(lambda: receiver.seqs() == [end - 2])
+
+
+@pytest.mark.parametrize("grows", [0, 8])
+def test_a_webhook_whose_receiver_is_ahead_of_the_log_is_paused_and_says_so(
+    service, client, cloud, receiver, grows
+) -> None:
+    """However far the log has grown again: the receiver would take the new events for those that it has."""
+    path = hook(client, cloud, receiver, after_seq=0)
+    with delivering(service):
+        evict(client, cloud)
+        end = client.get(cloud).json()["seq"]
+        receiver.wait_for(lambda: len(receiver.taken) == end)
+        put_back(service, cloud, 4, "urgent_seq = 4, ordinary_seq = 4")
+        for number in range(grows):
+            client.post(f"{cloud}/flavors", json={"name": f"new-{number}", "cores": 1}).raise_for_status()
+        receiver.wait_for(lambda: client.get(path).json()["status"] == "paused")
+        assert f"{PROBLEMS[LogPutBack].code}: the receiver has taken event {end} " in paused_because(client, path)
+        assert len(receiver.taken) == end
+        client.post(f"{path}/resume").raise_for_status()
+        client.post(f"{cloud}/flavors", json={"name": "last", "cores": 1}).raise_for_status()
+        # By the messages' ids, of which this receiver has those of the lost events already.
+        expected = [*range(5, client.get(cloud).json()["seq"] + 1)]
+        receiver.wait_for(lambda: [int(name.rsplit("_", 1)[1]) for name, _ in receiver.tries[end:]] == expected)
+
+
+def test_an_idle_webhook_of_a_log_that_was_put_back_misses_nothing(service, client, cloud, receiver) -> None:
+    """It had searched the lost events in vain, and others have their seqs now."""
+    hook(client, cloud, receiver, after_seq=0, kinds=["node_added", "instance_evicted"])
+    with delivering(service):
+        receiver.wait_for(lambda: len(receiver.taken) == 1)
+        for number in range(5):
+            client.post(f"{cloud}/flavors", json={"name": f"lost-{number}", "cores": 1}).raise_for_status()
+        time.sleep(1)  # it has searched them
+        put_back(service, cloud, 4)
+        client.post(f"{cloud}/nodes", json={"name": "node-1", "cores": 1}).raise_for_status()
+        receiver.wait_for(lambda: receiver.seqs() == [2, 5])
 
 
 def test_paused_it_keeps_its_place_and_resumed_it_goes_on(service, client, cloud, receiver) -> None:

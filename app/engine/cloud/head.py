@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.domain.events import CloudCreated, Event, PolicyChanged
@@ -38,6 +38,13 @@ class Head:
         self.seq += 1
         self.at_us = event.at_us
         self.last = event
+        return lambda: self._reset(*before)
+
+    def advance_over(self, events: Sequence[Event]) -> Undo:
+        """Count events like `advance`."""
+        before = self.seq, self.at_us, self.last
+        self.seq += len(events)
+        self.at_us, self.last = events[-1].at_us, events[-1]
         return lambda: self._reset(*before)
 
     def _reset(self, seq: int, at_us: int, last: Event | None) -> None:

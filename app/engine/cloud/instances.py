@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, plus
 from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo
-from app.engine.cluster import Cluster, Ints, empty_cluster, place, place_on_demand, release
+from app.engine.cluster import STOP, Cluster, Ints, empty_cluster, move_run, place, place_on_demand, plan_run, release
 from app.engine.exposure import exposure
 
 
@@ -58,6 +59,60 @@ class Instances:
         node, count = place_on_demand(self._room.cluster, demand, now_us, code, self._victims)
         return node, self._at(self._victims[:count].tolist())
 
+    def plan_run(self, run: Iterable[Operation]) -> list[int]:
+        """Return the indices of the nodes of on-demand starts, and of stops of running instances, in order.
+
+        They end before the first start that fits nowhere.
+        """
+        kinds: dict[str, int] = {}
+        begun: dict[str, int] = {}
+        steps = []
+        for number, step in enumerate(run):
+            if isinstance(step, StartRequest):
+                begun[step.instance_id] = number
+                steps.append((kinds.setdefault(step.flavor, len(kinds)), 0))
+            else:
+                of = begun.get(step.instance_id)
+                steps.append((STOP, self.running[step.instance_id].row if of is None else ~of))
+        cluster = self._room.cluster
+        room = cluster._replace(free=cluster.free.copy())
+        found: list[int] = plan_run(room, self._demands(kinds), np.array(steps, np.int64)).tolist()
+        return found
+
+    def move_run(self, events: Sequence[InstanceStarted | InstanceStopped], seq: int) -> tuple[Undo, Resources]:
+        """Fold starts and stops of which the first stands at `seq`. Return the undo, and the highest on-demand load."""
+        kinds: dict[str, int] = {}
+        moves: list[tuple[int, int, int, int, int]] = []
+        moved: list[tuple[bool, Running]] = []
+        for number, event in enumerate(events, seq):
+            if isinstance(event, InstanceStarted):
+                running = self._started(event, number)
+                self._note(running)
+                node, kind = self._nodes.by_name[running.node].index, kinds.setdefault(event.flavor, len(kinds))
+                is_spot = running.market is Market.SPOT
+                moves.append((running.row, kind, node, running.deadline_us, is_spot))
+                moved.append((True, running))
+            else:
+                running = self._unnote(event.instance_id)
+                moves.append((running.row, STOP, 0, 0, 0))
+                moved.append((False, running))
+        load = np.array(self.on_demand, np.int64)
+        peak = load.copy()
+        move_run(self._room.cluster, self._demands(kinds), np.array(moves, np.int64), seq, load, peak)
+        self.on_demand = Resources(*load.tolist())
+        return lambda: self._move_back(moved), Resources(*peak.tolist())
+
+    def _move_back(self, moved: Iterable[tuple[bool, Running]]) -> None:
+        for is_start, running in reversed([*moved]):
+            if is_start:
+                self._leave(running.instance_id)
+            else:
+                self._reenter(running)
+
+    def _demands(self, flavors: Collection[str]) -> Ints:
+        found = [self._flavors.by_name[flavor].demand for flavor in flavors]
+        return np.array(found, np.int64).reshape(len(flavors), len(Resources._fields))
+
     def exposure(self, probability: float, room: Ints, now_us: int, age_us: int, demand: Ints) -> tuple[float, float]:
         """Return the charges and the share that engine.exposure computes for a class's running instances."""
         return exposure(self._room.cluster, self._promises, probability, room, now_us, age_us, demand)
@@ -66,20 +121,21 @@ class Instances:
         return tuple(name for row in rows if (name := self._rows[row]) is not None)
 
     def _start(self, event: InstanceStarted) -> Undo:
-        self._enter(
-            Running(
-                event.instance_id,
-                self._head.seq,
-                event.at_us,
-                event.market,
-                event.flavor,
-                event.node,
-                event.lifetime_us,
-                event.probability if event.basis is None else event.basis.probability,
-                self._take_row(),
-            )
-        )
+        self._enter(self._started(event, self._head.seq))
         return lambda: self._forget(event.instance_id)
+
+    def _started(self, event: InstanceStarted, seq: int) -> Running:
+        return Running(
+            event.instance_id,
+            seq,
+            event.at_us,
+            event.market,
+            event.flavor,
+            event.node,
+            event.lifetime_us,
+            event.probability if event.basis is None else event.basis.probability,
+            self._take_row(),
+        )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:
         running = self._leave(event.instance_id)
@@ -89,27 +145,38 @@ class Instances:
         self._leave(instance_id)
 
     def _reenter(self, running: Running) -> None:
-        self._free_rows.remove(running.row)
+        # Events are undone in the reverse order, so its row is the one that was freed last.
+        if self._free_rows.pop() != running.row:
+            raise AssertionError("the rows are not undone in order")
         self._enter(running)
 
     def _enter(self, running: Running) -> None:
         row, cluster, flavor = running.row, self._room.cluster, self._flavors.by_name[running.flavor]
-        self._rows[row] = running.instance_id
-        self.running[running.instance_id] = running
+        self._note(running)
         cluster.demand[row] = flavor.demand
         cluster.born[row] = running.seq
         cluster.deadline_us[row] = running.deadline_us
         cluster.is_spot[row] = running.market is Market.SPOT
-        self._promises[row] = running.probability or 0.0
         if running.market is Market.ON_DEMAND:
             self.on_demand = plus(self.on_demand, flavor.resources)
         place(cluster, row, self._nodes.by_name[running.node].index)
 
     def _leave(self, instance_id: str) -> Running:
-        running = self.running.pop(instance_id)
+        running = self._unnote(instance_id)
         release(self._room.cluster, running.row)
         if running.market is Market.ON_DEMAND:
             self.on_demand = _minus(self.on_demand, self._flavors.by_name[running.flavor].resources)
+        return running
+
+    def _note(self, running: Running) -> None:
+        """Enter the instance wherever it stands but in the compiled form."""
+        self._rows[running.row] = running.instance_id
+        self.running[running.instance_id] = running
+        self._promises[running.row] = running.probability or 0.0
+
+    def _unnote(self, instance_id: str) -> Running:
+        """Take the instance out again, and free its row."""
+        running = self.running.pop(instance_id)
         self._rows[running.row] = None
         self._free_rows.append(running.row)
         return running

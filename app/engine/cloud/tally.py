@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
@@ -37,6 +37,21 @@ class Tally:
         """Load the part from its share of the facts."""
         self.counts, self.on_demand_peak = facts.counts, facts.on_demand_peak
         self.classes |= dict(facts.classes)
+
+    def count_starts(self, starts: Iterable[InstanceStarted], peak: Resources) -> Undo:
+        """Count starts that follow each other; `peak` is the highest on-demand load during them."""
+        before, classes = (self.counts, self.on_demand_peak), dict(self.classes)
+        for event in starts:
+            self._count_start(event.market, admitted=True)
+            if event.market is Market.SPOT:
+                self._count_class(event.probability if event.basis is None else event.basis.probability, admitted=1)
+        self.on_demand_peak = Resources(*map(max, self.on_demand_peak, peak))
+        return lambda: self._reset(*before, classes)
+
+    def _reset(self, counts: Counts, peak: Resources, classes: dict[float, ClassCounts]) -> None:
+        self.counts, self.on_demand_peak = counts, peak
+        self.classes.clear()
+        self.classes.update(classes)
 
     def _start(self, event: InstanceStarted) -> Undo:
         undo = self._as_it_is(event.probability if event.basis is None else event.basis.probability)

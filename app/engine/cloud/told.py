@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +91,12 @@ class Risks:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         self.raised |= set(facts.at_risk)
+
+    def end(self, instance_ids: Iterable[str]) -> Undo:
+        """Forget instances that have ended."""
+        ended = self.raised.intersection(instance_ids)
+        self.raised -= ended
+        return lambda: self.raised.update(ended)
 
     def _tell(self, event: EvictionRisk) -> Undo | None:
         return self._put(event.instance_id, raised=event.level is RiskLevel.RAISED)

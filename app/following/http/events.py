@@ -37,12 +37,14 @@ async def stream_events(request: Request) -> Response:
     An event's id is its seq, its name is its kind, and its data is the JSON of the paged list. A reader that sends the
     last id it kept as `Last-Event-ID` gets every event exactly once and in order, whatever ended the stream before: its
     own death, the service's, or the longest time that one stream may last. Comments are sent while there is nothing to
-    tell.
+    tell. If the log is put back to an earlier end meanwhile, the last frame has the name
+    `log_put_back` and the error answer `preemptible.log.put_back`.
     """
     query = read_query(request, StreamQuery)
     cloud_id = await reached(request, Scheduler).cloud_id(request.path_params["cloud"])
-    after_seq = _last_event_id(request)
-    await reached(request, Feed).check_readable(cloud_id)
+    last_id = _last_event_id(request)
+    after_seq = query.after_seq if last_id is None else last_id
+    await reached(request, Feed).check_readable(cloud_id, after_seq)
 
     async def may_go_on() -> None:
         await authorise(request, Role.READER)
@@ -50,10 +52,11 @@ async def stream_events(request: Request) -> Response:
     return EventStream(
         reached(request, Feed),
         cloud_id,
-        query.after_seq if after_seq is None else after_seq,
+        after_seq,
         query.limit,
-        caller_of(request).id,
-        may_go_on,
+        owner=caller_of(request).id,
+        request_id=request.scope["state"]["request_id"],
+        may_go_on=may_go_on,
     )
 
 

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from fastapi.sse import EventSourceResponse, format_sse_event
+from msgspec.json import encode
 from starlette.types import Message, Receive, Scope, Send
 
-from app.domain.errors import TenureError
+from app.domain.errors import LogPutBack, TenureError
 from app.following.feed import Feed
-from app.platform.http.errors import RequestError
+from app.platform.http.errors import RequestError, entries_of
 from app.platform.http.streams import Check, send_while
+from tenure_client.forms.errors import ErrorsAnswer
+from tenure_client.forms.events import PUT_BACK
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +32,18 @@ class EventStream(EventSourceResponse):
     """The answer with a log's events after a seq, at most `limit`. It ends once `may_go_on` raises."""
 
     def __init__(
-        self, feed: Feed, cloud_id: int, after_seq: int, limit: int | None, owner: int, may_go_on: Check
+        self,
+        feed: Feed,
+        cloud_id: int,
+        after_seq: int,
+        limit: int | None,
+        *,
+        owner: int,
+        request_id: str,
+        may_go_on: Check,
     ) -> None:
         super().__init__(self._frames(feed, cloud_id, after_seq, limit), headers=_HEADERS)
+        self._request_id = request_id
         self._feed = feed
         self._owner = owner
         self._may_go_on = may_go_on
@@ -68,5 +80,8 @@ class EventStream(EventSourceResponse):
                         left -= len(shown)
                         if not left:
                             return
+            except LogPutBack as error:
+                answer = ErrorsAnswer(errors=entries_of(self._request_id, error))
+                yield format_sse_event(data_str=encode(answer).decode(), event=PUT_BACK)
             except (TenureError, RequestError) as error:  # too late for a status: the reader comes back and is told
                 logger.info("a stream of events ended: %s", error)

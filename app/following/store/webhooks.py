@@ -27,9 +27,12 @@ RETURNING id
 """
 _DELETE = "DELETE FROM webhook WHERE cloud_id = %(cloud_id)s AND id = %(id)s RETURNING id"
 _PAUSE = "UPDATE webhook SET paused_because = %(why)s WHERE id = %(id)s AND paused_because IS NULL"
+# A place after the end of a log that was put back is none.
 _RESUME = """
 UPDATE webhook SET paused_because = NULL, urgent_attempts = 0, urgent_retry_at = NULL, ordinary_attempts = 0,
-    ordinary_retry_at = NULL
+    ordinary_retry_at = NULL,
+    urgent_seq = least(urgent_seq, (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = webhook.cloud_id)),
+    ordinary_seq = least(ordinary_seq, (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = webhook.cloud_id))
 WHERE id = %(id)s AND paused_because IS NOT NULL
 """
 # One text for each lane, since a column's name cannot be a parameter. Each applies only to a caller that knows how

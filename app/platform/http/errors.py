@@ -174,6 +174,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
+    errors.LogPutBack: Problem(409, "preemptible.log.put_back", "The log was put back to an earlier end"),
     errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "This URL is not allowed as a receiver"),
     errors.TimeMissing: Problem(400, "preemptible.time.missing", "The request must carry its time"),
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),

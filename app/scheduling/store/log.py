@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from app.domain.errors import LogNewer, LogUnavailable
+from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
@@ -86,7 +86,22 @@ SELECT coalesce((
     AND kind IN {STARTS} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
 ), 0)
 """
+_LOOK = """
+SELECT seq, hashtextextended(kind || data::text, 0) FROM event WHERE cloud_id = %(cloud_id)s
+AND seq IN (%(known_seq)s, (SELECT max(seq) FROM event WHERE cloud_id = %(cloud_id)s)) ORDER BY seq
+"""
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
+
+
+class EventMark(NamedTuple):
+    """An event's seq, and a number that differs from that of any other event with this seq."""
+
+    seq: int
+    digest: int
+
+
+NO_EVENT = EventMark(0, 0)
+"""The mark of an empty log."""
 
 
 class SeqConflict(Exception):
@@ -241,6 +256,18 @@ class LogAccess:
         """Return the newest event's seq; 0 if the log is empty."""
         rows = await self._connections.execute(_LAST_SEQ, {"cloud_id": cloud_id})
         return int(rows[0][0])
+
+    async def check_reaches(self, cloud_id: int, seq: int) -> None:
+        """Raise LogPutBack if the log ends before a seq that a reader has from it."""
+        last_seq = await self.last_seq(cloud_id)
+        if seq > last_seq:
+            raise LogPutBack.beyond(seq, last_seq)
+
+    async def look(self, cloud_id: int, known: EventMark) -> tuple[EventMark, bool]:
+        """Return the newest event's mark, and True if the log still holds the event of the known one."""
+        rows = await self._connections.execute(_LOOK, {"cloud_id": cloud_id, "known_seq": known.seq})
+        found = [EventMark(*row) for row in rows]
+        return found[-1] if found else NO_EVENT, known == NO_EVENT or known in found
 
     async def highest_epoch(self, cloud_id: int, after_seq: int) -> int:
         """Return the highest epoch of a table that a start after a seq rests on; 0 if there is none."""

@@ -143,7 +143,8 @@ class TenureClient(Methods):
     def follow(self, cloud: str, *, after_seq: int = 0) -> Iterator[EventAnswer]:
         """Yield every event after a seq, once and in order, and each later one as it comes. It never ends by itself.
 
-        A broken stream is reopened at the same event, with retries for `retry_s` each time.
+        A broken stream is reopened at the same event, with retries for `retry_s` each time. Raises Conflict
+        (`preemptible.log.put_back`) if the log was put back to an earlier end.
         """
         call = calls.event_stream(cloud, after_seq=after_seq)
         while True:

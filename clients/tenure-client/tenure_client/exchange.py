@@ -20,7 +20,7 @@ import msgspec
 from tenure_client.endpoints import Call, Repeat
 from tenure_client.errors import AnswerUnreadable, ArgumentInvalid, ClientError, NotConnected, ServiceUnreachable
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer, refused
-from tenure_client.forms.events import EventAnswer, event_of
+from tenure_client.forms.events import PUT_BACK, EventAnswer, event_of
 from tenure_client.version import __version__
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ def opened(call: Call[str], source: httpx2.EventSource) -> httpx2.EventSource:
 def failure(call: Call[Any], response: httpx2.Response) -> Exception:
     """Return the exception for an error answer."""
     status = response.status_code
-    problems = _problems(response)
+    problems = _problems(response.content)
     error: ClientError = refused(status, problems, response.text[:200] or response.reason_phrase)
     if status in _NOT_READY:
         error = ServiceUnreachable(str(error))
@@ -166,9 +166,14 @@ def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exceptio
 
 
 def event_in(frame: httpx2.ServerSentEvent) -> EventAnswer | None:
-    """Return the event that a frame of the stream carries; None if it carries none."""
+    """Return the event that a frame of the stream carries; None if it carries none.
+
+    Raises Conflict if the frame says that the log was put back.
+    """
     if not frame.data:
         return None
+    if frame.event == PUT_BACK:
+        raise refused(409, _problems(frame.data.encode()), frame.data[:200])
     try:
         return event_of(msgspec.json.decode(frame.data))
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
@@ -187,10 +192,10 @@ def _decoded(kind: type, response: httpx2.Response) -> object:
         raise AnswerUnreadable(f"{response.url}: the answer is not as documented: {error}") from error
 
 
-def _problems(response: httpx2.Response) -> list[ErrorAnswer]:
+def _problems(content: bytes) -> list[ErrorAnswer]:
     """Return the entries of an error answer; nothing if it is another one, such as a proxy's."""
     try:
-        found: ErrorsAnswer = msgspec.json.decode(response.content, type=ErrorsAnswer)
+        found: ErrorsAnswer = msgspec.json.decode(content, type=ErrorsAnswer)
     except msgspec.DecodeError:
         return []
     return found.errors

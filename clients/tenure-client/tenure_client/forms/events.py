@@ -11,6 +11,8 @@ from tenure_client.forms.answer import Answer, Json, Link, Moment
 
 EventJson = Annotated[Json, Meta(extra_json_schema={"$ref": "#/components/schemas/Event"})]
 NoticeJson = Annotated[Json, Meta(extra_json_schema={"$ref": "#/components/schemas/Notice"})]
+PUT_BACK = "log_put_back"
+"""The name of the frame that ends a stream if the log was put back to an earlier end. Its data is an error answer."""
 
 
 class EventsAnswer(Answer, kw_only=True):
