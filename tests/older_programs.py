@@ -1,17 +1,19 @@
-"""Reads a log like a program of an older log format: only the kinds and fields of that format or before."""
+"""Reads a log like a program of an older log format: only the kinds, fields and values of that format or before."""
 
 from __future__ import annotations
 
 import types
 from dataclasses import field, fields, is_dataclass, make_dataclass
+from enum import Enum
 from functools import cache, reduce
 from operator import or_
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from app.domain.events.formats import since_of
 from app.domain.events.registry import KINDS
+from app.domain.values import value_since
 from app.scheduling.store.strict import shape_of
 
 
@@ -28,6 +30,10 @@ def cut(form: type, log_format: int) -> type:
 
 
 def _cut_hint(hint: Any, log_format: int) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return Enum(hint.__name__, [(one.name, one.value) for one in hint if value_since(one) <= log_format])
+    if get_origin(hint) is tuple:
+        return tuple[_cut_hint(get_args(hint)[0], log_format), ...]  # type: ignore[misc]
     if is_dataclass(hint):
         return cut(hint, log_format)  # type: ignore[arg-type]
     if isinstance(hint, types.UnionType):

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
+from enum import Enum, StrEnum
+from typing import NamedTuple, TypeVar
 
 from app.domain.times import DAY_US, HOUR_US
 
+E = TypeVar("E", bound=Enum)
+
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
 """The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
+
+
+_SINCE: dict[tuple[type[Enum], str], int] = {}
+
+
+def newer(**since: int) -> Callable[[type[E]], type[E]]:
+    """Say which log format introduced a value of the enumeration below, by name. The others came with the first."""
+
+    def mark(kind: type[E]) -> type[E]:
+        _SINCE.update({(kind, kind[name].name): log_format for name, log_format in since.items()})
+        return kind
+
+    return mark
+
+
+def value_since(value: Enum) -> int:
+    """Return the log format that introduced a value of an enumeration."""
+    return _SINCE.get((type(value), value.name), 1)
 
 
 class Market(StrEnum):
@@ -32,6 +53,13 @@ class Guarantee(StrEnum):
     NONE = "none"
     PER_INSTANCE = "per_instance"
     POOLED = "pooled"
+
+
+class Forecast(StrEnum):
+    """The way a risk is estimated: by replays of the log (the published method), or from the rises of the load."""
+
+    REPLAY = "replay"
+    CALIBRATED = "calibrated"
 
 
 class Clock(StrEnum):

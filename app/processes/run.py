@@ -28,7 +28,7 @@ from app.domain.errors import TenureError
 from app.domain.inputs import InputError
 from app.engine.cloud import warm_up
 from app.identity.service import AdminOrigin, AdminToken
-from app.platform.database.migrating import upgrade_at_last
+from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_streams
@@ -68,7 +68,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
             url = stack.enter_context(database_url(settings))
         here = settings.model_copy(update={"database_url": url})
-        upgrade_at_last(url)
+        at_last(partial(upgrade, url))
         starting = stack.enter_context(ExitStack())
         starting.enter_context(steps.step("starting the API" + (" and the worker" if with_worker else "")))
         app = create_app(here)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -46,11 +47,11 @@ from app.platform.database.locks import Locks
 from app.platform.database.migrating import (
     DowngradeRefused,
     Standing,
+    at_last,
     downgrade,
     require_newest,
     stand,
     upgrade,
-    upgrade_at_last,
 )
 from app.platform.database.signals import Signal, listen
 from app.platform.outbound.posting import Poster
@@ -115,26 +116,26 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
 def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
     """Upgrade the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        upgrade(url, finish=finish)
+        at_last(partial(upgrade, url, finish=finish))
 
 
 def downgrade_schema(settings: Settings) -> Standing:
     """Take the database's schema one revision back; return its standing. Raises DowngradeRefused."""
     with database_url(settings, create=False) as url:
-        return downgrade(url)
+        return at_last(partial(downgrade, url))
 
 
 def database_standing(settings: Settings) -> Standing:
     """Return the database's standing: its schema, the programs it accepts, its log format."""
     with database_url(settings, create=False) as url:
-        return stand(url)
+        return at_last(partial(stand, url))
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
     """Open the database at its newest schema. Without `create`, raises NoDatabase if it has another."""
     with database_url(settings, create=create) as url:
-        await asyncio.to_thread(upgrade_at_last if create else require_newest, url)
+        await asyncio.to_thread(at_last, partial(upgrade if create else require_newest, url))
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         LEFT_ALONE.labels("clouds").set_function(lambda: len(database.newer.clouds()))
         LEFT_ALONE.labels("database").set_function(database.newer.leaves_all)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
+import psycopg
 import pytest
 from servers import ExternalServer, debian_binaries, on_database
 from sqlalchemy import event
@@ -21,7 +25,7 @@ from app.domain.errors import LogUnavailable
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import LOST_AFTER_S, Locks
-from app.platform.database.migrating import upgrade_at_last
+from app.platform.database.migrating import at_last, upgrade
 from app.scheduling.store.log import EventLog, TurnLost
 
 pytestmark = pytest.mark.anyio
@@ -161,18 +165,45 @@ def unstarted() -> Iterator[ExternalServer]:
 
 
 async def test_a_database_that_starts_later_is_waited_for(unstarted: ExternalServer):
-    upgrading = asyncio.create_task(asyncio.to_thread(upgrade_at_last, unstarted.url))
+    upgrading = asyncio.create_task(asyncio.to_thread(at_last, partial(upgrade, unstarted.url)))
     await asyncio.sleep(2)
     assert not upgrading.done()
     unstarted.start()
     await asyncio.wait_for(upgrading, 60)
     began = time.monotonic()
     with pytest.raises(LogUnavailable):
-        upgrade_at_last(on_database(unstarted.url, "nowhere"))
+        at_last(partial(upgrade, on_database(unstarted.url, "nowhere")))
     assert time.monotonic() - began < 15
+
+
+def test_commands_on_a_database_that_starts_later_wait_for_it_too(unstarted: ExternalServer, tmp_path: Path):
+    unstarted.start()
+    upgrade(unstarted.url)
+    unstarted.stop()
+    past = tmp_path / "past.csv"
+    past.write_text("start_s,lifetime_s,cores\n0,60,1\n")
+    commands = (
+        ("db", "upgrade"),
+        ("db", "status"),
+        ("token", "create", "late", "--role", "reader"),
+        ("import", "late", str(past), "--nodes", "1x4", "--flavors", "small=1", "--wait", "1s"),
+    )
+    here = os.environ | {"TENURE_DATABASE_URL": unstarted.url}
+    waiting = [
+        subprocess.Popen([sys.executable, "-m", "app.cli", *command], env=here, stdout=PIPE, stderr=PIPE, text=True)
+        for command in commands
+    ]
+    for one in waiting:
+        assert any("the database cannot be reached yet" in line for line in one.stderr or ()), one.args
+    unstarted.start()
+    for command, one in zip(commands, waiting, strict=True):
+        said = one.communicate(timeout=120)[1]
+        assert one.returncode == 0, (command, said)
+    with psycopg.connect(unstarted.url) as connection:
+        assert connection.execute("SELECT name FROM cloud").fetchall() == [("late",)]
 
 
 async def test_a_database_that_never_starts_is_given_up():
     with pytest.raises(LogUnavailable, match="Connection refused") as told:
-        upgrade_at_last("postgresql://tenure:secret@127.0.0.1:1/nowhere", starts_within_s=1)
+        at_last(partial(upgrade, "postgresql://tenure:secret@127.0.0.1:1/nowhere"), starts_within_s=1)
     assert "secret" not in str(told.value)

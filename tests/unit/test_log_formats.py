@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -15,10 +15,10 @@ from older_programs import cut, read
 from app.admission.batch import Batch, Change, Changed, decide_next
 from app.domain.errors import FormatNotInForce
 from app.domain.events import CloudCreated, InstanceStarted, NodeAdded, PolicyChanged
-from app.domain.events.formats import LOG_FORMAT, in_format
+from app.domain.events.formats import LOG_FORMAT, in_format, newest_part
 from app.domain.events.kinds import REGISTERED, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Basis, Budget, Market, Policy, Resources
+from app.domain.values import Basis, Budget, Market, Policy, Resources, newer
 from app.engine.cloud import Cloud
 from app.scheduling.store.codec import decode, encode
 
@@ -37,9 +37,9 @@ def shape(hint: Any) -> Any:
 
 
 def test_what_a_log_format_can_say_never_changes() -> None:
-    """A kind or a field that is new says `since`, one more than the newest format that was released.
+    """A kind, a field or a value that is new says so, with one more than the newest format that was released.
 
-    Then add the new format to the file. Values that are new have no such mark yet (decision 46).
+    Then add the new format to the file.
     """
     found = {
         str(log_format): {
@@ -93,6 +93,44 @@ def test_a_kind_that_came_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert in_format(event, 7) is event
     with pytest.raises(FormatNotInForce, match="node_labelled needs log format 7, and format 6"):
         in_format(event, 6)
+
+
+@newer(VIOLET=7)
+class Colour(StrEnum):
+    RED = "red"
+    VIOLET = "violet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paint:
+    colour: Colour | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePainted:
+    at_us: int
+    paint: Paint
+    stripes: tuple[Colour, ...] = ()
+
+
+def painted(colour: Colour | None, *stripes: Colour) -> Any:
+    return NodePainted(at_us=1, paint=Paint(colour=colour), stripes=stripes)
+
+
+def test_a_value_that_came_later_is_refused_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = Kind(name="node_painted", form=NodePainted)
+    monkeypatch.setitem(REGISTERED, NodePainted, kind)
+    monkeypatch.setitem(KINDS, kind.name, kind)
+    assert newest_part(NodePainted) == 7
+    for newer_one, name in ((painted(Colour.VIOLET), "colour"), (painted(None, Colour.RED, Colour.VIOLET), "stripes")):
+        assert in_format(newer_one, 7) is newer_one
+        with pytest.raises(FormatNotInForce, match=f"the {name} 'violet' needs log format 7, and format 6 is in force"):
+            in_format(newer_one, 6)
+        with pytest.raises(msgspec.ValidationError, match="violet"):
+            read(kind.name, 1, encode(newer_one, 7), 6)
+    for known in (painted(Colour.RED, Colour.RED), painted(None)):
+        assert read(kind.name, 1, encode(known, 6), 6).at_us == 1
+        assert msgspec.json.decode(encode(known, 6), type=NodePainted) == known
 
 
 def test_only_the_step_that_needs_a_newer_format_is_refused() -> None:

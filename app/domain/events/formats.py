@@ -1,14 +1,16 @@
 """Log formats: which of them can hold an event.
 
-A kind (in its version) and a field say with `since` the format that introduced them; without `since` it is the first.
-Until a newer format is in force, older programs read the log too (docs/operations.md, *Upgrading*). A newer field that
-has its default is then left out. An event with another value in it cannot be written yet.
+A kind (in its version) and a field say with `since` the format that introduced them, and the values of an enumeration
+with `newer` (app/domain/values.py); without such a mark it is the first. Until a newer format is in force, older
+programs read the log too (docs/operations.md, *Upgrading*). A newer field that has its default is then left out. An
+event with another value in it cannot be written yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
@@ -17,6 +19,7 @@ from app.domain.events import Event
 from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import KINDS
 from app.domain.events.wire import wire_name
+from app.domain.values import value_since
 
 
 def since_of(field: Field[Any]) -> int:
@@ -25,22 +28,27 @@ def since_of(field: Field[Any]) -> int:
 
 
 @cache
-def newest_part(form: type) -> int:
-    """Return the newest log format that introduced a field of the class, or of a class within it."""
+def newest_part(form: Any) -> int:  # noqa: ANN401 - a dataclass or an enumeration
+    """Return the newest log format that introduced a field of the class, or a part of a class within it.
+
+    Parts of an enumeration are its values.
+    """
+    if issubclass(form, Enum):
+        return max(map(value_since, form))
     hints = get_type_hints(form)
     within = [newest_part(part) for hint in hints.values() for part in _classes_in(hint)]
     return max([1, *map(since_of, fields(form)), *within])
 
 
 def _classes_in(hint: object) -> Iterator[type]:
-    if is_dataclass(hint):
+    if is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, Enum)):
         yield hint  # type: ignore[misc]
     for part in get_args(hint):
         yield from _classes_in(part)
 
 
 LOG_FORMAT = max(max(kind.since, newest_part(kind.form)) for kind in KINDS.values())
-"""The newest log format. It rises with the first kind, version or field that says so with `since`."""
+"""The newest log format. It rises with the first kind, version, field or value that says so."""
 
 
 def is_whole_in(form: type, log_format: int) -> bool:
@@ -59,13 +67,15 @@ def in_format(event: Event, log_format: int) -> object:
     return event if newest_part(kind.form) <= log_format else _reduced(event, log_format)
 
 
-def _reduced(value: object, log_format: int) -> object:
+def _reduced(value: object, log_format: int, name: str = "") -> object:
+    if isinstance(value, Enum) and value_since(value) > log_format:
+        raise _refusal(f"the {wire_name(name)} {value.value!r}", value_since(value), log_format)
     if isinstance(value, tuple):
-        return [_reduced(one, log_format) for one in value]
+        return [_reduced(one, log_format, name) for one in value]
     if not is_dataclass(value):
         return value
     known = [field for field in fields(value) if not _is_left_out(field, value, log_format)]
-    return {field.name: _reduced(getattr(value, field.name), log_format) for field in known}
+    return {field.name: _reduced(getattr(value, field.name), log_format, field.name) for field in known}
 
 
 def _is_left_out(field: Field[Any], value: object, log_format: int) -> bool:

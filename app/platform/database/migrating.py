@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy
 from sqlalchemy import Connection
@@ -26,6 +26,8 @@ from app.platform.database.database import parse_url, shown_url, translated
 from app.platform.database.lockids import MIGRATION_LOCK
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _CONNECT_S = 10
 _LOCK_TIMEOUT_MS = 2000
@@ -63,14 +65,16 @@ class Standing:
     log_format: int
 
 
-def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> None:
-    """Upgrade as soon as the database can be reached. Raise LogUnavailable if it cannot within this time."""
+def at_last(step: Callable[[], T], *, starts_within_s: float = _STARTS_WITHIN_S) -> T:
+    """Take a step as soon as its database can be reached. Raise LogUnavailable if it cannot within this time."""
     deadline = monotonic() + starts_within_s
     while True:
         try:
-            return upgrade(url)
+            return step()
         except LogUnavailable as error:
-            said = str(error.__cause__ or "no reason was given").strip().partition("\n")[0]
+            if error.__cause__ is None:  # it answered, and said why not
+                raise
+            said = str(error.__cause__).strip().partition("\n")[0]
             if monotonic() > deadline or not _may_come(error):
                 raise LogUnavailable(f"{error}: {said}") from error.__cause__
             logger.warning("the database cannot be reached yet: %s", said)
@@ -80,7 +84,7 @@ def upgrade_at_last(url: str, *, starts_within_s: float = _STARTS_WITHIN_S) -> N
 def _may_come(error: LogUnavailable) -> bool:
     """Return True if the database may only be starting. A wrong password or an unknown database is final."""
     said = str(error.__cause__)
-    return error.__cause__ is not None and ("FATAL" not in said or "the database system is" in said)
+    return "FATAL" not in said or "the database system is" in said
 
 
 def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) -> None:
