@@ -13,6 +13,7 @@ from app.domain.errors import (
     LifetimeMissing,
     NodeNotEmpty,
     ProbabilityUnexpected,
+    TooManyEvictions,
 )
 from app.domain.events import (
     Event,
@@ -29,6 +30,11 @@ from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
+
+MOST_VICTIMS = 10_000
+"""The number of instances that one request may evict."""
+MOST_HANDOVERS = 50_000
+"""The number of evictions of a cloud that may be unconfirmed. The state keeps each until its deadline."""
 
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
@@ -152,6 +158,10 @@ def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: Evictio
     if not victims:  # as for nearly every start
         return []
     deadline_us = _deadline_us(cloud, at_us)
+    if len(victims) > MOST_VICTIMS:
+        raise TooManyEvictions(f"{len(victims)} instances would be evicted; one request evicts {MOST_VICTIMS} at most")
+    if deadline_us is not None and len(cloud.handovers) + len(victims) > MOST_HANDOVERS:
+        raise TooManyEvictions(f"{len(cloud.handovers)} evictions are unconfirmed, and {MOST_HANDOVERS} may be")
     count = len(victims) if deadline_us is None else 2 * len(victims)
     cause_seq = cloud.seq + count + (reason is not EvictionReason.DRILL)
     scheduled = (
