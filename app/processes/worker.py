@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from threading import Thread
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from app.domain.errors import LogUnavailable
-from app.forecasts.recompute import Forecasts, warm_up
+from app.forecasts.recompute import warm_up
+from app.platform.background import background
 from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
@@ -53,27 +54,24 @@ async def run_worker(
         scheduler.modify_job("catch_up", max_instances=2)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
-        delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         if settings.dask_scheduler is None:
             # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
             Thread(target=warm_up, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()
         try:
-            async for notice in parts.notices:
-                if isinstance(notice, RunRequested | Resync):
-                    await _run_pending(parts.forecasts)
+            async with background(deliveries=parts.deliveries.run, run_requests=partial(_heed_requests, parts)):
+                await asyncio.Event().wait()
         finally:
             scheduler.shutdown(wait=False)
-            delivering.cancel()
-            await asyncio.gather(delivering, return_exceptions=True)
 
 
-async def _run_pending(forecasts: Forecasts) -> None:
-    try:
-        await forecasts.run_pending()
-    except LogUnavailable as error:  # the job that looks every few seconds will find the waiting runs
-        logger.warning("pending runs were left for later", extra={"error": str(error)})
+async def _heed_requests(parts: WorkerParts) -> None:
+    """Compute what is asked for as soon as it is. What is missed is found by the job that looks every few seconds."""
+    async with aclosing(parts.notices()) as notices:
+        async for notice in notices:
+            if isinstance(notice, RunRequested | Resync):
+                await parts.forecasts.run_pending()
 
 
 def _every(scheduler: AsyncIOScheduler, seconds: int, function: Callable[[], Awaitable[object]]) -> None:

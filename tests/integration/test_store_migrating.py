@@ -19,7 +19,7 @@ from app.platform.database.lockids import MIGRATION_LOCK
 from app.platform.database.migrating import DowngradeRefused, downgrade, stand, upgrade
 
 _numbers = count(1)
-GO_BACK = {"0002", "0005", "0007", "0008", "0009"}
+GO_BACK = {"0002", "0005", "0007", "0008", "0009", "0010"}
 """Of the others docs/operations.md says why not."""
 FILL = """
 INSERT INTO cloud (name, importing) VALUES ('north', false), ('south', true);

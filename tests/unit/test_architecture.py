@@ -42,10 +42,11 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
-    "clock": set(),
+    "background": {"telemetry"},
+    "clock": {"background"},
     "turns": set(),
     "each": set(),
-    "database": set(),
+    "database": {"background"},
     "telemetry": set(),
     "outbound": set(),
     "http": {"telemetry", "turns"},
@@ -79,7 +80,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock", "background"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),

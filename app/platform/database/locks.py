@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from app.domain.errors import LogUnavailable
+from app.platform.background import begun
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import FIRST_TOKEN_LOCK, LockId, forecast_lock, import_lock
 
@@ -55,7 +56,7 @@ class Locks:
                 yield None
                 return
             hold = Hold(session)
-            beating = asyncio.create_task(hold.beat())
+            beating = begun(hold.beat(), "beat")
             try:
                 yield hold
             finally:
