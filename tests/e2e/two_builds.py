@@ -123,7 +123,15 @@ def code_of(answer: httpx2.Response) -> str:
 def test_an_upgrade_with_the_older_build_running(older: Path, url: str, tmp_path: Path) -> None:
     environment = {"TENURE_DATABASE_URL": url}
     old, new = OlderProcess(older, "serve", tmp_path, environment), Process("run", tmp_path, environment)
-    old.start()
+    try:
+        old.start()
+        upgrade_beside(old, new, url, tmp_path)
+    finally:
+        old.process.kill()
+        old.process.wait()
+
+
+def upgrade_beside(old: OlderProcess, new: Process, url: str, tmp_path: Path) -> None:
     with httpx2.Client(base_url=old.url, headers=HEADERS, timeout=30) as client:
         client.post("/v1/clouds", json={"name": "north", "policy": {"guarantee": "none"}}).raise_for_status()
         client.post("/v1/clouds/north/nodes", json={"name": "node-0", "cores": 64}).raise_for_status()
@@ -155,7 +163,6 @@ def test_an_upgrade_with_the_older_build_running(older: Path, url: str, tmp_path
         assert "Traceback" not in old.log.read_text() + new.log.read_text()
         sys.stdout.write(f"{OLDER}: {was.strip()}; {load.pairs} starts and stops at both, {len(rows)} events\n")
     finally:
-        old.kill()
         new.interrupt()
 
 
