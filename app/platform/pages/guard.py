@@ -25,6 +25,7 @@ from app.platform.http.errors import (
     RateExceeded,
     Unauthenticated,
 )
+from app.platform.pages.cookies import read_cookie
 from app.platform.pages.rendering import render
 from app.platform.telemetry.context import shown
 from app.platform.telemetry.metrics import PAGE
@@ -88,7 +89,7 @@ async def still_signed_in(request: Request) -> Caller:
     """Return the viewer of the page. Raise NotSignedIn if the cookie's token is not valid, or no longer."""
     if sum(value.count(";") for value in request.headers.getlist("cookie")) >= _MOST_COOKIES:
         raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
-    token = request.cookies.get(COOKIE)
+    token = read_cookie(request, COOKIE)
     if not token:
         request.app.state.rates.count_address(request.scope)
         raise NotSignedIn

@@ -60,6 +60,17 @@ async def sign_in_forms(target: Target) -> None:
 
 
 @attack("nobody")
+async def quoted_cookies(target: Target) -> None:
+    """Cookies with quotes within quotes, as long as headers may be."""
+    quoted = 'Cookie: tenure_theme="' + '\\"' * 4050 + '"'
+    kinds = cycle(
+        [request("GET", path, None, None, *[quoted] * 7) for path in ("/ui/sign-in", "/ui", "/ui/nothing")]
+        + [request("POST", "/ui/sign-in", None, b"a", *[quoted] * 7)]
+    )
+    await target.hammer(4, lambda: next(kinds))
+
+
+@attack("nobody")
 async def bad_tokens(target: Target) -> None:
     """Guessed tokens from the honest caller's own address."""
 
