@@ -9,8 +9,8 @@ Deterministic but for the times. The recorded traces are read from ../shared/tra
 
 A line of the first two parts shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
 those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that got a
-quote, admitted or not, is examined: a virtual instance at its moment is followed through the whole log, and in every
-epoch the share that was evicted within its lifetime is compared with the mean of the bounds.
+quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share that
+was evicted within its lifetime is compared with the mean of the bounds.
 
 Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`.
 """
@@ -31,11 +31,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.domain.events import InstanceRejected, InstanceStarted, Recorded
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import Basis, Clock, Guarantee, Policy, Resources
-from app.forecast.replay import Replay
-from app.forecast.replayed import History
+from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
+from app.workbench import following
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
@@ -255,21 +253,12 @@ def _run(cases: list[Case]) -> list[Result]:
         )
 
 
-class _Keep:
-    """Keeps the log of an evaluation."""
-
-    def __init__(self) -> None:
-        self.recorded: list[Recorded] = []
-
-    def write(self, recorded: Recorded) -> None:
-        self.recorded.append(recorded)
-
-
 def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], None]) -> Result:
-    began, log = perf_counter(), _Keep()
-    outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, log=log, progress=progress)
+    began = perf_counter()
+    follower = None if case.policy.guarantee is Guarantee.NONE else following.Follower(case.policy)
+    outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, follower=follower, progress=progress)
     wall_s, tally = perf_counter() - began, outcome.tally
-    rows = [] if case.policy.guarantee is Guarantee.NONE else coverage(log.recorded, case.policy)
+    rows = [] if follower is None else coverage(follower.cases())
     hard = [covered for covered, evicted in rows if evicted]
     return Result(
         tally.spot_requested,
@@ -284,54 +273,18 @@ def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], Non
     )
 
 
-def coverage(recorded: Sequence[Recorded], policy: Policy) -> list[tuple[bool, bool]]:
+def coverage(cases: Sequence[following.Case]) -> list[tuple[bool, bool]]:
     """Return for every epoch if its quotes' bounds held, and if anything was evicted."""
-    quoted: dict[str, list[tuple[int, int, Basis]]] = defaultdict(list)
-    for item in recorded:
-        event = item.event
-        if isinstance(event, InstanceStarted | InstanceRejected) and event.basis and event.basis.probability_bound:
-            quoted[event.flavor].append((event.at_us, event.lifetime_us or 0, event.basis))
-    history, until_us = History(), recorded[-1].event.at_us + 1
-    history.extend(recorded)
-    used = history.operations(until_us) and history.used_resources()
     found: dict[int, list[tuple[bool, float]]] = defaultdict(list)
-    for flavor, starts in quoted.items():
-        for epoch, evicted, bound in _followed(
-            history, flavor, used, starts, replace(policy, horizon_us=1 << 50), until_us
-        ):
-            found[epoch].append((evicted, bound))
+    for case in cases:
+        said = case.quoted.said.get(Forecast.REPLAY)
+        if said is not None and said.bound is not None:
+            found[case.quoted.epoch].append((case.evicted_after_us is not None, said.bound))
     rows = []
     for fates in found.values():
         share, bound = np.mean(np.array(fates, float), axis=0)
         rows.append((bool(share <= bound), bool(share > 0)))
     return rows
-
-
-def _followed(
-    history: History,
-    flavor: str,
-    used: list[int],
-    starts: list[tuple[int, int, Basis]],
-    policy: Policy,
-    until_us: int,
-) -> list[tuple[int, bool, float]]:
-    """Yield epoch, eviction of a virtual instance in its lifetime, and bound; skip those that outlast the log."""
-    operations = history.operations(until_us).counting_only(used)
-    opening = history.opening(history.begin_us or 0)
-    opening = opening._replace(free=opening.free[:, used], demand=opening.demand[:, used])
-    replay = Replay(opening, history.begin_us or 0, history.flavors[flavor][used], policy)
-    replay.advance(operations, history.node_count, history.row_count)
-    found = []
-    for at_us, lifetime_us, basis in starts:
-        sample = replay.samples(operations.at_us, until_us, np.array([at_us]))
-        if not len(sample.slots):
-            continue
-        lasted_us, was_evicted = int(sample.lasted_us[0]), bool(sample.was_evicted[0])
-        if was_evicted or lasted_us >= lifetime_us:
-            assert basis.epoch is not None
-            assert basis.probability_bound is not None
-            found.append((basis.epoch, was_evicted and lasted_us <= lifetime_us, basis.probability_bound))
-    return found
 
 
 def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.01) -> Policy:

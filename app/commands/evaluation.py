@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +13,8 @@ import typer
 
 from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
-from app.commands.tables import MATRIX_LEGEND, matrix_table, reliability_tables
-from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
+from app.commands.tables import CALIBRATION_LEGEND, MATRIX_LEGEND, calibration_table, matrix_table, reliability_tables
+from app.commands.workloads import check_sla, eviction_policy, forecast_named, guarantee_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
@@ -49,6 +50,8 @@ def evaluate(
     horizon: options.Horizon = "30d",
     history: options.History = "all",
     seed: options.Seed = 0,
+    forecast: options.Forecasts = "replay",
+    follow: options.Follow = False,
     log: options.Log = None,
     report: options.Report = None,
     reliability: options.Reliability = False,
@@ -66,8 +69,9 @@ def evaluate(
         # The baseline stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
         slas = list(dict.fromkeys([None, *slas]))
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
-    found = _run(_planned(scenarios, log, watched=reliability or by_epoch or report is not None), report)
+    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas, forecast)
+    watched = reliability or by_epoch or report is not None
+    found = _run([replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)], report)
     if report is not None:
         _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
     _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
@@ -103,11 +107,13 @@ def _scenarios(
     eviction: list[str],
     guarantee: list[str],
     slas: list[float | None],
+    forecast: str,
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
-    return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
+    found = scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
+    return [replace(scenario, forecast=forecast_named(forecast)) for scenario in found]
 
 
 def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluated]:
@@ -118,17 +124,17 @@ def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluat
         return run_matrix(evaluations, progress=progress)
 
 
-def _planned(scenarios: Sequence[Scenario], log: Path | None, *, watched: bool) -> list[Evaluation]:
+def _planned(scenarios: Sequence[Scenario], log: Path | None) -> list[Evaluation]:
     from app.workbench.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
 
     if log is None or len(scenarios) == 1:
         _check_writable(log)
-        return [Evaluation(scenario, log, watched) for scenario in scenarios]
+        return [Evaluation(scenario, log) for scenario in scenarios]
     try:
         log.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{log}: several runs write their logs into a folder: {error.strerror}") from error
-    return [Evaluation(scenario, log / f"{name_of(scenario)}.csv", watched) for scenario in scenarios]
+    return [Evaluation(scenario, log / f"{name_of(scenario)}.csv") for scenario in scenarios]
 
 
 def _check_writable(path: Path | None) -> None:
@@ -163,6 +169,10 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     for one, report in zip(found, reports, strict=True) if reliability else ():
         for table in reliability_tables(report["reliability"], _title(one), by_epoch=by_epoch):
             STDOUT.print(table)
+    for one, report in zip(found, reports, strict=True):
+        if one.cases is not None:
+            STDOUT.print(calibration_table(report, _title(one)))
+            STDOUT.print(CALIBRATION_LEGEND)
 
 
 def _title(one: Evaluated) -> str:
@@ -172,9 +182,12 @@ def _title(one: Evaluated) -> str:
 
 
 def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
+    from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
     from app.workbench.findings import reliability_report  # noqa: PLC0415 - as above
 
     report = one.outcome.report()
     if reliability and one.findings is not None:
         report["reliability"] = reliability_report(one.findings.reliability)
+    if one.cases is not None:
+        report |= calibration_reports(one.cases, one.outcome.scenario.forecast)
     return report

@@ -56,6 +56,16 @@ Reliability = Annotated[bool, typer.Option("--reliability", help="Tell promised 
 ByEpoch = Annotated[bool, typer.Option("--by-epoch", help="Tell reliability for each epoch, too.")]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", help="Follow every quoted spot start to its end, admitted or not, and tell how true the quotes are."
+    ),
+]
+Forecasts = Annotated[
+    str,
+    typer.Option("--forecast", metavar="replay|calibrated", help="How the risk of a start is estimated."),
+]
 Limit = Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -97,6 +97,30 @@ def _calibrations(title: str, first: str, lines: Iterable[tuple[str, JsonObject]
     return table
 
 
+def calibration_table(report: JsonObject, title: str) -> Table:
+    """Return a table with a row for each forecast and stratum; `report` holds the followed starts' calibrations."""
+    table = numbers_table(
+        ("forecast", "lifetime"),
+        ("starts", "evicted", "said", "happened", "log loss", "constant's", "AUC"),
+        f"{title}: every quoted start, followed to its end",
+    )
+    for block in (report["calibration"], report["calibration_beside"]):
+        if block is not None:
+            rows = {"all": block, **block["strata"]}
+            for number, (name, row) in enumerate(rows.items()):
+                first = "" if number else block["forecast"]
+                counts, shares = (str(row["cases"]), str(row["evicted"])), (row["said"], row["happened"])
+                losses = f"{row['log_loss']:.4f}", f"{row['constant_log_loss']:.4f}", _share(row.get("auc"))
+                table.add_row(first, name, *counts, *map(_share, shares), *losses)
+    return table
+
+
+CALIBRATION_LEGEND = (
+    "said: the mean estimate; happened: the share evicted; constant's: the log loss of the best constant, which is\n"
+    "known in hindsight only; AUC: how often an evicted start had a higher estimate than one that was not"
+)
+
+
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 

@@ -14,7 +14,7 @@ from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
 from app.workbench.tally import Scenario
 from app.workbench.workload import load_workload, write_trace
 from tenure_client import TenureClient
@@ -161,6 +161,14 @@ def guarantee_named(text: str) -> Guarantee:
         names = " or ".join(known)
         raise InputError(f"--guarantee {text!r} is unknown: write {names}, or leave the SLA out with --no-sla")
     return Guarantee(text.replace("-", "_"))
+
+
+def forecast_named(text: str) -> Forecast:
+    """Return the forecast of this name on the command line."""
+    try:
+        return Forecast(text)
+    except ValueError:
+        raise InputError(f"--forecast {text!r} is unknown: write replay or calibrated") from None
 
 
 def eviction_policy(text: str) -> EvictionPolicy:

@@ -55,6 +55,13 @@ class Guarantee(StrEnum):
     POOLED = "pooled"
 
 
+class Forecast(StrEnum):
+    """The way a risk is estimated: by replays of the log (the published method), or from the rises of the load."""
+
+    REPLAY = "replay"
+    CALIBRATED = "calibrated"
+
+
 class Clock(StrEnum):
     """The source of a cloud's time: the server's clock, or the times that requests bring."""
 

@@ -36,7 +36,7 @@ def windows_by_scale(times_us: Ints) -> tuple[int, ...]:
     return tuple(int(count_windows(ordered, scale_us)) for scale_us in SCALES_US)
 
 
-def upper_bound(share: float, count: int, confidence: float) -> float:
+def upper_bound(share: float, count: float, confidence: float) -> float:
     """Return the smallest risk q for which a share this low in `count` independent trials has a chance below 1 -
     confidence.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from app.domain.events import Recorded
 from app.domain.progress import Progress
-from app.domain.values import Policy
+from app.domain.values import Forecast, Policy, Resources
 from app.engine.cluster import Ints
 from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
 from app.forecast.replayed import History, Operations
+from app.forecast.rise import RiseHistory, Rises
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
@@ -49,9 +50,11 @@ class Forecaster:
     compute from the whole log.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        """`policy` governs the whole replay: changes of policy in the log are ignored."""
+    def __init__(self, policy: Policy, forecasts: Collection[Forecast] = (Forecast.REPLAY,)) -> None:
+        """`policy` governs the whole replay: changes of policy in the log are ignored. Tables hold these forecasts."""
         self.policy = policy
+        self._forecasts = forecasts
+        self._rises: RiseHistory | None = None
         self._history = History()
         self._replays: dict[str, tuple[Replay, int]] = {}
         self._used: list[int] = []
@@ -81,6 +84,7 @@ class Forecaster:
         1. Fold the new events into operations.
         2. Lead every flavor's replay through them, in parallel if there is an executor (replays travel there and back).
         3. Estimate the curves from the samples.
+        4. Count the rises of the on-demand load.
         """
         tasks = self._plan(until_us)
         done = map(_run, tasks) if executor is None else executor.map(_run, tasks)
@@ -90,12 +94,22 @@ class Forecaster:
             curves[task.flavor] = make_curve(found)
             if progress is not None:
                 progress(len(curves), len(tasks))
-        return QuantileTable(epoch, until_us, seq, curves)
+        return QuantileTable(epoch, until_us, seq, curves, self._count_rises(until_us))
+
+    def _count_rises(self, until_us: int) -> Rises | None:
+        """Return the rise curves of all of the history, whatever the history window; None if they are not wanted."""
+        history = self._history
+        operations = history.operations(until_us)
+        if Forecast.CALIBRATED not in self._forecasts or history.begin_us is None or until_us <= history.begin_us:
+            return None
+        self._rises = self._rises or RiseHistory(history.begin_us, len(Resources._fields))
+        self._rises.extend(operations, history.node_count, history.row_count, until_us)
+        return self._rises.publish()
 
     def _plan(self, until_us: int) -> list[_FlavorTask]:
         history = self._history
         operations = history.operations(until_us)
-        if history.begin_us is None or until_us <= history.begin_us:
+        if Forecast.REPLAY not in self._forecasts or history.begin_us is None or until_us <= history.begin_us:
             return []
         self._forget_outdated()
         operations = operations.counting_only(self._used)

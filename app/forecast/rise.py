@@ -9,6 +9,7 @@ end, as `History` replays them. A peak within a bin counts; the load at a start 
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,24 @@ class Rises(NamedTuple):
     counts: Ints
     shares: Floats
     seen_us: int
+
+    def to_bytes(self) -> bytes:
+        """Return the curves for storage: a line of counts, then rooms and shares."""
+        line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us}).encode() + b"\n"
+        return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> tuple[Rises, bytes]:
+        """Return the curves that `to_bytes` wrote, and what follows them."""
+        line, rest = data.split(b"\n", 1)
+        written = json.loads(line)
+        counts = np.array(written["counts"], np.int64)
+        room_count = len(counts) * ROOM_COUNT
+        rooms = np.frombuffer(rest, "<i8", room_count).astype(np.int64).reshape(-1, ROOM_COUNT)
+        rest = rest[rooms.nbytes :]
+        shares = np.frombuffer(rest, "<f8", room_count * INTERVAL_COUNT).astype(np.float64)
+        rest = rest[shares.nbytes :]
+        return cls(rooms, counts, shares.reshape(-1, ROOM_COUNT, INTERVAL_COUNT), written["seen_us"]), rest
 
 
 class _Reading(NamedTuple):

@@ -18,10 +18,14 @@ import numpy as np
 
 from app.domain.errors import LogNewer
 from app.engine.cluster import Ints
+from app.engine.outlook import Outlook
 from app.forecast.bound import upper_bound
+from app.forecast.foreseen import Foreseen
+from app.forecast.rise import Rises
 from app.forecast.survival import Bucket, Floats
 
 _FORMAT = b"tenure quantile table 2\n"
+_WITH_RISES = b"tenure quantile table 3\n"
 _WITHOUT_WINDOWS = b"tenure quantile table 1\n"
 _CACHED = 1024
 _POINTS = 4
@@ -93,12 +97,16 @@ _FULL = Bucket(0, 0, 0, 0, np.empty(0, np.int64), np.empty(0))
 
 @dataclass(frozen=True, slots=True)
 class QuantileTable:
-    """The table of one epoch. `epoch_us` is the end of its history, `seq` its last position in the log."""
+    """The table of one epoch. `epoch_us` is the end of its history, `seq` its last position in the log.
+
+    `rises` is what the calibrated forecast needs of the history; None if it was not asked for.
+    """
 
     epoch: int
     epoch_us: int
     seq: int
     curves: Mapping[str, Curve]
+    rises: Rises | None = None
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -127,22 +135,35 @@ class QuantileTable:
             return None
         return upper_bound(estimate, count, confidence)
 
+    def seen_from(self, outlook: Outlook) -> Foreseen | None:
+        """Return the calibrated forecast of a start with this outlook; None if the table holds none."""
+        return None if self.rises is None else Foreseen(self.epoch, self.epoch_us, self.seq, self.rises, outlook)
+
     def to_bytes(self) -> bytes:
-        """Return the curves for storage: a line naming the format, then compressed a line of counts and the points."""
+        """Return the table for storage: a line naming the format, then compressed a line of counts and the points.
+
+        Rises, if there are any, precede them, in a newer format.
+        """
         buckets = [bucket for curve in self.curves.values() for bucket in curve.buckets]
         counts = {flavor: [_counts(bucket) for bucket in curve.buckets] for flavor, curve in self.curves.items()}
         times = b"".join(bucket.times_us.astype("<i8").tobytes() for bucket in buckets)
         levels = b"".join(bucket.levels.astype("<f8").tobytes() for bucket in buckets)
-        return _FORMAT + zlib.compress(json.dumps(counts).encode() + b"\n" + times + levels)
+        rest = json.dumps(counts).encode() + b"\n" + times + levels
+        if self.rises is None:
+            return _FORMAT + zlib.compress(rest)
+        return _WITH_RISES + zlib.compress(self.rises.to_bytes() + rest)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, epoch: int, epoch_us: int, seq: int) -> QuantileTable:
         """Return the table that `to_bytes` wrote. Raise LogNewer if it is in a newer format."""
-        if not data.startswith((_FORMAT, _WITHOUT_WINDOWS)):
+        if not data.startswith((_WITH_RISES, _FORMAT, _WITHOUT_WINDOWS)):
             raise LogNewer(
                 f"a newer version of Tenure computed the quantile table of epoch {epoch}: run that version here too"
             )
-        line, points = zlib.decompress(data[len(_FORMAT) :]).split(b"\n", 1)
+        rises, rest = None, zlib.decompress(data[len(_FORMAT) :])
+        if data.startswith(_WITH_RISES):
+            rises, rest = Rises.from_bytes(rest)
+        line, points = rest.split(b"\n", 1)
         half = len(points) // 2
         times, levels = np.frombuffer(points[:half], "<i8"), np.frombuffer(points[half:], "<f8")
         counts = json.loads(line)
@@ -150,7 +171,7 @@ class QuantileTable:
         columns = zip(np.split(times, ends), np.split(levels, ends), strict=True)
         # The rows of the flavors take the points one after another, in the order in which they were written.
         curves = {flavor: make_curve([_bucket(row, next(columns)) for row in rows]) for flavor, rows in counts.items()}
-        return cls(epoch, epoch_us, seq, curves)
+        return cls(epoch, epoch_us, seq, curves, rises)
 
 
 def make_curve(buckets: list[Bucket]) -> Curve:

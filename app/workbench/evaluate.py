@@ -8,14 +8,16 @@ from time import perf_counter
 from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
+from app.admission.quote import Quotes
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.names import node_name
 from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
-from app.domain.values import Guarantee, Market, Policy
+from app.domain.values import Forecast, Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
+from app.workbench.following import Follower
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
 
@@ -37,11 +39,16 @@ def evaluate(
     *,
     log: EventSink | None = None,
     tables: TableSink | None = None,
+    follower: Follower | None = None,
     progress: Progress | None = None,
 ) -> DrivenScenario:
-    """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning."""
+    """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning.
+
+    A follower is told of every quoted spot start and of every event.
+    """
     began = perf_counter()
-    run, tally = DrivenCloud(scenario.policy, executor, log=log, tables=tables), WorkloadTally.of(scenario.workload)
+    run = DrivenCloud(scenario.policy, executor, scenario.forecast, log=log, tables=tables, follower=follower)
+    tally = WorkloadTally.of(scenario.workload)
     run.record(_opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
@@ -57,29 +64,37 @@ class _EvaluationTables:
     A table is a function of the events before its due time, so tables that no start reads need not be computed.
     """
 
-    def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None) -> None:
+    def __init__(
+        self, policy: Policy, executor: Executor, sink: TableSink | None, forecast: Forecast, *, followed: bool
+    ) -> None:
         self._policy = policy
         self._executor = executor
         self._sink = sink
-        self._forecaster = Forecaster(policy)
+        self._forecast, self._followed = forecast, followed
+        self._forecaster = Forecaster(policy, self._forecasts())
         self._newest: QuantileTable | None = None
         self.spent_s = 0.0
 
+    def _forecasts(self) -> set[Forecast]:
+        """Return what tables must hold: what decides, and if starts are followed the cheap one in any case."""
+        deciding = set() if self._policy.guarantee is Guarantee.NONE else {self._forecast}
+        return deciding | {Forecast.CALIBRATED} if self._followed else deciding
+
     def extend(self, recorded: list[Recorded]) -> None:
         """Take the log's next events."""
-        if self._policy.guarantee is not Guarantee.NONE:
+        if self._forecasts():
             self._forecaster.extend(recorded)
 
     def follow(self, policy: Policy, recorded: list[Recorded]) -> None:
         """Continue under another policy, with a forecaster that has read the whole log so far."""
         self._policy = policy
-        self._forecaster = Forecaster(policy)
+        self._forecaster = Forecaster(policy, self._forecasts())
         self.extend(recorded)
 
     def for_start(self, cloud: Cloud, request: StartRequest, at_us: int) -> QuantileTable | None:
-        """Return the table that the start is decided with; None if it needs none."""
+        """Return the table that the start is decided or followed with; None if it needs none."""
         policy = self._policy
-        if request.market is not Market.SPOT or policy.guarantee is Guarantee.NONE:
+        if request.market is not Market.SPOT or not self._forecasts():
             return None
         if at_us < cloud.created_us + policy.warm_up_us:
             return None
@@ -102,11 +117,19 @@ class DrivenCloud:
     """A cloud that is led through operations, with the tables that it needs."""
 
     def __init__(
-        self, policy: Policy, executor: Executor, *, log: EventSink | None = None, tables: TableSink | None = None
+        self,
+        policy: Policy,
+        executor: Executor,
+        forecast: Forecast = Forecast.REPLAY,
+        *,
+        log: EventSink | None = None,
+        tables: TableSink | None = None,
+        follower: Follower | None = None,
     ) -> None:
-        self.tables = _EvaluationTables(policy, executor, tables)
+        self.tables = _EvaluationTables(policy, executor, tables, forecast, followed=follower is not None)
         self.cloud = Cloud()
-        self._log = log
+        self._forecast, self._follower = forecast, follower
+        self._logs = [sink for sink in (log, follower) if sink is not None]
 
     def step(self, operation: Operation) -> Event | None:
         """Decide one operation and record its events; the decision on a start is the last of them."""
@@ -115,19 +138,29 @@ class DrivenCloud:
         if not isinstance(operation, StartRequest):
             self.record(decide_stop(self.cloud, operation.instance_id, at_us))
             return None
-        quotes = self.tables.for_start(self.cloud, operation, at_us)
-        events = decide_start(self.cloud, operation, at_us, quotes)
+        events = decide_start(self.cloud, operation, at_us, self._quotes(operation, at_us))
         self.record(events)
         return events[-1]
+
+    def _quotes(self, request: StartRequest, at_us: int) -> Quotes | None:
+        """Return the forecast that the start is decided by, and let the follower note it."""
+        table = self.tables.for_start(self.cloud, request, at_us)
+        if table is None:
+            return None
+        if self._follower is not None:
+            self._follower.quote(self.cloud, request, at_us, table)
+        if self._forecast is Forecast.REPLAY:
+            return table
+        return table.seen_from(self.cloud.outlook(request.flavor, at_us))
 
     def record(self, events: Sequence[Event]) -> None:
         """Append the events to the log and apply them to the cloud."""
         recorded = [self.cloud.apply(event) for event in events]
         self.cloud.commit()
         self.tables.extend(recorded)
-        if self._log is not None:
+        for log in self._logs:
             for item in recorded:
-                self._log.write(item)
+                log.write(item)
 
 
 def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:

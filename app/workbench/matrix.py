@@ -17,6 +17,7 @@ from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import EventSink, evaluate
 from app.workbench.findings import LogFindings, Watch
+from app.workbench.following import Case, Follower
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import DrivenScenario, Scenario
@@ -43,11 +44,15 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One scenario to run. `log` is the CSV file for its events; `watched` asks for findings."""
+    """One scenario to run.
+
+    `log` is the CSV file for its events; `watched` asks for findings, `followed` for every quoted start's end.
+    """
 
     scenario: Scenario
     log: Path | None = None
     watched: bool = False
+    followed: bool = False
 
     @property
     def size(self) -> int:
@@ -57,10 +62,11 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The result of an evaluation; the findings are None unless it was watched."""
+    """The result of an evaluation; the findings are None unless it was watched, the cases unless it was followed."""
 
     outcome: DrivenScenario
     findings: LogFindings | None
+    cases: list[Case] | None = None
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
@@ -99,9 +105,11 @@ def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progres
             file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
         keep = partial(_keep_last, tables)
-        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, progress=progress)
+        follower = Follower(scenario.policy) if evaluation.followed else None
+        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, follower=follower, progress=progress)
     end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
-    return Evaluated(outcome, watch.findings(end_us, tables[-1] if tables else None) if watch else None)
+    findings = watch.findings(end_us, tables[-1] if tables else None) if watch else None
+    return Evaluated(outcome, findings, follower.cases() if follower else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,71 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain.requests import StartRequest
+from app.domain.strata import STRATA, stratum_of
 from app.domain.times import SECOND_US, seconds_text
-from app.domain.values import Market, Policy, Resources
+from app.domain.values import Forecast, Market, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A workload, the platform that it meets (capacities in node order) and the policy in force."""
+    """A workload, the platform that it meets (capacities in node order), the policy in force and the forecast used."""
 
     nodes: tuple[Resources, ...]
     workload: Workload
     policy: Policy
+    forecast: Forecast = Forecast.REPLAY
+
+
+@dataclass(slots=True)
+class GroupTally:
+    """Counts for the admitted spot instances of a stratum or of a flavor.
+
+    `evicted`: within the declared lifetime; `overrun_evicted`: after it, when the promise was over. Core-microseconds
+    are declared ones: of all, of those that reached their stop, and of those evicted within their declared lifetime.
+    """
+
+    admitted: int = 0
+    evicted: int = 0
+    overrun_evicted: int = 0
+    core_us: int = 0
+    completed_core_us: int = 0
+    lost_core_us: int = 0
+
+    def count_start(self, core_us: int) -> None:
+        """Count an admission. The instance completes unless it is evicted."""
+        self.admitted += 1
+        self.core_us += core_us
+        self.completed_core_us += core_us
+
+    def count_eviction(self, core_us: int, *, overran: bool) -> None:
+        """Count the eviction of one of them."""
+        self.overrun_evicted += overran
+        self.evicted += not overran
+        self.completed_core_us -= core_us
+        self.lost_core_us += 0 if overran else core_us
+
+    def report(self) -> dict[str, Any]:
+        """Return the counts as JSON values."""
+        return {
+            "admitted": self.admitted,
+            "evicted": self.evicted,
+            "overrun_evicted": self.overrun_evicted,
+            "core_s": _number(self.core_us),
+            "completed_core_s": _number(self.completed_core_us),
+            "lost_core_s": _number(self.lost_core_us),
+        }
+
+
+class _Admitted(NamedTuple):
+    """A running spot instance: its declared core-microseconds, when they end, and the groups that it counts in."""
+
+    core_us: int
+    deadline_us: int
+    groups: tuple[GroupTally, GroupTally]
 
 
 @dataclass(slots=True)
@@ -37,7 +87,9 @@ class WorkloadTally:
     requested_core_us: int = 0
     completed_core_us: int = 0
     epochs: set[int] = field(default_factory=set)
-    _running: dict[str, int] = field(default_factory=dict)
+    strata: dict[str, GroupTally] = field(default_factory=lambda: {name: GroupTally() for name in STRATA})
+    flavors: dict[str, GroupTally] = field(default_factory=dict)
+    _running: dict[str, _Admitted] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload) -> WorkloadTally:
@@ -50,7 +102,7 @@ class WorkloadTally:
             self.on_demand_requested += 1
             self.on_demand_admitted += accepted
             for victim in victims:
-                self.evicted(victim)
+                self.evicted(victim, request.at_us or 0)
             return
         core_us = self.demands[request.flavor].cores * (request.lifetime_us or 0)
         self.spot_requested += 1
@@ -58,9 +110,7 @@ class WorkloadTally:
         if epoch is not None:
             self.epochs.add(epoch)
         if accepted:
-            self.spot_admitted += 1
-            self.completed_core_us += core_us
-            self._running[request.instance_id] = core_us
+            self._admitted(request, core_us)
 
     @property
     def spot_completed(self) -> int:
@@ -79,12 +129,26 @@ class WorkloadTally:
                 "requested_core_s": _number(self.requested_core_us),
                 "completed_core_s": _number(self.completed_core_us),
             },
+            "strata": {name: group.report() for name, group in self.strata.items()},
+            "flavors": {name: group.report() for name, group in self.flavors.items()},
         }
 
-    def evicted(self, victim: str) -> None:
+    def _admitted(self, request: StartRequest, core_us: int) -> None:
+        lifetime_us = request.lifetime_us or 0
+        groups = self.strata[stratum_of(lifetime_us)], self.flavors.setdefault(request.flavor, GroupTally())
+        self.spot_admitted += 1
+        self.completed_core_us += core_us
+        for group in groups:
+            group.count_start(core_us)
+        self._running[request.instance_id] = _Admitted(core_us, (request.at_us or 0) + lifetime_us, groups)
+
+    def evicted(self, victim: str, at_us: int) -> None:
         """Count the eviction of an admitted spot instance."""
+        one = self._running.pop(victim)
         self.spot_evicted += 1
-        self.completed_core_us -= self._running.pop(victim)
+        self.completed_core_us -= one.core_us
+        for group in one.groups:
+            group.count_eviction(one.core_us, overran=at_us > one.deadline_us)
 
     def stopped(self, instance_id: str) -> None:
         """Forget an instance that reached its stop."""
@@ -118,6 +182,7 @@ def settings(scenario: Scenario) -> dict[str, Any]:
     return {
         "nodes": [node.cores for node in scenario.nodes],
         "guarantee": policy.guarantee,
+        "forecast": scenario.forecast,
         "eviction_probability": policy.eviction_probability,
         "eviction_policy": policy.eviction_policy,
         "warm_up_s": _number(policy.warm_up_us),

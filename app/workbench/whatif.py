@@ -255,8 +255,8 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
                 _count(tally, decision)
             case InstanceEvicted(instance_id=stopped, reason=EvictionReason.DRILL):
                 tally.stopped(stopped)
-            case InstanceEvicted(instance_id=victim):
-                tally.evicted(victim)
+            case InstanceEvicted(instance_id=victim, at_us=at_us):
+                tally.evicted(victim, at_us)
             case InstanceStopped(instance_id=stopped):
                 tally.stopped(stopped)
     classes = watch.reliability().classes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from oracles import survival as naive
 
 from app.domain.errors import LogNewer
+from app.engine.intervals import INTERVAL_COUNT
 from app.forecast.replay import Samples
+from app.forecast.rise import ROOM_COUNT, Rises
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
 
@@ -134,7 +138,7 @@ def test_bytes_keep_every_bit(first: Rows, second: Rows) -> None:
 
 def test_other_bytes_are_refused() -> None:
     with pytest.raises(LogNewer, match="a newer version of Tenure computed the quantile table of epoch 1"):
-        QuantileTable.from_bytes(b"tenure quantile table 3\n", epoch=1, epoch_us=0, seq=0)
+        QuantileTable.from_bytes(b"tenure quantile table 4\n", epoch=1, epoch_us=0, seq=0)
 
 
 def test_many_probabilities_do_not_fill_the_memory() -> None:
@@ -143,3 +147,22 @@ def test_many_probabilities_do_not_fill_the_memory() -> None:
         table.lifetime_us("f", 3, step / 3000)
         table.probability("f", 3 + step, 7)
     assert table.lifetime_us("f", 3, 0.15) == 65
+
+
+def test_rises_are_stored_with_a_table_and_older_tables_have_none() -> None:
+    """A table without them stays in the format that older programs read."""
+    rooms = np.zeros((3, ROOM_COUNT), np.int64)
+    rooms[0] = np.arange(ROOM_COUNT)
+    shares = np.linspace(0, 1, 3 * ROOM_COUNT * INTERVAL_COUNT).reshape(3, ROOM_COUNT, INTERVAL_COUNT)
+    rises = Rises(rooms, np.array([ROOM_COUNT, 0, 0]), shares, 123456789)
+    table = replace(table_of([(1, 5, True), (2, 7, False)]), rises=rises)
+    data = table.to_bytes()
+    assert data.startswith(b"tenure quantile table 3\n")
+    again = QuantileTable.from_bytes(data, epoch=3, epoch_us=1000, seq=42)
+    assert again.rises is not None
+    assert again.rises.seen_us == rises.seen_us
+    for one, other in zip(again.rises[:3], rises[:3], strict=True):
+        assert one.tolist() == other.tolist()  # type: ignore[union-attr]
+    assert again.to_bytes() == data
+    assert replace(again, rises=None).to_bytes() == replace(table, rises=None).to_bytes()
+    assert replace(table, rises=None).to_bytes().startswith(b"tenure quantile table 2\n")
