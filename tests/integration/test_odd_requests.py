@@ -58,7 +58,9 @@ def test_an_origin_that_is_no_origin_is_another_sites(service: Service, path: st
 
 
 @pytest.mark.parametrize("host", ["[", "a@b/c?d#e", "[x", "\xff", "http://[", "x:port"], ids=ascii)
-@pytest.mark.parametrize("target", ["/ui", "/ui/", "/docs/", "/v1/clouds/", "/ui/sign-in", "/zzz/", "http://[/ui", "//[x"])
+@pytest.mark.parametrize(
+    "target", ["/ui", "/ui/", "/docs/", "/v1/clouds/", "/ui/sign-in", "/zzz/", "http://[/ui", "//[x"]
+)
 def test_no_host_or_target_is_too_odd_to_be_answered(service: Service, host: str, target: str) -> None:
     status, body = answered(service, f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")
     assert status < 500, body
@@ -67,7 +69,9 @@ def test_no_host_or_target_is_too_odd_to_be_answered(service: Service, host: str
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "Accept", "traceparent", "Range",
                                     "OpenStack-API-Version", "X-OpenStack-Request-Id", "Authorization", "Last-Event-ID",
                                     "If-Modified-Since", "If-None-Match", "Content-Type", "tracestate"])  # fmt: skip
-@pytest.mark.parametrize("value", ["\xff\xfe", "http://[", "bytes=-", "Bearer \xff", "9" * 5000, "Mon, 99 Jan"], ids=ascii)
+@pytest.mark.parametrize(
+    "value", ["\xff\xfe", "http://[", "bytes=-", "Bearer \xff", "9" * 5000, "Mon, 99 Jan"], ids=ascii
+)
 def test_no_header_is_too_odd_to_be_answered(service: Service, header: str, value: str) -> None:
     for path in ("/v1/clouds", "/ui/static/vendor/uplot.js", "/ui", "/readiness"):
         status, body = answered(service, f"GET {path} HTTP/1.1\r\nHost: x\r\n{header}: {value[:5000]}\r\n\r\n")
