@@ -52,7 +52,7 @@ def drive(
     history: options.History = "all",
     seed: options.Seed = 0,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
-    retry_for: Annotated[str, typer.Option(metavar="TIME", help="How long to try again without an answer.")] = "60s",
+    retry_for: Annotated[str, typer.Option(metavar="TIME", help="Try again for this long without an answer.")] = "60s",
     as_json: options.Json = False,
 ) -> None:
     """Drive a recorded workload through a running service, and print the same table as `evaluate`.
@@ -76,7 +76,7 @@ def _trace() -> None:
 
 def synth(
     *,
-    days: Annotated[float, typer.Option(help="How long the trace is.")] = 10,
+    days: Annotated[float, typer.Option(help="Length of the trace.")] = 10,
     mean_utilisation: Annotated[float, typer.Option(help="Expected number of cores in use.")] = 21.8,
     cores: Annotated[int, typer.Option(min=1, max=65_536, help="Cores of each instance.")] = 1,
     seed: options.Seed = 0,

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Thread, Timer
+from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -21,6 +22,7 @@ from app.processes.wiring import WorkerParts, open_worker
 
 logger = logging.getLogger(__name__)
 
+_WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
 _CHANGED_S = 10
@@ -56,7 +58,7 @@ async def run_worker(
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
         if settings.dask_scheduler is None:
             # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
-            Thread(target=warm_up, name="warm-up", daemon=True).start()
+            Thread(target=_prepare, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()
         try:
@@ -74,6 +76,18 @@ async def _run_pending(forecasts: Forecasts) -> None:
         await forecasts.run_pending()
     except LogUnavailable as error:  # the job that looks every few seconds will find the waiting runs
         logger.warning("pending runs were left for later", extra={"error": str(error)})
+
+
+def _prepare() -> None:
+    """Compile what a recomputation needs, and log that if it takes long: a first table waits for it."""
+    began = monotonic()
+    telling = Timer(_WORTH_TELLING_S, logger.info, ["compiling the forecast, which may take a minute"])
+    telling.daemon = True
+    telling.start()
+    warm_up()
+    telling.cancel()
+    if (took_s := monotonic() - began) >= _WORTH_TELLING_S:
+        logger.info("forecast compiled", extra={"took_s": round(took_s, 1)})
 
 
 def _every(scheduler: AsyncIOScheduler, seconds: int, function: Callable[[], Awaitable[object]]) -> None:

@@ -162,6 +162,15 @@ class Explanation:
     sentences: tuple[str, ...] = ()
 
     @property
+    def is_overrunning(self) -> bool:
+        """True if the instance is spot and runs on after its declared lifetime."""
+        decision = self.instance.decision
+        if decision.market is not Market.SPOT or decision.lifetime_us is None:
+            return False
+        is_running = self.instance.status is InstanceStatus.RUNNING
+        return is_running and self.as_of_us > decision.at_us + decision.lifetime_us
+
+    @property
     def is_at_risk(self) -> bool:
         """True if the instance runs and its last notice of risk says that it passed the threshold."""
         told = [item.event for item in self.notices if isinstance(item.event, EvictionRisk)]

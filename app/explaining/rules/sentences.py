@@ -222,7 +222,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
         )
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
-        yield "It was past its declared lifetime, and such instances go before all others."
+        yield "It had overrun its declared lifetime, and such instances go before all others."
 
 
 def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
@@ -246,7 +246,9 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
         case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):
             yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
         case PromiseStatus.KEPT:
-            yield "The promise was kept: it was not evicted within its declared lifetime."
+            past_us = (end.at_us if end else explanation.as_of_us) - until_us
+            overrun = f" It overran that by {length_text(past_us)}." if past_us > 0 else ""
+            yield f"The promise was kept: it was not evicted within its declared lifetime.{overrun}"
         case _:
             yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
 

@@ -32,6 +32,8 @@ from app.scheduling.wire.instances import (
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
+_STOPPED = BatchResult(status=204)
+
 
 async def start_instance(request: Request) -> Response:
     """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
@@ -115,7 +117,7 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
     if isinstance(outcome, Started):
         return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
-    return BatchResult(status=204)
+    return _STOPPED
 
 
 def _owner(request: Request) -> str | None:
