@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
-from app.platform.http.auth import Caller, granted_to, identify
+from app.platform.http.auth import Caller, count_unasked, granted_to, identify
 from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,
@@ -97,6 +97,12 @@ async def still_signed_in(request: Request) -> Caller:
         return await identify(request, token.encode())
     except Unauthenticated:
         raise NotSignedIn from None
+
+
+def count_file(request: Request) -> None:
+    """Count a request for a file of the pages: for the viewer, or for the address without one."""
+    token = read_cookie(request, COOKIE)
+    count_unasked(request, token.encode() if token else None)
 
 
 async def _answered(page: PageHandler, request: Request) -> Response:

@@ -94,6 +94,36 @@ async def unknown_paths(target: Target) -> None:
 
 
 @attack("nobody")
+async def unknown_paths_on_300(target: Target) -> None:
+    """Nothing but an unknown path, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/zzz"))
+
+
+@attack("nobody")
+async def unknown_paths_on_700(target: Target) -> None:
+    """Nothing but an unknown path, on nearly as many connections as one address may have."""
+    await target.hammer(700, lambda: request("GET", "/zzz"))
+
+
+@attack("nobody")
+async def bad_tokens_on_700(target: Target) -> None:
+    """Guessed tokens on nearly as many connections as one address may have."""
+    await target.hammer(700, lambda: request("GET", "/v1/clouds", f"tnr_{secrets.token_urlsafe(32)}"))
+
+
+@attack("nobody")
+async def files_on_300(target: Target) -> None:
+    """The pages' files, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/ui/static/theme.js"))
+
+
+@attack("nobody")
+async def probes_on_300(target: Target) -> None:
+    """Health, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/healthcheck"))
+
+
+@attack("nobody")
 async def heads(target: Target) -> None:
     """Headers as many and as long as are taken, and more: versions, ids, cookies, types, languages."""
     version = "OpenStack-API-Version: "
