@@ -15,7 +15,7 @@ import pytest
 from api_service import Service, running_service
 from servers import run_sql
 
-from app.admission import batch
+from app.admission import batch, decide
 from app.domain import errors
 from app.domain.errors import TenureError
 from app.domain.events.formats import LOG_FORMAT
@@ -23,6 +23,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
 from app.platform.http.openapi import errors_of
 from app.processes.endpoints import ENDPOINTS
+from app.scheduling import scheduler
 
 CLOUD = "/v1/clouds/system"
 EXTERNAL = "/v1/clouds/external"
@@ -567,6 +568,29 @@ def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch
     assert (again.status_code, again.json()) == (first.status_code, first.json())
     assert world.last_seq("system") == before
     assert world.client.post(f"{CLOUD}/instances", json={**SPOT, "id": "default"}).status_code == 201
+
+
+def test_more_nodes_and_flavors_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.last_seq("system")
+    monkeypatch.setattr(scheduler, "MOST_NODES", 1)
+    monkeypatch.setattr(scheduler, "MOST_FLAVORS", 1)
+    check(world.client.post(f"{CLOUD}/nodes", json={"name": "one-more", "cores": 1}), errors.TooManyNodes)
+    check(world.client.post(f"{CLOUD}/flavors", json={"name": "one-more", "cores": 1}), errors.TooManyFlavors)
+    assert world.last_seq("system") == before
+
+
+def test_more_evictions_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_cloud(world.client, "full", {"guarantee": "none", "grace_s": 60}, {})
+    path = "/v1/clouds/full"
+    assert world.client.post(f"{path}/nodes", json={"name": "full", "cores": 4}).status_code == 201
+    assert world.client.post(f"{path}/instances", json={**SPOT, "id": "victim"}).status_code == 201
+    before = world.last_seq("full")
+    for limit in ("MOST_VICTIMS", "MOST_HANDOVERS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(decide, limit, 0)
+            check(world.client.post(f"{path}/drill", json={}), errors.TooManyEvictions)
+    assert world.last_seq("full") == before
+    assert world.client.post(f"{path}/drill", json={}).status_code == 200
 
 
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(

@@ -153,8 +153,8 @@ KEPT_TO = {
 
 
 BOTH_SIDES_OF_THE_WIRE = {
-    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Guarantee", "Json", "Market", "NotFound", "PolicyChange",
-    "RequestInvalid", "Resources", "Role", "Unauthenticated",
+    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market", "NotFound",
+    "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
 }  # fmt: skip
 """Names with one meaning that app/ and the client each define, since neither may import the other."""
 
