@@ -20,7 +20,7 @@ from app.platform.http import auth, dear, errors
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
-from app.platform.http.pacing import PER_S
+from app.platform.http.pacing import REFUSALS_PER_S
 from app.platform.http.rates import Rates
 
 TIMEOUT_S = 0.3
@@ -237,17 +237,17 @@ def test_refusals_go_at_a_pace_and_nobody_else_waits(database_url: str) -> None:
     """Hundreds of connections that are refused all the time cost no more than a hundred answers a second."""
     question = b"GET /zzz HTTP/1.1\r\nHost: x\r\n\r\n"
     with running_service(database_url, address_requests_per_min=1) as service, ExitStack() as stack:
-        connections = [stack.enter_context(connected(service)) for _ in range(PER_S)]
+        connections = [stack.enter_context(connected(service)) for _ in range(REFUSALS_PER_S)]
         assert service.client.get("/v1/clouds").status_code == 200
         begun = time.monotonic()
         for connection in connections:
             connection.sendall(question)
-        for connection in connections[1 : PER_S // 2]:
+        for connection in connections[1 : REFUSALS_PER_S // 2]:
             connection.close()
         answered = time.monotonic()
         assert service.client.get("/v1/clouds").status_code == 200
         assert time.monotonic() - answered < 0.4, "a known caller does not wait"
-        statuses = [read(connection)[0].status for connection in connections[PER_S // 2 :]]
+        statuses = [read(connection)[0].status for connection in connections[REFUSALS_PER_S // 2 :]]
         assert statuses.count(429) == len(statuses)
         assert time.monotonic() - begun > 0.4
 

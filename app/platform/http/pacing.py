@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-PER_S = 100
+REFUSALS_PER_S = 100
 _AT_ONCE = 50
 _MOST_S = 10.0
 
@@ -22,5 +22,5 @@ class Pace:
     def delay_s(self) -> float:
         """Return the time that the next refusal waits."""
         now = monotonic()
-        self._next = min(max(self._next + 1 / PER_S, now - _AT_ONCE / PER_S), now + _MOST_S)
+        self._next = min(max(self._next + 1 / REFUSALS_PER_S, now - _AT_ONCE / REFUSALS_PER_S), now + _MOST_S)
         return max(0.0, self._next - now)
