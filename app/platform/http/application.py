@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.platform.http.middleware import Envelope
-from app.platform.http.pacing import Pace
+from app.platform.http.pacing import RefusalPace
 from app.platform.http.serving import ServedRoute
 
 
@@ -24,7 +24,7 @@ class Application(FastAPI):
 
     def envelop(self, max_body_bytes: int) -> None:
         """Put the envelope around all that is answered."""
-        pace = Pace()
+        pace = RefusalPace()
         self._short = Envelope(_handle, max_body_bytes, pace)
         self.add_middleware(Envelope, max_body_bytes=max_body_bytes, pace=pace)
 

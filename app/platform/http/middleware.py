@@ -30,7 +30,7 @@ from app.platform.http.errors import (
     VersionUnsupported,
     answer,
 )
-from app.platform.http.pacing import Pace
+from app.platform.http.pacing import RefusalPace
 from app.platform.telemetry.context import REQUEST, shown
 from app.platform.telemetry.logs import REQUESTS
 from app.platform.telemetry.metrics import OTHER, RequestMeter
@@ -60,7 +60,7 @@ class Envelope:
     Refusals of those who ask too often go at the `pace` of the process.
     """
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int, pace: Pace) -> None:
+    def __init__(self, app: ASGIApp, max_body_bytes: int, pace: RefusalPace) -> None:
         self._app = app
         self._max_body_bytes = max_body_bytes
         self._pace = pace
@@ -86,7 +86,7 @@ class Envelope:
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int, pace: Pace) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int, pace: RefusalPace) -> None:
         self.request_id = _new_id()
         self.given_id: str | None = None
         self.status = 0

@@ -13,7 +13,7 @@ _AT_ONCE = 50
 _MOST_S = 10.0
 
 
-class Pace:
+class RefusalPace:
     """Tells refusals when to go: some at once, then one after the other."""
 
     def __init__(self) -> None:
