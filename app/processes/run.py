@@ -35,6 +35,7 @@ from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_streams
 from app.processes.wiring import WorkerParts, database_url
 
+_EARS = 16
 _YOUNG = 20_000
 """New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -168,7 +169,7 @@ class ReadyServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
-        await super().startup(sockets)
+        await super().startup(None if sockets is None else [ear for one in sockets for ear in _ears(one)])
         if threading.current_thread() is threading.main_thread():
             # These objects stay for good, so the collector need not look through them every few thousand requests.
             gc.collect()
@@ -304,6 +305,14 @@ def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socke
         raise InputError(_why_not_listening(host, port, variable, error)) from error
     listener.set_inheritable(True)
     return listener
+
+
+def _ears(listener: socket.socket) -> list[socket.socket]:
+    """Return the socket, and copies to accept by: in a pass of the event loop each accepts one connection.
+
+    A pass takes long where very many connections have something to read; with one ear, new ones would wait in vain.
+    """
+    return [listener, *(listener.dup() for _ in range(_EARS - 1))]
 
 
 def _why_not_listening(host: str, port: int, variable: str, error: OSError | UnicodeError) -> str:
