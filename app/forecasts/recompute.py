@@ -86,7 +86,7 @@ class Forecasts:
             return await self._run(run)
 
     async def _run(self, run: Run) -> bool:
-        async with self._locks.cloud_lock(run.cloud_id) as held:
+        async with self._locks.forecast_lock(run.cloud_id) as held:
             is_mine = held and await self._is_readable(run.cloud_id)
             attempt = await self._runs.start(run.id) if is_mine else None
             if attempt is None:
