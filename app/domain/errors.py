@@ -4,10 +4,11 @@
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce, LogPutBack
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses, TooManyEvictions, TooManyNodes,
+    |             TooManyFlavors, FormatNotInForce, LogPutBack
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded, TaskFailing,
     |                TooManyStreams
 
 `platform/http/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
@@ -105,6 +106,18 @@ class TooManyClasses(Conflict):
     """The cloud has promised the largest number of distinct eviction probabilities allowed; ask for one of those."""
 
 
+class TooManyEvictions(Conflict):
+    """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
+
+
+class TooManyNodes(Conflict):
+    """The cloud has the largest number of nodes allowed."""
+
+
+class TooManyFlavors(Conflict):
+    """The cloud has the largest number of flavors allowed."""
+
+
 class FormatNotInForce(Conflict):
     """The change needs a log format that older programs cannot read, and the upgrade is not finished."""
 
@@ -175,6 +188,10 @@ class Unavailable(TenureError):
 
 class LogUnavailable(Unavailable):
     """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
+
+
+class TaskFailing(Unavailable):
+    """A background task of this process keeps failing, so what the process tells may be old. Its log says why."""
 
 
 class LogContended(Unavailable):

@@ -29,6 +29,10 @@ from app.scheduling.store.log import LogAccess
 
 logger = logging.getLogger(__name__)
 
+MOST_EVENTS = 5000
+"""The number of events after which a transaction takes no further step. One step may have more (admission/decide.py).
+"""
+
 
 class TableCachePort(Protocol):
     """The newest published tables, as this process knows them."""
@@ -146,7 +150,8 @@ class Sequencer:
         return batch
 
     async def _settle(self, batch: Sequence[_Submission]) -> None:
-        """Decide, append and answer: in one transaction, or in several if a step must wait for its epoch's table.
+        """Decide, append and answer: in one transaction, or in several if the steps have very many events, or if one
+        must wait for its epoch's table.
 
         Nothing is locked while waiting for a table, so readers of the state do not wait with the batch.
         """
@@ -158,12 +163,15 @@ class Sequencer:
             due_us = self._due_us(head[0][1]) if head else None
             for (submission, _), outcome in zip(pending, outcomes, strict=False):
                 _answer(submission, outcome)
-            if due_us is not None:
+            if due_us is not None and due_us > waited_us:
                 await self._wait_for_table(head[0][0], due_us)
                 waited_us, since_s = max(waited_us, due_us), monotonic()
 
     async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
-        """Return the outcomes of the first steps (up to one that needs a table newer than `waited_us`), committed."""
+        """Return the outcomes of the first steps, committed.
+
+        They end before one that needs a table newer than `waited_us`, or after many events.
+        """
         outcomes: list[Outcome] = []
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
@@ -183,7 +191,7 @@ class Sequencer:
         batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
         with Turns() as turns:
-            while len(batch.outcomes) < len(steps):
+            while len(batch.outcomes) < len(steps) and (batch.unapplied or len(batch.recorded) < MOST_EVENTS):
                 if not decide_more(batch, cloud, steps, server_us, quotes, waited_us):
                     break
                 if turns.is_due():

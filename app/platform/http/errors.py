@@ -173,6 +173,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
+    errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
+    errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
+    errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
     errors.LogPutBack: Problem(409, "preemptible.log.put_back", "The log was put back to an earlier end"),
     errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "This URL is not allowed as a receiver"),
@@ -191,6 +194,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
+    errors.TaskFailing: Problem(503, "preemptible.service.task_failing", "A background task keeps failing"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
