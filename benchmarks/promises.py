@@ -189,7 +189,7 @@ def frequency(arguments: argparse.Namespace) -> bool:
     """Show what earlier tables could gain at most: they come every 15 minutes at most. This is not judged."""
     print("\nSLA 0.01 on the full platforms, by the time between two tables: admitted / evicted / core-hours of 6 h")
     keys = [(guarantee, c, every_us) for guarantee in GUARANTEES for c in FULL for every_us in EVERY_US]
-    workloads = {c.pair: _recorded(c.pair, arguments.traces) for c in FULL}
+    workloads = {c.pair: recorded(c.pair, arguments.traces) for c in FULL}
     policies = {guarantee: _policy(guarantee, arguments) for guarantee in GUARANTEES}
     cases = [
         Case((Resources(c.cores),) * c.nodes, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
@@ -212,7 +212,7 @@ Results = dict[tuple[Guarantee, Configuration], Result]
 def _configurations(configurations: Sequence[Configuration], arguments: argparse.Namespace) -> Results:
     keys = [(guarantee, c) for guarantee in (Guarantee.NONE, *GUARANTEES) for c in configurations]
     pairs = {c.pair for c in configurations}
-    workloads = {pair: _recorded(pair, arguments.traces) for pair in pairs}
+    workloads = {pair: recorded(pair, arguments.traces) for pair in pairs}
     cases = [
         Case((Resources(c.cores),) * c.nodes, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys
     ]
@@ -297,7 +297,8 @@ def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.
     )
 
 
-def _recorded(pair: str, traces: Path) -> Workload:
+def recorded(pair: str, traces: Path) -> Workload:
+    """Return the workload of a pair of recorded traces, spot a day late."""
     on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
     return load_workload(on_demand, spot, DAY_US)
 
