@@ -28,6 +28,7 @@ from app.domain.errors import TenureError
 from app.domain.inputs import InputError
 from app.engine.cloud import warm_up
 from app.identity.service import AdminOrigin, AdminToken
+from app.platform.background import begun
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.platform.telemetry.tracing import TracingImpossible, tracing
@@ -246,7 +247,7 @@ def _traced(process: str) -> Iterator[None]:
 async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
     """Serve a worker's health and metrics on its own event loop, so that a worker that hangs does not answer."""
     server = _ServerBeside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = begun(server.serve(sockets=[listener]), "worker_answers")
     try:
         yield
     finally:
