@@ -155,8 +155,9 @@ class Cloud:
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
-        peak = np.array(self.on_demand_peak, np.int64)
-        return look_ahead(self.cluster, self.flavors[flavor].demand, peak, NEVER_US, now_us)
+        loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
+        excess = np.array([max(peak - load, 0) for peak, load in loads], np.int64)
+        return look_ahead(self.cluster, self._room.sizes, self.flavors[flavor].demand, excess, NEVER_US, now_us)
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
