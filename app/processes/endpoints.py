@@ -57,6 +57,8 @@ ENDPOINTS = (
             errors.TooManyClasses,
             errors.InstanceConflict,
             errors.IdNotOwn,
+            errors.EpochsCrossed,
+            errors.ServiceStopping,
         ),
         example=_START,
     ),
@@ -72,7 +74,7 @@ ENDPOINTS = (
         instances.run_batch,
         role=Role.MEMBER,
         body=instance_wire.BatchBody,
-        errors=(*_WRITE, errors.EpochsCrossed),
+        errors=(*_WRITE, errors.EpochsCrossed, errors.ServiceStopping),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Served(

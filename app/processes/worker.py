@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _DUE_S = 5
 _PENDING_S = 5
+_AGAIN_S = (0.1, 0.5, 1.0, 2.0)
+"""Pauses before runs are tried again when the database was lost. After the last, the job finds them at its turn."""
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
 _OVERDUE_S = 5
@@ -70,10 +72,14 @@ async def run_worker(
 
 
 async def _run_pending(forecasts: Forecasts) -> None:
-    try:
-        await forecasts.run_pending()
-    except LogUnavailable as error:  # the job that looks every few seconds will find the waiting runs
-        logger.warning("pending runs were left for later", extra={"error": str(error)})
+    for pause_s in _AGAIN_S:
+        try:
+            await forecasts.run_pending()
+        except LogUnavailable as error:
+            logger.warning("pending runs are tried again", extra={"error": str(error), "pause_s": pause_s})
+            await asyncio.sleep(pause_s)
+        else:
+            return
 
 
 def _every(scheduler: AsyncIOScheduler, seconds: int, function: Callable[[], Awaitable[object]]) -> None:

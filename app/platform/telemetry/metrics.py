@@ -100,7 +100,7 @@ LEFT_ALONE = Gauge(
     registry=PROCESS,
 )
 RECOMPUTATIONS = Counter(
-    "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
+    "tenure_recomputations_total", "Attempts at runs that this worker ended, by how.", ["outcome"], registry=PROCESS
 )
 RECOMPUTATION_S = Histogram(
     "tenure_recomputation_duration_seconds",
