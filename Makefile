@@ -8,12 +8,16 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-in
 FAULTS_SECONDS ?= 600
 CLIENT := clients/tenure-client
 
-.PHONY: run test check faults faults-short hostile hostile-short lint format lock clean assets screenshots
+.PHONY: help run test check faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.DEFAULT_GOAL := run
+
+help:  ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
 
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
 
-test: .venv/dev.stamp
+test: .venv/dev.stamp  ## everything that must hold; TESTFLAGS
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SECONDS, FAULTS_SEED, FAULTSFLAGS
@@ -28,15 +32,18 @@ hostile: .venv/dev.stamp  ## attackers beside an honest caller (docs/hostile.md)
 hostile-short: .venv/dev.stamp  ## each of these attacks for a few seconds, as tests
 	$(BIN)/python -m pytest tests/hostile/under_attack.py $(TESTFLAGS)
 
+two-builds: .venv/dev.stamp  ## an older commit (OLDER_BUILD) beside this tree on one database, through a whole upgrade
+	$(BIN)/python -m pytest tests/e2e/two_builds.py -s $(TESTFLAGS)
+
 check: lint  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)
 
-lint: .venv/dev.stamp
+lint: .venv/dev.stamp  ## formatting, rules and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: .venv/dev.stamp
+format: .venv/dev.stamp  ## the sources formatted, and mended where a rule can do it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

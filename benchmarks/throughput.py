@@ -125,12 +125,12 @@ def start_body(instance: str) -> dict[str, object]:
     return {"id": instance, "market": "on_demand", "flavor": "small", "lifetime_s": 3600}
 
 
-def single_requests(cloud: str, count: int) -> list[bytes]:
-    """Return each operation as its own request."""
+def single_requests(cloud: str, count: int, prefix: str | None = None) -> list[bytes]:
+    """Return each operation as its own request. The ids begin with the prefix, or with the cloud's name."""
     path = f"/v1/clouds/{cloud}/instances"
     return [
         request("POST", path, start_body(instance)) if kind == "start" else request("DELETE", f"{path}/{instance}")
-        for kind, instance in operations(cloud, count)
+        for kind, instance in operations(prefix or cloud, count)
     ]
 
 
@@ -168,7 +168,7 @@ def measure_inserts(directory: Path, seconds: float) -> dict[str, object]:
     return result
 
 
-def make_room(port: int, cloud: str) -> None:
+def make_room(port: int, cloud: str, nodes: int = NODES) -> None:
     """Create a cloud with room for everything that one run keeps going, so that every start is accepted.
 
     Each run has its own: what the one before left running would fill it, and a full cloud measures rejections.
@@ -176,7 +176,7 @@ def make_room(port: int, cloud: str) -> None:
     with httpx2.Client(base_url=f"http://127.0.0.1:{port}/v1", headers={"X-Auth-Token": TOKEN}) as client:
         client.post("/clouds", json={"name": cloud}).raise_for_status()
         client.post(f"/clouds/{cloud}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
-        for number in range(NODES):
+        for number in range(nodes):
             client.post(f"/clouds/{cloud}/nodes", json={"name": f"node-{number}", "cores": 32}).raise_for_status()
 
 

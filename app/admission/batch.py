@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,6 +40,8 @@ MOST_CLASSES = 100
 
 LONGEST_RUN = 256
 """The number of steps that are decided together at most, so that other tasks get their turns."""
+EVENTS_AT_ONCE = 256
+"""The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)
 
 
@@ -95,6 +98,10 @@ class Batch:
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+    unapplied: deque[Event] = field(default_factory=deque)
+    """The events of the step in hand that are decided but not applied: a step with very many is applied in slices."""
+    outcome: Outcome | None = None
+    """The outcome of the step in hand; None if its last event is."""
     reach: int = LONGEST_RUN
     """The number of steps that are worth trying to decide together. It is small where the cloud is full."""
 
@@ -119,8 +126,12 @@ def decide_more(
 ) -> bool:
     """Decide the next of the steps, many together where they are plain, with the same outcomes as one by one.
 
-    Return False, changing nothing, if the next one needs a newer table; see `decide_next`.
+    A step with very many events takes several calls. Return False, changing nothing, if the next one needs a newer
+    table; see `decide_next`.
     """
+    if batch.unapplied:
+        _apply_some(batch, cloud)
+        return True
     at = len(batch.outcomes)
     run = _plain_run(batch, cloud, steps[at : at + batch.reach]) if batch.reach >= LEAST_RUN else []
     if len(run) < LEAST_RUN:
@@ -191,9 +202,9 @@ def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us:
 def decide_next(
     batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None, waited_us: int = 0
 ) -> bool:
-    """Decide one more step and apply its events. Return False, changing nothing, if it needs a newer table than
-    `quotes`.
+    """Decide one more step and apply its events, or the first of them if they are very many.
 
+    Return False, changing nothing, if it needs a newer table than `quotes`.
     A table due at `waited_us` or earlier is no longer waited for, because the caller has waited long enough. A step
     that is invalid gets an error as its outcome and changes nothing.
     """
@@ -213,11 +224,21 @@ def decide_next(
     except TenureError as error:
         batch.outcomes.append(error)
         return True
-    recorded = [cloud.apply(event) for event in events]
-    batch.recorded += recorded
-    batch.ended.update(event.instance_id for event in events if isinstance(event, InstanceEvicted | InstanceStopped))
-    batch.outcomes.append(_started(recorded[-1], batch.known) if outcome is None else outcome)
+    batch.outcome, batch.unapplied = outcome, deque(events)
+    _apply_some(batch, cloud)
     return True
+
+
+def _apply_some(batch: Batch, cloud: Cloud) -> None:
+    """Apply the next events of the step in hand, and enter its outcome after the last of them."""
+    for _ in range(min(EVENTS_AT_ONCE, len(batch.unapplied))):
+        event = batch.unapplied.popleft()
+        batch.recorded.append(cloud.apply(event))
+        if isinstance(event, InstanceEvicted | InstanceStopped):
+            batch.ended.add(event.instance_id)
+    if not batch.unapplied:
+        outcome = _started(batch.recorded[-1], batch.known) if batch.outcome is None else batch.outcome
+        batch.outcomes.append(outcome)
 
 
 def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:

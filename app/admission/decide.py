@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.admission.budget import affords, read_budget
-from app.admission.quote import Quotes
+from app.admission.quote import Quotes, quotes_in_force
 from app.domain.errors import (
     DrillImpossible,
     FlavorNotFound,
     LifetimeMissing,
     NodeNotEmpty,
     ProbabilityUnexpected,
+    TooManyEvictions,
 )
 from app.domain.events import (
     Event,
@@ -29,6 +30,11 @@ from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
+
+MOST_VICTIMS = 10_000
+"""The number of instances that one request may evict."""
+MOST_HANDOVERS = 50_000
+"""The number of evictions of a cloud that may be unconfirmed. The state keeps each until its deadline."""
 
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
@@ -116,6 +122,7 @@ def _read_quote(
     promised = policy.eviction_probability if request.eviction_probability is None else request.eviction_probability
     if at_us - cloud.created_us < policy.warm_up_us or quotes is None:
         return Basis(slots, probability=promised), Rejection.NO_HISTORY
+    quotes = quotes_in_force(quotes, cloud, [request.flavor], at_us)
     quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
     estimate = quotes.probability(request.flavor, slots, declared_us)
     bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)
@@ -151,6 +158,10 @@ def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: Evictio
     if not victims:  # as for nearly every start
         return []
     deadline_us = _deadline_us(cloud, at_us)
+    if len(victims) > MOST_VICTIMS:
+        raise TooManyEvictions(f"{len(victims)} instances would be evicted; one request evicts {MOST_VICTIMS} at most")
+    if deadline_us is not None and len(cloud.handovers) + len(victims) > MOST_HANDOVERS:
+        raise TooManyEvictions(f"{len(cloud.handovers)} evictions are unconfirmed, and {MOST_HANDOVERS} may be")
     count = len(victims) if deadline_us is None else 2 * len(victims)
     cause_seq = cloud.seq + count + (reason is not EvictionReason.DRILL)
     scheduled = (

@@ -44,7 +44,7 @@ WorkerPort = Annotated[
 DataDir = Annotated[
     str | None,
     typer.Option(
-        metavar="FOLDER", help="Where the service's own PostgreSQL keeps its data, instead of TENURE_DATA_DIR."
+        metavar="FOLDER", help="Folder of the data of the service's own PostgreSQL, instead of TENURE_DATA_DIR."
     ),
 ]
 DatabaseUrl = Annotated[

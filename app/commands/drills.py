@@ -9,7 +9,7 @@ import typer
 
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
-from app.commands.output import STDERR, STDOUT, print_json
+from app.commands.output import INTERRUPTED, STDERR, STDOUT, print_json
 from app.domain.inputs import InputError
 from tenure_client import json_of
 from tenure_client.forms.answer import Answer
@@ -58,7 +58,12 @@ def _ask(cloud: str, victim: InstanceAnswer) -> None:
             f"this would evict {_words(victim)}, in cloud {cloud!r}: there is no terminal to ask on, "
             "so say --yes to evict it, or --dry-run to see it alone"
         )
-    if not typer.confirm(f"Evict {_words(victim)}, in cloud {cloud!r}?", err=True):
+    try:
+        agreed = typer.confirm(f"Evict {_words(victim)}, in cloud {cloud!r}?", err=True)
+    except typer.Abort:
+        STDERR.print("\nnothing was evicted")
+        raise typer.Exit(INTERRUPTED) from None
+    if not agreed:
         STDERR.print("nothing was evicted")
         raise typer.Exit(1)
 

@@ -38,10 +38,12 @@ def events(
         int | None, typer.Option(min=0, help="Only what stands after this event.", show_default="the newest")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="How many at most.", show_default="20, or with --follow all")
+        int | None, typer.Option(min=1, help="The largest number of them.", show_default="20, or with --follow all")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")] = False,
-    retry_for: Annotated[str, typer.Option(metavar="TIME", help="How long to try to take up a broken stream.")] = "10m",
+    retry_for: Annotated[
+        str, typer.Option(metavar="TIME", help="Try to resume a broken stream for this long.")
+    ] = "10m",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Show a cloud's event log, or follow it.

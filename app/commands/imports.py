@@ -15,7 +15,7 @@ from rich.table import Table
 
 from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
-from app.commands.output import STDERR, STDOUT, print_json, progress_bar, waiting
+from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
 from app.commands.workloads import eviction_policy, guarantee_named, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US, SECOND_US, from_datetime
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from app.platform.settings import Settings
 
 _CLOUD = re.compile(NAME_PATTERN)
+_NOTHING_YET = "nothing was written"
+_PARTLY = (
+    "what was written is kept, in a cloud that nobody sees yet; the same command again goes on, and with --restart it "
+    "begins anew"
+)
+_WHOLE = "the past is in the log as a whole; a worker computes the first table, and tenure quote tells when it is there"
+_COMPILES = "preparing the engine; a first use compiles it, which may take a minute"
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
 
 
@@ -57,7 +64,7 @@ Times = Annotated[
 ]
 Gap = Annotated[str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")]
 StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")]
-Wait = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the cloud's first table at most.")]
+Wait = Annotated[str, typer.Option(metavar="TIME", help="Wait for the cloud's first table for at most this long.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")]
 
@@ -147,19 +154,22 @@ def _as_recorded(times: str | None, policy: Policy) -> bool:
 
 def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, restart: bool) -> dict[str, Any]:
     """Read everything, then write: a broken file changes nothing. Without settings nothing is written at all."""
+    from app.engine.cloud import warm_up  # noqa: PLC0415 - compiled code is slow to load
     from app.importing.past import Past  # noqa: PLC0415 - as above
     from app.importing.report import report  # noqa: PLC0415 - as above
-    from app.importing.service import Import, rehearse  # noqa: PLC0415 - compiled code is slow to load
+    from app.importing.service import Import, rehearse  # noqa: PLC0415 - as above
     from app.importing.store.scratch import Scratch  # noqa: PLC0415 - as above
     from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
 
     with Scratch() as scratch:
         past = Past(scratch, [str(path) for path in (*asked.on_demand, *asked.spot)], asked.wishes)
-        with progress_bar("reading") as progress:
+        with interruptible(_NOTHING_YET), progress_bar("reading") as progress:
             read_past(past, asked.on_demand, asked.spot, progress)
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
+        with interruptible(_NOTHING_YET), waiting(_COMPILES):
+            warm_up()
         if settings is None:
-            with progress_bar("deciding") as progress:
+            with interruptible(_NOTHING_YET), progress_bar("deciding") as progress:
                 return report(wanted, rehearse(wanted, from_datetime(datetime.now(UTC)), progress), None, dry_run=True)
         tell_database(settings)
         imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
@@ -172,11 +182,15 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
     async with open_imports(settings) as imports:
         if restart:
             await imports.abandon(wanted.cloud)
-        with progress_bar("importing") as progress:
+        with interruptible(_PARTLY), progress_bar("importing") as progress:
             imported = await imports.run(wanted, progress)
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
-            STDERR.print("[dim]every event is in the log; Ctrl-C does no harm from here on[/dim]")
-            with waiting("waiting for the first table"):
+            STDERR.print(
+                "[dim]every event is in the log; Ctrl-C does no harm from here on. A worker that was just installed "
+                "compiles for a minute before its first table[/dim]",
+                soft_wrap=True,
+            )
+            with interruptible(_WHOLE), waiting("waiting for the first table"):
                 return imported, await imports.wait_for_table(imported, wait_s)
         return imported, imported.run
 

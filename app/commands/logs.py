@@ -36,7 +36,7 @@ def audit_log(
         str | None, typer.Option(metavar="NxC", help="The platform; a log that adds its nodes itself goes before it.")
     ] = None,
     eviction: Annotated[
-        str, typer.Option(metavar="auto|yjf|yjf-global", help="How victims are to be chosen.")
+        str, typer.Option(metavar="auto|yjf|yjf-global", help="The rule that had to choose victims.")
     ] = "auto",
     as_json: options.Json = False,
 ) -> None:

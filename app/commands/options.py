@@ -16,18 +16,18 @@ OnDemand = Annotated[
     Path, typer.Option(metavar="FILE", help="On-demand trace: Eucalyptus, or CSV start_s,lifetime_s,cores.")
 ]
 Spot = Annotated[Path, typer.Option(metavar="FILE", help="Spot trace, in either format.")]
-SpotDelay = Annotated[str, typer.Option(metavar="TIME", help="How much later the spot trace starts.")]
+SpotDelay = Annotated[str, typer.Option(metavar="TIME", help="The delay of the spot trace's start.")]
 Sla = Annotated[
     float | None,
     typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
-Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled", help="How the SLA is read.")]
-Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="How victims are chosen.")]
+Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled", help="The scope of the SLA.")]
+Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="The rule that chooses victims.")]
 Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]
-Horizon = Annotated[str, typer.Option(metavar="TIME", help="How far ahead of an injected instance a replay looks.")]
-History = Annotated[str, typer.Option(metavar="all|TIME", help="How much history a replay reads.")]
+Horizon = Annotated[str, typer.Option(metavar="TIME", help="The time for which a replay follows an injected instance.")]
+History = Annotated[str, typer.Option(metavar="all|TIME", help="The part of the history that a replay reads.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random moments.")]
 Platforms = Annotated[list[str], typer.Option("--nodes", metavar="NxC,...", help="N nodes with C cores each.")]
 Slas = Annotated[
@@ -40,10 +40,11 @@ Slas = Annotated[
     ),
 ]
 GuaranteeList = Annotated[
-    list[str], typer.Option("--guarantee", metavar="per-instance,...", help="How the SLA is read.")
+    list[str],
+    typer.Option("--guarantee", metavar="per-instance,...", help="The scope of the SLA."),
 ]
 EvictionList = Annotated[
-    list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="How victims are chosen.")
+    list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="The rule that chooses victims.")
 ]
 Log = Annotated[
     Path | None,
@@ -54,7 +55,7 @@ Report = Annotated[
 ]
 Reliability = Annotated[bool, typer.Option("--reliability", help="Tell promised probabilities and what happened.")]
 ByEpoch = Annotated[bool, typer.Option("--by-epoch", help="Tell reliability for each epoch, too.")]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; standard output otherwise.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="File to write to; standard output otherwise.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 Follow = Annotated[
     bool,
@@ -64,12 +65,12 @@ Follow = Annotated[
 ]
 Forecasts = Annotated[
     str,
-    typer.Option("--forecast", metavar="replay|calibrated", help="How the risk of a start is estimated."),
+    typer.Option("--forecast", metavar="replay|calibrated", help="The forecast that estimates the risk of a start."),
 ]
-Limit = Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")]
+Limit = Annotated[int, typer.Option(min=1, max=100_000, help="The largest number of them.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-Url = Annotated[str, typer.Option(envvar="TENURE_URL", show_envvar=True, help="Where the service is.")]
+Url = Annotated[str, typer.Option(envvar="TENURE_URL", show_envvar=True, help="Address of the service.")]
 Token = Annotated[str | None, typer.Option(envvar="TENURE_TOKEN", show_envvar=True, help="Token of the service.")]
 Cloud = Annotated[
     str | None,
@@ -81,4 +82,4 @@ Cloud = Annotated[
         autocompletion=complete_clouds,
     ),
 ]
-Timeout = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for an answer.")]
+Timeout = Annotated[str, typer.Option(metavar="TIME", help="Wait for an answer for at most this long.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -25,6 +26,8 @@ from rich.text import Text
 from app.commands.tables import numbers_table, ratio
 from app.workbench.tally import DrivenScenario
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 _PIPED_WIDTH = 1000
 _WORTH_TELLING_S = 3.0
 _AGAIN_S = 10.0
@@ -42,6 +45,16 @@ def print_text(text: Text) -> None:
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds
     """Print one JSON value on a line of its own."""
     STDOUT.file.write(json.dumps(value) + "\n")
+
+
+@contextmanager
+def interruptible(state: str) -> Iterator[None]:
+    """Say on standard error what is kept and how to go on, if Ctrl-C ends what is done meanwhile."""
+    try:
+        yield
+    except (KeyboardInterrupt, CancelledError):
+        STDERR.print(f"\ninterrupted: {state}", markup=False, highlight=False, soft_wrap=True)
+        raise
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
 from app.domain.numbers import number_text
 from tenure_client import json_of
-from tenure_client.forms.promises import ClassAnswer
+from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -21,6 +21,8 @@ _COLUMNS = (
     Column("between", 5, is_number=True),
     Column("admitted", 6, is_number=True),
     Column("running", 3, is_number=True),
+)
+_BUDGET = (
     Column("budget", 2, is_number=True),
     Column("committed", 1, is_number=True),
     Column("left", 7, is_number=True),
@@ -39,7 +41,7 @@ def sla(
     cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show for each SLA class how many instances were evicted, and its eviction budget.
+    """Show for each SLA class how many instances were evicted, and under the pooled guarantee its eviction budget.
 
     A class is all instances that were promised the same eviction probability. The exit code is 1 if a class lost more
     than was promised.
@@ -52,13 +54,14 @@ def sla(
     else:
         guarantee = answer.guarantee.replace("_", " ")
         print_text(Text(f"{name}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
-        print_fitting(STDOUT, _COLUMNS, [_class(found) for found in answer.classes])
+        pooled = any(found.budget is not None for found in answer.classes)
+        columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
+        print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
     if not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
 
 
 def _class(found: ClassAnswer) -> list[object]:
-    budget = found.budget
     return [
         percent(found.promised),
         Text("yes", style="green") if found.is_kept else Text("NO", style="bold red"),
@@ -66,7 +69,12 @@ def _class(found: ClassAnswer) -> list[object]:
         f"{percent(found.low)} to {percent(found.high)}",
         found.admitted,
         found.running,
-        f"{budget.spent} of {number_text(budget.earned)}",
-        number_text(budget.committed),
-        Text(number_text(budget.left), style="red" if budget.left < 0 else ""),
+        *_budget(found.budget),
     ]
+
+
+def _budget(budget: ClassBudgetAnswer | None) -> list[object]:
+    if budget is None:
+        return []
+    left = Text(number_text(budget.left), style="red" if budget.left < 0 else "")
+    return [f"{budget.spent} of {number_text(budget.earned)}", number_text(budget.committed), left]

@@ -1,4 +1,4 @@
-"""Tells what a process does until it is ready: a spinner on a terminal, plain lines elsewhere."""
+"""Tells what a process does until it is ready, in lines: a spinner would run into those of the log."""
 
 from __future__ import annotations
 
@@ -42,16 +42,11 @@ class Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Say what is being done, and how long it took if that was long."""
+        """Say what is being done, and again at times while it lasts."""
         began = monotonic()
-        if STDOUT.is_terminal and not self._to_log:
-            with STDOUT.status(what):
-                yield
-            self.say(f"{what}{_elapsed(began)}")
-        else:
-            self.say(what)
-            with self._reminders(what, began):
-                yield
+        self.say(what)
+        with self._reminders(what, began):
+            yield
 
     @contextmanager
     def _reminders(self, what: str, began: float) -> Iterator[None]:

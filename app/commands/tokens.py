@@ -29,7 +29,7 @@ _PAGE = 1000
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    tokens = typer.Typer(help="Who may call the service: its access tokens.", no_args_is_help=True)
+    tokens = typer.Typer(help="Access tokens: their roles, clouds and ends.", no_args_is_help=True)
     tokens.command(epilog="Example: tenure token create pages --role reader --cloud north --expires 90d")(create)
     tokens.command("list", epilog="Example: tenure token list --json")(list_tokens)
     tokens.command(epilog="Example: tenure token revoke pages")(revoke)
@@ -42,12 +42,12 @@ def _tokens() -> None:
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Whose it is; no other live token has this name.")],
+    name: Annotated[str, typer.Argument(help="Name of its holder; no other valid token has it.")],
     *,
-    role: Annotated[Role, typer.Option(help="What it is for.")],
+    role: Annotated[Role, typer.Option(help="The role, that is, the purpose of the token.")],
     cloud: Annotated[str | None, typer.Option(help="The only cloud that it is for.", show_default="all")] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long it is valid: 24h, 90d.", show_default="until revoked")
+        str | None, typer.Option(metavar="TIME", help="Its length of validity: 24h, 90d.", show_default="until revoked")
     ] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
@@ -78,7 +78,7 @@ def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, a
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name of a live token.")],
+    name: Annotated[str, typer.Argument(help="The name of a valid token.")],
     *,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,

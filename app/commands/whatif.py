@@ -35,7 +35,7 @@ Log = Annotated[
 Nodes = Annotated[list[str] | None, typer.Option(metavar="NxC,...", help="The platform, from the beginning on.")]
 Sla = Annotated[list[str] | None, typer.Option(metavar="P,...", help="The cloud's eviction probability; none: no SLA.")]
 Guarantees = Annotated[list[str] | None, typer.Option("--guarantee", metavar="per-instance,...")]
-Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", help="How victims are chosen.")]
+Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", help="The rule that chooses victims.")]
 Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def whatif(
     *,
-    url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="Where the service is.")] = None,
+    url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="Address of the service.")] = None,
     token: options.Token = None,
     cloud: Cloud = None,
     log: Log = None,

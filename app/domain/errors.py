@@ -4,7 +4,8 @@
     +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
     |             TokenNotFound, WebhookNotFound, HandoverNotFound
     +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses, FormatNotInForce, LogPutBack
+    |             DrillImpossible, TooManyWebhooks, TooManyClasses, TooManyEvictions, TooManyNodes,
+    |             TooManyFlavors, FormatNotInForce, LogPutBack
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
     +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
@@ -103,6 +104,18 @@ class TooManyWebhooks(Conflict):
 
 class TooManyClasses(Conflict):
     """The cloud has promised the largest number of distinct eviction probabilities allowed; ask for one of those."""
+
+
+class TooManyEvictions(Conflict):
+    """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
+
+
+class TooManyNodes(Conflict):
+    """The cloud has the largest number of nodes allowed."""
+
+
+class TooManyFlavors(Conflict):
+    """The cloud has the largest number of flavors allowed."""
 
 
 class FormatNotInForce(Conflict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 
 _DECIMALS_MAX = 4
+_SHARE_DECIMALS_MAX = 10
 
 
 def number_text(number: float) -> str:
@@ -15,6 +16,10 @@ def number_text(number: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share of 1 in per cent. A share above 0 never reads as 0: `0.25 %`."""
+    """Return a share of 1 in per cent. A share above 0 never reads as 0: `0.25 %`, `0.0000001 %`."""
     text = number_text(100 * share)
-    return f"{text} %" if text != "0" or not share else f"< {10**-_DECIMALS_MAX:.{_DECIMALS_MAX}f} %"
+    if text != "0" or not share:
+        return f"{text} %"
+    decimals = min(-floor(log10(abs(100 * share))), _SHARE_DECIMALS_MAX)
+    least = 10**-_SHARE_DECIMALS_MAX
+    return f"{100 * share:.{decimals}f} %" if 100 * share >= least else f"< {least:.{decimals}f} %"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 SECOND_US = 1_000_000
 _MINUTE_US = 60 * SECOND_US
@@ -21,6 +22,7 @@ _PLAIN_ZERO = _ZERO.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+@lru_cache(maxsize=64)  # all decisions of a batch have one time
 def to_datetime(at_us: int) -> datetime:
     """Aware UTC datetime of a time in microseconds."""
     return _ZERO + at_us * _MICROSECOND

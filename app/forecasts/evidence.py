@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from app.admission.quote import Quotes
 from app.domain.times import SECOND_US
+from app.domain.values import Forecast
+from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import Evidence
@@ -16,6 +19,8 @@ T = TypeVar("T")
 
 _POINTS = 160
 _BUCKETS = 60
+_SHORTEST_US = 60 * SECOND_US
+"""The lifetime at which the chart of estimates begins."""
 
 
 def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
@@ -26,9 +31,17 @@ def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]
     return [_evidence(bucket) for bucket in below + above]
 
 
-def guaranteed_bound(
-    table: QuantileTable, flavor: str, slots: int, probability: float, confidence: float
-) -> float | None:
+def evidence_in_force(table: QuantileTable, cloud: Cloud, flavor: str, slots: int | None = None) -> list[Evidence]:
+    """Return the samples that a quote rests on now, or would at this number of slots.
+
+    None of them if the policy's forecast is not made of samples.
+    """
+    if cloud.policy.forecast is not Forecast.REPLAY:
+        return []
+    return evidence_at(table, flavor, cloud.available_slots(flavor) if slots is None else slots)
+
+
+def guaranteed_bound(table: Quotes, flavor: str, slots: int, probability: float, confidence: float) -> float | None:
     """Return the upper bound of the eviction probability of what a quote guarantees; None if it guarantees nothing."""
     lifetime_us = table.lifetime_us(flavor, slots, probability)
     return table.bound(flavor, slots, lifetime_us - 1, confidence) if lifetime_us else None
@@ -46,38 +59,47 @@ def evidence_rows(buckets: Sequence[Bucket]) -> list[Evidence]:
     return [_evidence(bucket) for bucket in spread(buckets)]
 
 
-def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]) -> dict[str, object]:
-    """Return a chart of the lifetime guaranteed at each probability by available slots, with the numbers of samples."""
+def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float], now: int) -> dict[str, object]:
+    """Return a chart of the lifetime guaranteed at each probability by available slots, of which `now` are there."""
     shown = spread(buckets, _POINTS)
     lifetimes = [bucket.lifetimes_us(np.array(probabilities)) for bucket in shown]
-    series: list[dict[str, object]] = [
+    series: list[dict[str, Any]] = [
         {
             "label": f"at {100 * probability:g} %",
             "colour": f"line-{number + 1}",
-            "dots": len(shown) < 30,
-            "values": [0, *(int(row[number]) / SECOND_US for row in lifetimes)],
+            "dots": len(shown) < _BUCKETS,
+            "values": [int(row[number]) / SECOND_US for row in lifetimes],
         }
         for number, probability in reversed([*enumerate(probabilities)])
     ]
-    samples = {
-        "label": "samples",
-        "colour": "edge",
-        "shape": "bars",
-        "scale": "y2",
-        "shows": "number",
-        "values": [None, *(bucket.sample_count for bucket in shown)],
-    }
+    seen = [value for one in series for value in one["values"] if value]
     return {
-        "x": {"kind": "number", "name": "slots", "label": "available slots", "values": [0, *(b.slots for b in shown)]},
-        "y": {"kind": "length", "label": "guaranteed lifetime"},
-        "y2": {"kind": "number", "label": "samples", "room": 3},
-        "series": [samples, *series],
+        "x": _slots_axis(shown, now),
+        "y": {"kind": "length", "label": "guaranteed lifetime", "lowest": max(1.0, min(seen, default=1.0))},
+        "series": series,
     }
+
+
+def samples_by_slots(buckets: Sequence[Bucket], now: int) -> dict[str, object]:
+    """Return a chart of the samples, and of those that were evicted, by available slots."""
+    shown = spread(buckets, _POINTS)
+    series = [
+        {"label": "samples", "colour": "edge", "shape": "bars", "values": [one.sample_count for one in shown]},
+        {"label": "evicted", "colour": "evicted", "shape": "bars", "values": [one.evicted_count for one in shown]},
+    ]
+    return {"x": _slots_axis(shown, now), "y": {"kind": "number", "label": "samples"}, "series": series}
+
+
+def _slots_axis(shown: Sequence[Bucket], now: int) -> dict[str, object]:
+    """Return the axis of available slots; the legend first tells of the number that is nearest to the present one."""
+    slots = [bucket.slots for bucket in shown]
+    nearest = min(range(len(slots)), key=lambda at: abs(slots[at] - now))
+    return {"kind": "number", "name": "slots", "label": "available slots", "values": slots, "shown": nearest}
 
 
 def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
     """Return a chart of the share evicted by each lifetime, at a few numbers of available slots."""
-    times = [int(us) for us in np.linspace(0, most_us, _POINTS)]
+    times = [int(us) for us in np.geomspace(_SHORTEST_US, max(most_us, 2 * _SHORTEST_US), _POINTS)]
     series = [
         {
             "label": f"{number} slot{'' if number == 1 else 's'}",
@@ -88,7 +110,13 @@ def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int
         for at, number in enumerate(slots)
     ]
     return {
-        "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "values": [us / SECOND_US for us in times]},
+        "x": {
+            "kind": "length",
+            "name": "lifetime",
+            "label": "lifetime",
+            "lowest": _SHORTEST_US / SECOND_US,
+            "values": [us / SECOND_US for us in times],
+        },
         "y": {"kind": "share", "label": "estimate"},
         "series": series,
     }

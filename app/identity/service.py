@@ -51,7 +51,7 @@ class TokenKeeper:
     async def create(self, name: str, role: Role, cloud: str | None, expires_us: int | None) -> NewToken:
         """Create a random token for one cloud or for all, with or without an expiry.
 
-        Raises CloudNotFound for an unknown cloud and TokenExists if a live token has this name.
+        Raises CloudNotFound for an unknown cloud and TokenExists if a valid token has this name.
         """
         cloud_id = None if cloud is None else await self._clouds.id_of(cloud)
         secret = make_secret()
@@ -75,9 +75,9 @@ class TokenKeeper:
             raise TokenNotFound(f"there is no token {token_id}")
 
     async def revoke_named(self, name: str) -> None:
-        """Revoke the live token of this name. Raises TokenNotFound."""
+        """Revoke the valid token of this name. Raises TokenNotFound."""
         if not await self._tokens.revoke_named(name):
-            raise TokenNotFound(f"there is no live token {name!r}")
+            raise TokenNotFound(f"there is no valid token {name!r}")
 
     async def find(self, token_hash: bytes) -> Token | None:
         """Return the valid token of this SHA-256."""

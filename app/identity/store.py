@@ -134,7 +134,7 @@ class Tokens:
         return AdminToken(AdminOrigin.MADE, made_up)
 
     async def create(self, name: str, role: Role, cloud_id: int | None, expires_us: int | None, secret: str) -> Token:
-        """Store a token that expires after the given time. Raises TokenExists if a live one has this name."""
+        """Store a token that expires after the given time. Raises TokenExists if a valid one has this name."""
         parameters = {
             "name": name,
             "role": role,
@@ -184,7 +184,7 @@ class Tokens:
         )
 
     async def revoke_named(self, name: str) -> bool:
-        """Revoke the live token of this name; return False if there is none."""
+        """Revoke the valid token of this name; return False if there is none."""
         return bool(
             await self._database.execute(
                 "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
@@ -18,6 +20,13 @@ def _absolute(path: Path) -> Path:
 
 def _lowered(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
+
+
+def _fit_for_headers(token: SecretStr | None) -> SecretStr | None:
+    """Return a token that a request's header can carry. Its value is not shown if it is refused."""
+    if token is not None and not re.fullmatch("[!-~]*", token.get_secret_value()):
+        raise PydanticCustomError("token", "must consist of ASCII letters, digits and signs, without spaces")
+    return token
 
 
 class Settings(BaseSettings):
@@ -35,10 +44,10 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="The port to listen on.")
-    admin_token: SecretStr | None = Field(
+    admin_token: Annotated[SecretStr | None, AfterValidator(_fit_for_headers)] = Field(
         None,
         min_length=12,
-        description="The admin token, at least 12 characters. Without it one is made at the first start.",
+        description="The admin token, at least 12 characters of ASCII without spaces. Without it one is made.",
     )
     max_body_bytes: int = Field(1 << 20, ge=1024, description="The largest request body accepted.")
     request_timeout_s: float = Field(

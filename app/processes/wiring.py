@@ -18,7 +18,7 @@ from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts, Pace
 from app.following.feed import Feed, StreamLimits
-from app.following.page_watch import PageWatch
+from app.following.page_watch import PageWatch, WatchLimits
 from app.following.store.pulses import Pulses
 from app.following.store.trials import Trials
 from app.following.store.webhooks import Webhooks
@@ -148,8 +148,10 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, pauses: HeadPauses | None = None) -> AsyncIterator[Services]:
-    """Open the services of an API process. `pauses` None: the default pauses between looks at the logs."""
+async def open_services(
+    settings: Settings, pauses: HeadPauses | None = None, watch: WatchLimits | None = None
+) -> AsyncIterator[Services]:
+    """Open the services of an API process. `pauses`, `watch` None: the default ones of looks and of open pages."""
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
@@ -167,7 +169,7 @@ async def open_services(settings: Settings, pauses: HeadPauses | None = None) ->
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with heads.kept_up():
                 webhooks = webhook_keeper(settings, database)
-                page_watch = PageWatch(clouds, Pulses(database), heads)
+                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 others = observing, tokens, feed, webhooks, page_watch, history
                 yield Services(clock, scheduler, health, explaining, *reads, *others)

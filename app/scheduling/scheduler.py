@@ -17,6 +17,8 @@ from app.domain.errors import (
     PolicyInvalid,
     TenureError,
     TimeUnexpected,
+    TooManyFlavors,
+    TooManyNodes,
 )
 from app.domain.events import (
     CloudCreated,
@@ -37,6 +39,11 @@ from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.store.clouds import Clouds
 
 T = TypeVar("T", bound=Outcome)
+
+MOST_NODES = 20_000
+"""The number of nodes that a cloud may have; removed ones do not count."""
+MOST_FLAVORS = 300
+"""The number of flavors that a cloud may have. Each has curves of its own in every table."""
 
 
 class Scheduler:
@@ -84,6 +91,7 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
             if old is None or old.status is NodeStatus.REMOVED:
+                _check_room_for_node(cloud)
                 return [NodeAdded(at_us=now_us, node=node, capacity=capacity)]
             if old.capacity != capacity:
                 raise NodeExists(f"node {node!r} exists with another capacity")
@@ -152,6 +160,8 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.flavors.get(flavor)
             if old is None:
+                if len(cloud.flavors) >= MOST_FLAVORS:
+                    raise TooManyFlavors(f"the cloud has {MOST_FLAVORS} flavors, as many as it may")
                 return [FlavorAdded(at_us=now_us, flavor=flavor, demand=demand)]
             if old.resources != demand:
                 raise FlavorExists(f"flavor {flavor!r} exists with another resource vector; flavors never change")
@@ -238,6 +248,14 @@ def find_node(cloud: Cloud, node: str) -> Node:
     if found is None or found.status is NodeStatus.REMOVED:
         raise NodeNotFound(f"there is no node {node!r}")
     return found
+
+
+def _check_room_for_node(cloud: Cloud) -> None:
+    """Raise TooManyNodes if the cloud has as many nodes as it may."""
+    if len(cloud.nodes) >= MOST_NODES:  # the names of removed ones are among them
+        there = sum(node.status is not NodeStatus.REMOVED for node in cloud.nodes.values())
+        if there >= MOST_NODES:
+            raise TooManyNodes(f"the cloud has {there} nodes, as many as it may")
 
 
 def check_policy(policy: Policy) -> None:

@@ -29,9 +29,17 @@ from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns
 from app.scheduling.appending import Appender, Logs
 from app.scheduling.store.log import LogAccess
-from app.scheduling.submissions import Parking, Submission, has_written
+from app.scheduling.submissions import Parking, Submission
 
 logger = logging.getLogger(__name__)
+
+MOST_EVENTS = 5000
+"""The number of events after which a transaction takes no further step. One step may have more (admission/decide.py).
+"""
+
+
+_Pending = Sequence[tuple[Submission, Sequence[Step]]]
+"""Submissions in their order, each with its steps that are still to decide."""
 
 
 class TableCachePort(Protocol):
@@ -144,33 +152,35 @@ class Sequencer:
         return batch
 
     async def _settle(self, batch: Sequence[Submission]) -> None:
-        """Decide, append and answer in one transaction; park what needs a newer table and has written nothing."""
-        group = [one for one in batch if not one.answered.done()]
-        if not group:
-            return
-        with waiting_since(min(one.asked_s for one in group)):
-            outcomes = await self._decide_durably(group)
-        end = 0
-        for one in group:
-            begin, end = end, end + len(one.steps)
-            mine = outcomes[begin:end]
-            if one.due_us is None or one.waited_us or any(has_written(outcome) for outcome in mine):
-                one.answer(mine)
-            else:
-                self._parking.park(one, one.due_us)
+        """Decide, append and answer: in one transaction, or in several if the steps have very many events.
 
-    async def _decide_durably(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Return the outcomes of all steps, committed. Those that need a newer table, and what follows them in their
-        submission, have EpochsCrossed for one.
+        What needs a newer table and has written nothing is parked.
+        """
+        since_s = min(one.asked_s for one in batch)
+        while pending := [(one, steps) for one in batch if (steps := one.undecided())]:
+            with waiting_since(since_s):
+                outcomes = await self._decide_durably(pending)
+            end = 0
+            for one, steps in pending:
+                begin, end = end, end + len(steps)
+                one.add(outcomes[begin:end])
+                if one.may_wait() and one.due_us is not None:
+                    self._parking.park(one, one.due_us)
+            batch = [one for one in batch if one.due_us is None]
+
+    async def _decide_durably(self, pending: _Pending) -> list[Outcome]:
+        """Return the outcomes of the first steps, committed. They end early after many events.
+
+        A step that needs a newer table, and what follows it in its submission, have EpochsCrossed for one.
         """
         outcomes: list[Outcome] = []
-        steps = [step for one in group for step in one.steps]
+        steps = [step for _, some in pending for step in some]
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
             ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
             past = await log.starts(self._appender.cloud_id, ids) if ids else {}
             with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-                batch = await self._decide(cloud, steps, past, group)
+                batch = await self._decide(cloud, steps, past, pending)
                 TRACES.add(events=len(batch.recorded))
             outcomes[:] = batch.outcomes
             return batch.recorded
@@ -179,17 +189,17 @@ class Sequencer:
         return outcomes
 
     async def _decide(
-        self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], group: Sequence[Submission]
+        self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], pending: _Pending
     ) -> Batch:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
         batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
-        for one in group:
+        for one, _ in pending:
             one.due_us = None
         with Turns() as turns:
-            while len(batch.outcomes) < len(steps):
+            while len(batch.outcomes) < len(steps) and (batch.unapplied or len(batch.recorded) < MOST_EVENTS):
                 if not decide_more(batch, cloud, steps, server_us, quotes):
-                    _decide_without(batch, cloud, steps, server_us, quotes, group)
+                    _decide_without(batch, cloud, server_us, quotes, pending)
                 if turns.is_due():
                     await turns.give()
         return batch
@@ -200,27 +210,19 @@ class Sequencer:
         return None if newest is None or newest.seq > cloud.seq else newest
 
 
-def _decide_without(
-    batch: Batch,
-    cloud: Cloud,
-    steps: Sequence[Step],
-    server_us: int,
-    quotes: Quotes | None,
-    group: Sequence[Submission],
-) -> None:
+def _decide_without(batch: Batch, cloud: Cloud, server_us: int, quotes: Quotes | None, pending: _Pending) -> None:
     """Decide a step whose table is missing if it has waited for it, else skip the rest of its submission.
 
     Deciding anything of the rest before it would break the order.
     """
-    at, ends = len(batch.outcomes), [*accumulate(len(one.steps) for one in group)]
+    at, ends = len(batch.outcomes), [*accumulate(len(steps) for _, steps in pending)]
     index = bisect_right(ends, at)
-    one = group[index]
-    if one.waited_us and decide_next(batch, cloud, steps[at], server_us, quotes, one.waited_us):
+    one, steps = pending[index]
+    step = steps[at - ends[index]]
+    if one.waited_us and decide_next(batch, cloud, step, server_us, quotes, one.waited_us):
         return
-    one.due_us = due_table_us(cloud, steps[at], quotes)
-    error = EpochsCrossed(
-        "the operations before this one are decided, and this one needs a table that is not there yet"
-    )
+    one.due_us = due_table_us(cloud, step, quotes)
+    error = EpochsCrossed("what comes before is decided, and this operation needs a table that is not there yet")
     batch.outcomes += [error] * (ends[index] - at)
 
 

@@ -31,14 +31,24 @@ class Submission:
     steps: Sequence[Step]
     answered: asyncio.Future[list[Outcome]]
     origin: Any = field(default_factory=TRACES.origin)
+    outcomes: list[Outcome] = field(default_factory=list)
     due_us: int | None = None
     waited_us: int = 0
     asked_s: float = field(default_factory=monotonic)
 
-    def answer(self, outcomes: list[Outcome]) -> None:
-        """Answer whoever still waits."""
-        if not self.answered.done():
-            self.answered.set_result(outcomes)
+    def undecided(self) -> Sequence[Step]:
+        """Return the steps still to decide; none if nobody waits for their outcomes any more."""
+        return () if self.answered.done() else self.steps[len(self.outcomes) :]
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Add outcomes that are durable, and answer with the last one, unless the submission is to wait for a table."""
+        self.outcomes += outcomes
+        if len(self.outcomes) == len(self.steps) and not self.may_wait() and not self.answered.done():
+            self.answered.set_result(self.outcomes)
+
+    def may_wait(self) -> bool:
+        """Return True if a table is missing, for the first time, and nothing has been written."""
+        return self.due_us is not None and not self.waited_us and not any(map(_has_written, self.outcomes))
 
     def fail(self, error: Exception) -> None:
         """Raise this error where the answer is still waited for."""
@@ -46,7 +56,7 @@ class Submission:
             self.answered.set_exception(error)
 
 
-def has_written(outcome: Outcome) -> bool:
+def _has_written(outcome: Outcome) -> bool:
     """Return True if events of the log belong to this outcome of a try, and not of an earlier one."""
     match outcome:
         case Started():
@@ -101,7 +111,7 @@ class Parking:
             self._fail(due_us, self._closed)
 
     def _hold(self, submission: Submission, due_us: int) -> None:
-        submission.waited_us = due_us
+        submission.waited_us, submission.outcomes = due_us, []  # they wrote nothing, and are decided again
         if due_us not in self._waits:
             # The task has a context of its own, because it does not belong to the request that happened to be first.
             self._waits[due_us] = _Wait({}, asyncio.create_task(self._wait(due_us), context=Context()))

@@ -266,7 +266,14 @@ def test_the_page_of_the_promise(service: Process, truth: Numbers) -> None:
     assert {round(float(promised) / 100, 6): (int(some), int(lost)) for promised, lost, some in shown} == truth.classes
 
 
-def test_budgets_read_the_same_on_the_page_and_in_the_table(service: Process, truth: Numbers) -> None:
+def test_budgets_are_of_the_pooled_guarantee_and_read_the_same_everywhere(service: Process, truth: Numbers) -> None:
+    told = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout
+    assert "budget" not in told + words(page(service, f"/clouds/{NAME}/promise"))
+    cloud = f"{service.url}/v1/clouds/{NAME}"
+    headers = {"X-Auth-Token": TOKEN}
+    assert {one["budget"] for one in httpx2.get(f"{cloud}/sla", headers=headers).json()["classes"]} == {None}
+    policy = httpx2.get(cloud, headers=headers).json()["policy"] | {"guarantee": "pooled"}
+    httpx2.patch(cloud, headers=headers, json={"policy": policy}).raise_for_status()
     text = words(page(service, f"/clouds/{NAME}/promise"))
     table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
     shown = re.findall(r"(\S+) left of a budget of (\S+) (\d+) spent (\S+) committed", text)

@@ -147,6 +147,12 @@ def test_the_admin_token_is_shown_until_it_is_used(folder: Path) -> None:
         (["worker"], {"TENURE_DATABASE_URL": "mysql://x/y"}, "TENURE_DATABASE_URL: the database URL must begin with"),
         (["db", "upgrade", "--data-dir", "/dev/null"], {}, "TENURE_DATA_DIR (given as an option): /dev/null is not"),
         (["token", "list"], {"TENURE_ADMIN_TOKEN": "short"}, "TENURE_ADMIN_TOKEN: must have at least 12 characters"),
+        (
+            ["run"],
+            {"TENURE_ADMIN_TOKEN": "schl\N{LATIN SMALL LETTER U WITH DIAERESIS}ssel-des-hauses"},
+            "TENURE_ADMIN_TOKEN: must consist of",
+        ),
+        (["run"], {"TENURE_ADMIN_TOKEN": "a token with spaces"}, "TENURE_ADMIN_TOKEN: must consist of ASCII letters"),
         (["worker", "--port", "x"], {}, "TENURE_WORKER_PORT (given as an option): write a whole number"),
         (["run", "--host", ""], {}, "TENURE_HOST (given as an option): the value is empty"),
         (["run", "--port", " "], {}, "TENURE_PORT (given as an option): the value is empty"),
@@ -305,6 +311,7 @@ def test_a_terminals_interrupts(folder: Path) -> None:
     assert time.monotonic() - began < 15, "the worker alone would have been given 30 s"
     assert b"stopping; Ctrl-C once more stops at once" in said
     assert b"Traceback" not in said
+    assert not re.search("[\u2800-\u28ff]", said.decode()), "a spinner runs into the lines of the log"
     os.close(ours)
 
 

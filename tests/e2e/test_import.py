@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -96,6 +97,24 @@ def test_a_killed_import_goes_on(directory: Path, history: Path) -> None:
         assert resumed["events"]["there_before"] > 0
         assert sum(resumed["events"].values()) == whole["events"]["written"]
         assert events_of(url, "killed") == events_of(url, "whole")
+
+
+def test_an_interrupted_import_says_what_is_kept(directory: Path, history: Path) -> None:
+    """Ctrl-C while it writes: the exit code of an interrupt, a sentence, and the same command goes on."""
+    process = Process("run", directory, {"TENURE_DATA_DIR": str(directory / "interrupted")})
+    common = [str(history), "--nodes", "4x16", "--clock", "external", "--wait", "0s"]
+    command = [sys.executable, "-m", "app.cli", "import", "killed", *common]
+    with embedded_url(directory / "interrupted") as url, psycopg.connect(url, autocommit=True) as connection:
+        assert tenure("db", "upgrade", environment=process.environment).returncode == 0
+        running = subprocess.Popen(command, env=process.environment, stderr=subprocess.PIPE, text=True)
+        while connection.execute("SELECT count(*) FROM event").fetchone() == (0,):
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+        assert (running.returncode, "Traceback" in said) == (130, False), said
+        assert "interrupted: what was written is kept, in a cloud that nobody sees yet; the same command" in said
+        assert tenure_json_of(process, "killed", common)["events"]["there_before"] > 0
 
 
 def tenure_json_of(process: Process, cloud: str, arguments: list[str]) -> dict[str, dict[str, int]]:

@@ -337,7 +337,7 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
     expect(page.locator("main")).to_contain_text("0 of 1 admitted")
     page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
-    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    expect(page.locator("[data-chart] canvas")).to_have_count(3)
     page.goto(f"{service.url}/ui/clouds/sold/epochs")
     expect(page.get_by_role("region", name="List of tables").get_by_role("row")).to_have_count(2)
 
@@ -377,6 +377,31 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
         broad[place] = page.evaluate("document.documentElement.scrollWidth")
     context.close()
     assert {place: size for place, size in broad.items() if size > width} == {}
+
+
+def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service) -> None:
+    """What is scrolled aside is not seen: the tab of the page, and each value of its tables, are within the width."""
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    hidden = {}
+    for place in PLACES[:6]:
+        page.goto(f"{service.url}/ui/clouds/sold{place}")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)
+        rights = "all => all.map((one) => one.getBoundingClientRect()).filter((one) => one.right > innerWidth).length"
+        hidden[place] = page.locator("main td").evaluate_all(rights)
+    context.close()
+    assert set(hidden.values()) == {0}, hidden
+
+
+def test_the_page_of_no_cloud_has_no_tabs(browser: Browser, service: Service) -> None:
+    page = browser.new_page()
+    sign_in(page, service.url, TOKEN)
+    page.goto(f"{service.url}/ui/clouds/nowhere/quotes")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.locator(".tabs")).to_have_count(0)
+    page.close()
 
 
 def test_everything_is_reached_by_keyboard(page: Page, service: Service) -> None:

@@ -377,12 +377,15 @@ def test_a_drill_names_its_victim_and_asks(service: Process) -> None:
         assert (no_one.returncode, "preemptible.drill.impossible" in no_one.stderr) == (1, True)
         assert client.get("/clouds/drilled").json()["seq"] == seq, "so far nothing was done"
         assert tenure_here("drill", *own, "--yes").stdout.startswith("evicted s2 at ")
-    for answer, status, running in (("n", 1, ["s0", "s1"]), ("y", 0, ["s0"])):
+    for answer, status, running in ((CTRL_C, 130, ["s0", "s1"]), ("n", 1, ["s0", "s1"]), ("y", 0, ["s0"])):
         told, code = answered(answer, "drill", *own)
         assert "Evict s1 (flavor c1, on n, started " in told
-        assert (code, "nothing was evicted" in told) == (status, answer == "n"), told
+        assert (code, "nothing was evicted" in told) == (status, answer != "y"), told
         found = json.loads(tenure_here("instances", *own, "--status", "running", "--json").stdout)["instances"]
         assert [one["id"] for one in found] == running
+
+
+CTRL_C = "\x03"
 
 
 def answered(answer: str, *arguments: str) -> tuple[str, int]:
@@ -395,7 +398,9 @@ def answered(answer: str, *arguments: str) -> tuple[str, int]:
     with suppress(OSError):  # the other end is closed
         while part := os.read(ours, 1 << 16):
             found += part
-            if part.rstrip().endswith(b"[y/N]:"):
+            if part.rstrip().endswith(b"[y/N]:") and answer == CTRL_C:
+                process.send_signal(signal.SIGINT)
+            elif part.rstrip().endswith(b"[y/N]:"):
                 os.write(ours, f"{answer}\n".encode())
     os.close(ours)
     return found.decode(), process.wait(60)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from api_service import Service, running_service
 from servers import run_sql
 
-from app.admission import batch
+from app.admission import batch, decide
 from app.domain import errors
 from app.domain.errors import TenureError
 from app.domain.events.formats import LOG_FORMAT
@@ -23,6 +26,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
 from app.platform.http.openapi import errors_of
 from app.processes.endpoints import ENDPOINTS
+from app.scheduling import scheduler
 
 CLOUD = "/v1/clouds/system"
 EXTERNAL = "/v1/clouds/external"
@@ -569,6 +573,29 @@ def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch
     assert world.client.post(f"{CLOUD}/instances", json={**SPOT, "id": "default"}).status_code == 201
 
 
+def test_more_nodes_and_flavors_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.last_seq("system")
+    monkeypatch.setattr(scheduler, "MOST_NODES", 1)
+    monkeypatch.setattr(scheduler, "MOST_FLAVORS", 1)
+    check(world.client.post(f"{CLOUD}/nodes", json={"name": "one-more", "cores": 1}), errors.TooManyNodes)
+    check(world.client.post(f"{CLOUD}/flavors", json={"name": "one-more", "cores": 1}), errors.TooManyFlavors)
+    assert world.last_seq("system") == before
+
+
+def test_more_evictions_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_cloud(world.client, "full", {"guarantee": "none", "grace_s": 60}, {})
+    path = "/v1/clouds/full"
+    assert world.client.post(f"{path}/nodes", json={"name": "full", "cores": 4}).status_code == 201
+    assert world.client.post(f"{path}/instances", json={**SPOT, "id": "victim"}).status_code == 201
+    before = world.last_seq("full")
+    for limit in ("MOST_VICTIMS", "MOST_HANDOVERS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(decide, limit, 0)
+            check(world.client.post(f"{path}/drill", json={}), errors.TooManyEvictions)
+    assert world.last_seq("full") == before
+    assert world.client.post(f"{path}/drill", json={}).status_code == 200
+
+
 def test_a_fault_of_the_service_shows_nothing_of_the_inside(
     world: Service, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -632,3 +659,19 @@ def test_a_cloud_without_a_table_says_until_when(client: httpx2.Client) -> None:
         r"published yet: the cloud warms up until 2\d{3}-\d\d-\d\d .*tenure import", told("warming", 86400)
     )
     assert "the warm-up is over" in told("warm", 0)
+
+
+def test_a_request_with_several_calls_has_one_bound(database_url: str) -> None:
+    """Its token is read late, and its events would be read never."""
+    with running_service(database_url, database_timeout_s=6) as slow, psycopg.connect(database_url) as first:
+        slow.client.post("/v1/clouds", json={"name": "bounded"}).raise_for_status()
+        token = slow.client.post("/v1/tokens", json={"name": "bounded", "role": "reader"}).json()["token"]
+        with psycopg.connect(database_url) as second:
+            first.execute("LOCK TABLE token IN ACCESS EXCLUSIVE MODE")
+            second.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+            threading.Timer(4.5, first.rollback).start()
+            began = time.monotonic()
+            answer = slow.client.get("/v1/clouds/bounded/events", headers={"X-Auth-Token": token})
+            took_s = time.monotonic() - began
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "preemptible.log.unavailable")
+    assert 4.5 < took_s < 9, "two bounds would be at least ten seconds"

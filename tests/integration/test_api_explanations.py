@@ -219,7 +219,10 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "run for 1.5 h of its declared 4 h, so the promise counts as broken: it is one of those, at most 5 %, "
             "that may be evicted within their lifetime.",
         ),
-        ("over", "It was past its declared lifetime, and such instances go before all others. It had run for 3.5 h,"),
+        (
+            "over",
+            "It had overrun its declared lifetime, and such instances go before all others. It had run for 3.5 h,",
+        ),
         ("over", "longer than the 1 h it declared: the promise was kept."),
         ("peak", "No open node had room for it, so 3 spot instances had to go: over, young, old."),
         ("left", "Still running on n after 2.5 h. The promise, an eviction probability of at most 5 %, holds until"),

@@ -21,6 +21,7 @@ from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
 from app.platform.http.rates import Rates
+from app.platform.http.windows import Windows
 
 TIMEOUT_S = 0.3
 
@@ -167,19 +168,31 @@ class TestRates:
 
     @pytest.mark.parametrize("jump_s", [-86_400, -90, -61, 86_400])
     def test_a_wall_clock_that_is_set_locks_nobody_out(self, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
-        """A caller is refused for one window at most, and a jump of the clock gains nobody more than one."""
-        now = time.time()
-        monkeypatch.setattr(time, "time", lambda: now)
-        rates = Rates(3, 3)
-        counts = (lambda: rates.count_token(1), lambda: rates.count_address({"client": ("10.0.0.1", 1)}))
-        for count in counts:
-            count()
-            count()
-        now += jump_s
-        for count, window_s in zip(counts, (1, 60), strict=True):
+        """Neither opens a window early nor keeps one longer, whatever it shows."""
+        wall, ticks = [time.time()], [0.0]
+        monkeypatch.setattr(time, "time", lambda: wall[0])
+        rates = Rates(3, 3, lambda: ticks[0])
+        for count, window_s in ((lambda: rates.count_token(1), 1), (lambda: rates.count_address(CALLER), 60)):
+            assert until_refused(count)[0] == 3
+            wall[0] += jump_s
             taken, refused = until_refused(count)
-            assert 1 <= taken <= 4
-            assert 1 <= refused.retry_after_s <= window_s
+            assert taken == 0
+            assert refused.retry_after_s == window_s
+            ticks[0] += window_s
+            assert until_refused(count)[0] == 3
+
+    def test_windows_that_have_ended_are_swept_out(self) -> None:
+        ticks = [0.0]
+        windows = Windows(lambda: ticks[0])
+        for number in range(50_000):
+            ticks[0] += 0.01
+            windows.incr(f"address-{number}", 1)
+            assert len(windows._windows) <= 1000
+        assert windows.get("address-49999") == 1
+        assert windows.get("address-0") == 0
+
+
+CALLER = {"client": ("10.0.0.1", 1)}
 
 
 class TestPlaces:

@@ -164,7 +164,7 @@ def test_a_command_can_give_json(service: Service) -> None:
         (["create", "fine", "--role", "reader", "--expires", "soon"], "not a duration"),
         (["create", "fine", "--role", "reader", "--cloud", "none"], "no cloud 'none'"),
         (["create", "admin", "--role", "reader"], "there is a token 'admin'"),
-        (["revoke", "nobody"], "no live token 'nobody'"),
+        (["revoke", "nobody"], "no valid token 'nobody'"),
     ],
 )
 def test_commands_say_what_is_wrong(arguments: list[str], why: str) -> None:

@@ -34,6 +34,7 @@ from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
 from app.platform.database.signals import listen
+from app.scheduling import sequencer
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import LogHeads
@@ -147,6 +148,19 @@ async def test_what_arrives_together_is_decided_in_order_and_shares_transactions
     name = await make_cloud(process, nodes=30)
     answers = await asyncio.gather(*(process.scheduler.start(name, on_demand(f"i-{n}")) for n in range(100)))
     assert [answer.seq for answer in answers] == list(range(answers[0].seq, answers[0].seq + 100))
+
+
+async def test_steps_with_very_many_events_take_several_transactions_and_keep_their_order(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sequencer, "MOST_EVENTS", 3)
+    name = await make_cloud(process)
+    starts = [on_demand("a"), on_demand("b")]
+    steps = [*starts, StopRequest("a"), StopRequest("b"), *starts, StopRequest("a"), *starts]
+    outcomes = await process.scheduler.batch(name, steps)
+    assert [type(one) for one in outcomes] == [Started] * 2 + [Stopped] * 2 + [Started] * 2 + [Stopped] + [Started] * 2
+    assert [one.changed for one in outcomes if isinstance(one, Stopped)] == [True, True, False]
+    assert [one.repeated for one in outcomes if isinstance(one, Started)] == [False] * 2 + [True] * 4
 
 
 async def test_two_processes_on_one_cloud_decide_nothing_twice(process: Process, database: Database):

@@ -17,13 +17,15 @@ from test_scheduler import Process, make_cloud, on_demand, running
 from app.domain.errors import LogUnavailable
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK, forecast_lock
-from app.platform.database.locks import LOST_AFTER_S, Locks
+from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.migrating import upgrade
 from app.scheduling.store.log import EventLog, TurnLost
 
 pytestmark = pytest.mark.anyio
 _STARTS_STALL_S = 3.0
-_LOCKS_STALL_S = LOST_AFTER_S + 5.0
+_PAUSES = LockPauses(lost_after_s=3.0, beat_s=0.6)
+"""Shorter than a process's own, so that little is waited for."""
+_LOCKS_STALL_S = _PAUSES.lost_after_s + 5.0
 
 
 @dataclass
@@ -82,7 +84,7 @@ async def test_a_lock_passes_on_when_the_host_of_its_holder_vanishes(
 ):
     async with AsyncExitStack() as held:
         held.enter_context(suppress(LogUnavailable))
-        assert await held.enter_async_context(hold(Locks(two.far))) is not None
+        assert await held.enter_async_context(hold(Locks(two.far, _PAUSES))) is not None
         async with hold(Locks(two.near)) as taken:
             assert taken is None
         two.link.obey({"rule": "vanish"})

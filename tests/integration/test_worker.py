@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
@@ -82,14 +84,15 @@ AND EXISTS (SELECT FROM pg_locks WHERE relation = 'quantile_table'::regclass AND
 """
 
 
-async def cut_off_while_publishing(database: Database) -> None:
+def cut_off_while_publishing(database_url: str, locked: threading.Event) -> None:
     """End every connection to the database while a worker waits to write its table."""
-    async with database.transaction() as session:
-        await session.execute("LOCK TABLE quantile_table IN EXCLUSIVE MODE")
-        for _ in range(100):
-            if await session.execute(_CUT):
+    with psycopg.connect(database_url) as connection:
+        connection.execute("LOCK TABLE quantile_table IN EXCLUSIVE MODE")
+        locked.set()
+        for _ in range(600):
+            if connection.execute(_CUT).fetchall():
                 return
-            await asyncio.sleep(0.05)
+            time.sleep(0.1)
     raise AssertionError("nothing was published")
 
 
@@ -112,8 +115,9 @@ async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(
         first = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, SECOND_US)
         await succeeded(database, cloud_id, first.id)
         for number in (2, 3, 4):
-            cutting = asyncio.create_task(cut_off_while_publishing(database))
-            await asyncio.sleep(0.2)
+            locked = threading.Event()
+            cutting = asyncio.create_task(asyncio.to_thread(cut_off_while_publishing, database_url, locked))
+            assert await asyncio.to_thread(locked.wait, 20)
             run = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, number * SECOND_US)
             await cutting
             cut_s = time.monotonic()

@@ -192,6 +192,20 @@ def test_nobody_waits_longer_than_was_allowed(kind: type[Waits], pauses: list[fl
     assert pauses == []
 
 
+def test_long_retries_are_told_in_the_log(
+    kind: type[Waits], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once a request, and only if its caller has waited long enough to wonder."""
+    monkeypatch.setattr("tenure_client.exchange._SILENT_S", 0.05)
+    for retry_s, told in ((0.04, 0), (1.5, 1)):
+        caplog.clear()
+        with pytest.raises(ServiceUnreachable):
+            kind(Failing([httpx2.ConnectError("nobody is there")] * 1000, "OK"), retry_s=retry_s).ask("health")
+        warnings = [one.getMessage() for one in caplog.records if one.name == "tenure_client"]
+        assert len(warnings) == told
+        assert all("nobody is there; trying again for up to" in one for one in warnings)
+
+
 def test_no_answer_for_too_long_is_told(kind: type[Waits]) -> None:
     service = Failing([httpx2.ConnectError("nobody is there")] * 1000, "OK")
     began = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,6 +39,13 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     first = [line.split("#")[0].strip() for line in (ROOT / "README.md").read_text().splitlines()[:3]]
     assert first == ["```sh", "make run", "make test"]
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_make_tells_its_targets() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony
+    assert {line.split()[0] for line in told.splitlines()} == set(phony[1].split())
 
 
 def test_the_readmes_first_request_is_the_one_that_the_service_prints() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import sub
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
 from app.engine.cloud.head import Head
-from app.engine.cloud.nodes import Flavors, Nodes, plus
+from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo
 from app.engine.cluster import STOP, Cluster, Ints, empty_cluster, move_run, place, place_on_demand, plan_run, release
 from app.engine.exposure import exposure
@@ -44,10 +43,6 @@ class Instances:
         """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
             self._enter(replace(running, row=self._take_row()))
-
-    def demand_of(self, instance_id: str) -> Ints:
-        """Return a running instance's demand in its compiled form (R)."""
-        return self._flavors.by_name[self.running[instance_id].flavor].demand
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
@@ -165,7 +160,7 @@ class Instances:
         running = self._unnote(instance_id)
         release(self._room.cluster, running.row)
         if running.market is Market.ON_DEMAND:
-            self.on_demand = _minus(self.on_demand, self._flavors.by_name[running.flavor].resources)
+            self.on_demand = minus(self.on_demand, self._flavors.by_name[running.flavor].resources)
         return running
 
     def _note(self, running: Running) -> None:
@@ -195,7 +190,3 @@ class Instances:
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)
-
-
-def _minus(some: Resources, less: Iterable[int]) -> Resources:
-    return Resources(*map(sub, some, less))

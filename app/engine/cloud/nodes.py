@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from operator import add
+from operator import add, sub
 from typing import Any
 
 import numpy as np
@@ -124,3 +124,8 @@ class Flavors:
 def plus(some: Resources, more: Iterable[int]) -> Resources:
     """Return the sum of two resource vectors."""
     return Resources(*map(add, some, more))
+
+
+def minus(some: Resources, less: Iterable[int]) -> Resources:
+    """Return the difference of two resource vectors."""
+    return Resources(*map(sub, some, less))

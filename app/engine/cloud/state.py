@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import groupby
 from operator import gt
 
@@ -18,7 +19,7 @@ from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, EvictionPolicy, Market, Policy, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.nodes import Flavors, Nodes
+from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import Counts, Facts, Fold, Handover, Part, Room, Running, Undo
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
@@ -39,7 +40,7 @@ class Cloud:
         self._nodes, self._flavors = Nodes(self._room), Flavors()
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
-        self._handovers, self._risks = Handovers(self._instances), Risks()
+        self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks()
         # Instances come last, because the other parts read what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._head,
@@ -168,15 +169,13 @@ class Cloud:
         Evicted but unconfirmed instances occupy their room until their deadline. Everything booked on the node, this
         instance included, must fit beside them.
         """
-        leaving = [self._instances.demand_of(name) for name in evicted if self.running[name].node == node]
-        free = self.cluster.free[self.nodes[node].index] - self.flavors[flavor].demand + sum(leaving)
-        there = [(deadline_us, demand) for demand in leaving] + [
-            (one.deadline_us, self.flavors[one.flavor].demand) for one in self.handovers.values() if one.node == node
+        leaving = [
+            self.flavors[one.flavor].resources for one in map(self.running.get, evicted) if one and one.node == node
         ]
-        for until_us in (now_us, *sorted(at_us for at_us, _ in there)):
-            if bool((free - sum(demand for at_us, demand in there if at_us > until_us) >= 0).all()):
-                return until_us if until_us > now_us else None
-        raise AssertionError(f"the instance does not fit on {node}")
+        left = reduce(plus, leaving, Resources(0))
+        free = Resources(*self.cluster.free[self.nodes[node].index].tolist())
+        room = plus(minus(free, self.flavors[flavor].resources), left)
+        return self._handovers.ready_us(node, room, (deadline_us, left), now_us)
 
     def node_order(self) -> tuple[str, ...]:
         """The names of all nodes ever added, in node order; a node that was removed and added again occurs twice."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,10 @@ from app.domain.events import (
     InstanceEvicted,
     InstanceStopped,
 )
-from app.domain.values import RiskLevel
+from app.domain.values import Resources, RiskLevel
+from app.engine.cloud.departures import Departures
 from app.engine.cloud.instances import Instances
+from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import Facts, Fold, Handover, Undo
 
 OVERDUE_MAX = 1000
@@ -23,15 +26,20 @@ OVERDUE_MAX = 1000
 
 
 class Handovers:
-    """Evictions under a grace period that no controller has confirmed, by instance id."""
+    """Evictions under a grace period that no controller has confirmed, by instance id.
 
-    def __init__(self, instances: Instances) -> None:
+    Every change and every undo concerns one of them, whatever their number.
+    """
+
+    def __init__(self, instances: Instances, flavors: Flavors) -> None:
         self.by_id: dict[str, Handover] = {}
-        self._instances = instances
+        self._overdue: list[tuple[int, str]] = []
+        self._departures: dict[str, Departures] = {}
+        self._instances, self._flavors = instances, flavors
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {EvictionScheduled: self._schedule, EvictionConfirmed: self._confirm, EvictionOverdue: self._overdue}
+        return {EvictionScheduled: self._schedule, EvictionConfirmed: self._confirm, EvictionOverdue: self._report}
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -39,11 +47,19 @@ class Handovers:
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
-        self.by_id = {handover.instance_id: handover for handover in facts.handovers}
+        for handover in facts.handovers:
+            self._put(handover.instance_id, handover)
 
     def by_deadline(self) -> list[Handover]:
         """Return the hand-overs by deadline."""
         return sorted(self.by_id.values(), key=_due)
+
+    def ready_us(self, node: str, room: Resources, leaves: tuple[int, Resources], now_us: int) -> int | None:
+        """Return when everything booked on the node fits beside what still leaves it; None: at once.
+
+        `room`: what is free once `leaves`, the time and the size of what is evicted now, has left too.
+        """
+        return (self._departures.get(node) or Departures()).fits_us(room, leaves, now_us)
 
     def _schedule(self, event: EvictionScheduled) -> Undo:
         running = self._instances.running[event.instance_id]
@@ -56,22 +72,45 @@ class Handovers:
             event.at_us,
             event.deadline_us,
         )
-        return self._put({**self.by_id, event.instance_id: handover})
+        return self._change(event.instance_id, handover)
 
     def _confirm(self, event: EvictionConfirmed) -> Undo:
-        return self._put({name: one for name, one in self.by_id.items() if name != event.instance_id})
+        return self._change(event.instance_id, None)
 
-    def _overdue(self, event: EvictionOverdue) -> Undo:
-        changed = dict(self.by_id)
-        changed[event.instance_id] = replace(changed[event.instance_id], is_overdue=True)
-        overdue = sorted((one for one in changed.values() if one.is_overdue), key=_due)
-        for given_up in overdue[: max(0, len(overdue) - OVERDUE_MAX)]:
-            del changed[given_up.instance_id]
-        return self._put(changed)
+    def _report(self, event: EvictionOverdue) -> Undo:
+        undo = [self._change(event.instance_id, replace(self.by_id[event.instance_id], is_overdue=True))]
+        while len(self._overdue) > OVERDUE_MAX:
+            undo.append(self._change(self._overdue[0][1], None))
 
-    def _put(self, handovers: dict[str, Handover]) -> Undo:
-        old, self.by_id = self.by_id, handovers
-        return lambda: setattr(self, "by_id", old)
+        def back() -> None:
+            for one in reversed(undo):
+                one()
+
+        return back
+
+    def _change(self, instance_id: str, handover: Handover | None) -> Undo:
+        old = self.by_id.get(instance_id)
+        self._put(instance_id, handover)
+        return lambda: self._put(instance_id, old)
+
+    def _put(self, instance_id: str, handover: Handover | None) -> None:
+        """Enter a hand-over in the place of the instance's former one."""
+        old = self.by_id.pop(instance_id, None)
+        if old is not None:
+            self._count(old, -1)
+        if handover is not None:
+            self.by_id[instance_id] = handover
+            self._count(handover, 1)
+
+    def _count(self, handover: Handover, sign: int) -> None:
+        leaving = self._departures.setdefault(handover.node, Departures())
+        leaving.add(handover.deadline_us, self._flavors.by_name[handover.flavor].resources, sign)
+        if not leaving.deadlines:
+            del self._departures[handover.node]
+        if handover.is_overdue and sign > 0:
+            insort(self._overdue, _due(handover))
+        elif handover.is_overdue:
+            del self._overdue[bisect_left(self._overdue, _due(handover))]
 
 
 class Risks:

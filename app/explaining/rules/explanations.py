@@ -131,7 +131,8 @@ class Ground:
     """The table that a decision read, as far as the decision rested on it. `epoch_us` is the end of its history.
 
     `evidence` holds the samples at the decision's slots, or the nearest ones. `window_count` tells how many of them are
-    a declared lifetime apart: only those are independent, and only they count for the bound.
+    a declared lifetime apart: only those are independent, and only they count for the bound. The calibrated forecast
+    has no samples; its windows are the declared lifetimes, of at least six hours, that the history holds.
     """
 
     epoch_us: int
@@ -160,6 +161,15 @@ class Explanation:
     notices: tuple[Recorded, ...]
     grace: Grace | None
     sentences: tuple[str, ...] = ()
+
+    @property
+    def is_overrunning(self) -> bool:
+        """True if the instance is spot and runs on after its declared lifetime."""
+        decision = self.instance.decision
+        if decision.market is not Market.SPOT or decision.lifetime_us is None:
+            return False
+        is_running = self.instance.status is InstanceStatus.RUNNING
+        return is_running and self.as_of_us > decision.at_us + decision.lifetime_us
 
     @property
     def is_at_risk(self) -> bool:

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
-from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.domain.values import (
+    Basis,
+    Budget,
+    EvictionPolicy,
+    EvictionReason,
+    Forecast,
+    Guarantee,
+    Market,
+    Rejection,
+    Resources,
+)
 from app.explaining.rules.explanations import (
     Decided,
     DecisionOutcome,
@@ -132,7 +142,15 @@ def _estimate(explanation: Explanation, basis: Basis) -> Iterator[str]:
         )
     elif basis.estimated_probability is not None:
         yield "The table knew no probability for the declared lifetime: nothing observed had run that long."
+    if explanation.policy.forecast is Forecast.CALIBRATED:
+        yield from _windows(explanation.ground)
     yield from _evidence(explanation.ground)
+
+
+def _windows(ground: Ground | None) -> Iterator[str]:
+    if ground is not None:
+        long = f"{_count(ground.window_count, 'window')} long, each of this lifetime or of six hours"
+        yield f"That rested on how the on-demand load had risen in the history, {long}."
 
 
 def _bounded(explanation: Explanation, basis: Basis) -> str:
@@ -170,6 +188,8 @@ def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
         return f"the cloud was still warming up (for its first {length_text(warm_up_us)}, until {until})"
     if decision.basis is None or decision.basis.epoch is None:
         return "no quantile table was published yet"
+    if explanation.policy.forecast is Forecast.CALIBRATED:
+        return f"the table{_of_epoch(explanation, decision.basis)} holds nothing of the calibrated forecast"
     return f"the table{_of_epoch(explanation, decision.basis)} had seen nothing of this flavor"
 
 
@@ -222,7 +242,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
         )
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
-        yield "It was past its declared lifetime, and such instances go before all others."
+        yield "It had overrun its declared lifetime, and such instances go before all others."
 
 
 def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
@@ -246,7 +266,9 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
         case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):
             yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
         case PromiseStatus.KEPT:
-            yield "The promise was kept: it was not evicted within its declared lifetime."
+            past_us = (end.at_us if end else explanation.as_of_us) - until_us
+            overrun = f" It overran that by {length_text(past_us)}." if past_us > 0 else ""
+            yield f"The promise was kept: it was not evicted within its declared lifetime.{overrun}"
         case _:
             yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.quote import quotes_in_force
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.domain.times import time_text
 from app.engine.cloud import Cloud
+from app.forecasts.evidence import evidence_in_force
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.forecasts import (
     QuotesQuery,
@@ -39,16 +41,19 @@ async def read_quotes(request: Request) -> Response:
     if table is None:
         raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
+    flavors = _flavors_asked(cloud, query.flavor)
+    in_force = quotes_in_force(table, cloud, flavors, now_us)
     quotes = [
         flavor_quote(
-            table,
+            in_force,
+            evidence_in_force(table, cloud, flavor, query.slots),
             flavor,
             cloud.available_slots(flavor) if query.slots is None else query.slots,
             probability,
             query.lifetime_us,
             cloud.policy.confidence,
         )
-        for flavor in _flavors_asked(cloud, query.flavor)
+        for flavor in flavors
     ]
     return respond(quotes_answer(table, cloud.policy, quotes))
 

@@ -12,7 +12,7 @@ from app.domain.errors import FlavorNotFound
 from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import estimates_by_lifetime, evidence_rows, lifetimes_by_slots, spread
+from app.forecasts.evidence import estimates_by_lifetime, evidence_rows, lifetimes_by_slots, samples_by_slots, spread
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
@@ -62,7 +62,8 @@ def _curves(table: QuantileTable, cloud: Cloud, flavor: str) -> dict[str, Any]:
     probabilities = sorted({*_PROBABILITIES, own})
     longest_us = max(bucket.longest_us for bucket in buckets)
     charts = (
-        lifetimes_by_slots(buckets, probabilities),
+        lifetimes_by_slots(buckets, probabilities, now),
+        samples_by_slots(buckets, now),
         estimates_by_lifetime(table, flavor, _slots_shown(buckets, now), longest_us),
     )
     return {

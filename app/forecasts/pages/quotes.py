@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.quote import Quotes, quotes_in_force
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.evidence import evidence_in_force, guaranteed_bound
 from app.forecasts.rules import Evidence
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
@@ -63,8 +64,8 @@ async def show(request: Request) -> Response:
     table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
-    lines = [] if table is None else [_line(table, cloud, flavor, asked) for flavor in cloud.flavors]
     now_us = cloud.present_us(from_datetime(server_time(request)))
+    lines = [] if table is None else _lines(table, cloud, asked, now_us)
     return render(
         request,
         "quotes.html",
@@ -98,7 +99,7 @@ def read_form(request: Request, policy: Policy) -> Asked:
     return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
 
 
-def count_accepted(table: QuantileTable, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
+def count_accepted(table: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
     """Return how many starts the table accepts one after the other; `_MOST_COUNTED` at most are counted."""
     for count in range(min(slots, _MOST_COUNTED)):
         quoted_us = table.lifetime_us(flavor, slots - count, probability)
@@ -107,7 +108,12 @@ def count_accepted(table: QuantileTable, flavor: str, slots: int, lifetime_us: i
     return min(slots, _MOST_COUNTED)
 
 
-def _line(table: QuantileTable, cloud: Cloud, flavor: str, asked: Asked) -> Line:
+def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
+    quotes = quotes_in_force(table, cloud, cloud.flavors, now_us)
+    return [_line(quotes, evidence_in_force(table, cloud, flavor), cloud, flavor, asked) for flavor in cloud.flavors]
+
+
+def _line(table: Quotes, evidence: Sequence[Evidence], cloud: Cloud, flavor: str, asked: Asked) -> Line:
     slots, lifetime_us = cloud.available_slots(flavor), asked.lifetime_us
     return Line(
         flavor,
@@ -118,7 +124,7 @@ def _line(table: QuantileTable, cloud: Cloud, flavor: str, asked: Asked) -> Line
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
         None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, cloud.policy.confidence),
         None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, asked.probability),
-        evidence_at(table, flavor, slots),
+        evidence,
     )
 
 

@@ -18,11 +18,12 @@ def sla_answer(guarantee: Guarantee, at_us: int, seq: int, classes: Iterable[Att
         as_of=to_datetime(at_us),
         seq=seq,
         confidence=CONFIDENCE,
-        classes=[_class(found) for found in classes],
+        classes=[_class(found, pooled=guarantee is Guarantee.POOLED) for found in classes],
     )
 
 
-def _class(found: Attainment) -> ClassAnswer:
+def _class(found: Attainment, *, pooled: bool) -> ClassAnswer:
+    budget = ClassBudgetAnswer(earned=found.earned, spent=found.evicted, committed=found.committed, left=found.left)
     return ClassAnswer(
         promised=found.promised,
         admitted=found.admitted,
@@ -32,5 +33,5 @@ def _class(found: Attainment) -> ClassAnswer:
         low=found.low,
         high=found.high,
         is_kept=found.is_kept,
-        budget=ClassBudgetAnswer(earned=found.earned, spent=found.evicted, committed=found.committed, left=found.left),
+        budget=budget if pooled else None,
     )

@@ -173,6 +173,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
+    errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
+    errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
+    errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
     errors.LogPutBack: Problem(409, "preemptible.log.put_back", "The log was put back to an earlier end"),
     errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "This URL is not allowed as a receiver"),

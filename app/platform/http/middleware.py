@@ -14,6 +14,7 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.platform.asked import one_bound
 from app.platform.http.bodies import check_query
 from app.platform.http.errors import (
     MAX_VERSION,
@@ -64,7 +65,7 @@ class Envelope:
             return
         exchange = Exchange(scope, receive, send, self._max_body_bytes)
         REQUEST.set(exchange.scope)
-        with TRACES.request(exchange.scope):
+        with TRACES.request(exchange.scope), one_bound():
             try:
                 exchange.check()
                 await self._app(exchange.scope, exchange.receive, exchange.send)

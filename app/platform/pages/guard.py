@@ -103,6 +103,8 @@ async def _answered(page: PageHandler, request: Request) -> Response:
         return await page(request)
     except NotSignedIn:
         return _to_sign_in(request)
+    except CloudNotFound as error:  # without the tabs of a cloud that does not exist
+        return render(request, "problem.html", status=404, detail=str(error), status_code=404, cloud=None)
     except TenureError as error:
         return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
     except (Forbidden, FormInvalid, HeadTooLarge) as error:

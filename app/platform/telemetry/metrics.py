@@ -139,6 +139,18 @@ class RequestMeter:
         self._times[operation].observe(duration_s)
 
 
+_Counted = InstanceStarted | InstanceStopped | InstanceRejected | InstanceEvicted
+
+
+def _kind(event: _Counted) -> tuple[object, ...]:
+    """Return what tells apart the counters of events."""
+    if isinstance(event, InstanceStarted):
+        return InstanceStarted, event.market
+    if isinstance(event, InstanceRejected):
+        return InstanceRejected, event.market, event.reason
+    return (InstanceStopped,) if isinstance(event, InstanceStopped) else (InstanceEvicted, event.reason)
+
+
 class CloudMeter:
     """Counts events that this process commits to one cloud's log. `waiting` returns how many operations wait for it."""
 
@@ -153,10 +165,18 @@ class CloudMeter:
 
     def committed(self, recorded: Iterable[Recorded]) -> None:
         """Count these events, which are durable."""
+        kinds: dict[tuple[object, ...], list[_Counted]] = {}
         count = 0
         for item in recorded:
             count += 1
-            self._count(item)
+            event = item.event
+            if isinstance(event, _Counted):
+                kinds.setdefault(_kind(event), []).append(event)
+        for key, events in kinds.items():
+            counter = self._counters.get(key)
+            if counter is None:
+                counter = self._counters[key] = self._counter(events[0])
+            counter.inc(len(events))
         if count:
             self._appends["committed"].inc()
             BATCH_EVENTS.observe(count)
@@ -169,25 +189,7 @@ class CloudMeter:
         """Remove the gauge of operations that wait for this log."""
         QUEUE.remove(self._cloud)
 
-    def _count(self, item: Recorded) -> None:
-        event = item.event
-        key: tuple[object, ...]
-        if isinstance(event, InstanceStarted):
-            key = InstanceStarted, event.market
-        elif isinstance(event, InstanceStopped):
-            key = (InstanceStopped,)
-        elif isinstance(event, InstanceRejected):
-            key = InstanceRejected, event.market, event.reason
-        elif isinstance(event, InstanceEvicted):
-            key = InstanceEvicted, event.reason
-        else:
-            return
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._counters[key] = self._counter(event)
-        counter.inc()
-
-    def _counter(self, event: InstanceStarted | InstanceStopped | InstanceRejected | InstanceEvicted) -> Counter:
+    def _counter(self, event: _Counted) -> Counter:
         if isinstance(event, InstanceStarted):
             return DECISIONS.labels(self._cloud, event.market.value, "accepted", "none")
         if isinstance(event, InstanceRejected):

@@ -32,6 +32,8 @@ from app.scheduling.wire.instances import (
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
+_STOPPED = BatchResult(status=204)
+
 
 async def start_instance(request: Request) -> Response:
     """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
@@ -56,6 +58,8 @@ async def stop_instance(request: Request) -> Response:
 
 async def run_batch(request: Request) -> Response:
     """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
+
+    If they have more than 5000 events together, the rest follows in further transactions, whole operations in each.
 
     If the body is invalid anywhere, nothing is decided. On an external clock a batch waits for a table only before it
     has written anything. If an operation after that needs one, this and all further ones are not decided and say so
@@ -117,7 +121,7 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
     if isinstance(outcome, Started):
         return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
-    return BatchResult(status=204)
+    return _STOPPED
 
 
 def _owner(request: Request) -> str | None:

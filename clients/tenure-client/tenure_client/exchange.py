@@ -7,6 +7,7 @@ harmless; the rest are marked `Repeat.ONCE` in `calls`.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from email.utils import parsedate_to_datetime
@@ -24,9 +25,13 @@ from tenure_client.version import __version__
 
 T = TypeVar("T")
 
+logger = logging.getLogger("tenure_client")
+
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
+_SILENT_S = 2.0
+"""Retries that take longer are told in the log, once a request."""
 _NOT_TAKEN = {"preemptible.log.contended", "preemptible.log.newer", "preemptible.service.overloaded"}
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
@@ -50,7 +55,9 @@ class Patience:
     """The pauses between the attempts of one request, `retry_s` seconds in all."""
 
     def __init__(self, retry_s: float) -> None:
-        self._ends_s = time.monotonic() + retry_s
+        self._began_s = time.monotonic()
+        self._ends_s = self._began_s + retry_s
+        self._told = False
         self._window_s = FIRST_PAUSE_S
 
     def pause_s(self, again: Again) -> float:
@@ -62,7 +69,15 @@ class Patience:
         if time.monotonic() + pause_s >= self._ends_s:
             raise again.error from again
         self._window_s = min(2 * self._window_s, LONGEST_PAUSE_S)
+        self._tell(again)
         return pause_s
+
+    def _tell(self, again: Again) -> None:
+        """Log a warning once, if the caller has waited long enough to wonder."""
+        now_s = time.monotonic()
+        if not self._told and now_s - self._began_s > _SILENT_S:
+            self._told = True
+            logger.warning("%s; trying again for up to %.0f s more", again.error, self._ends_s - now_s)
 
 
 def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:

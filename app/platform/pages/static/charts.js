@@ -35,9 +35,11 @@ const SHOWN = {
 };
 
 // Areas stand on each other: each is drawn up to the sum of those before it, while the legend tells its own value.
+// On an axis of powers nothing can be 0: what is below its lowest line is drawn on it.
 function stacked(chart) {
   const sums = chart.x.values.map(() => 0);
   return chart.series.map((series) => {
+    if (!series.stack && chart.y.lowest) return series.values.map((value) => (value === null ? null : Math.max(value, chart.y.lowest)));
     if (!series.stack) return series.values;
     return series.values.map((value, at) => (value === null ? null : (sums[at] += value)));
   });
@@ -98,6 +100,31 @@ function lengthSplits(_, __, low, high) {
   return found;
 }
 
+const LENGTHS = [1, 10, 60, 600, HOUR, 6 * HOUR, 86400, 5 * 86400, 30 * 86400, 365 * 86400];
+
+// Lengths of time on an axis of powers: those that are in range, and of these no more than there is room for.
+function powerSplits(room) {
+  return (_, __, low, high) => {
+    const found = LENGTHS.filter((at) => at >= low && at <= high);
+    const step = Math.ceil(found.length / Math.max(2, Math.floor(room / 55)));
+    return found.filter((_, at) => at % step === 0);
+  };
+}
+
+// An axis of powers shows minutes and days side by side; `lowest` is where it begins.
+function setPowers(scale, axis, lowest, room) {
+  Object.assign(scale, { distr: 3, range: (_, low, high) => [lowest, Math.max(high * 1.2, lowest * 2)] });
+  Object.assign(axis, { splits: powerSplits(room), filter: (_, splits) => splits });
+}
+
+// The point that the legend tells of without a pointer: the one that the chart names, or the newest with a value.
+function shownFirst(plot) {
+  const last = plot.data[0].length - 1;
+  if (plot.tenure.x.shown !== undefined) return plot.tenure.x.shown;
+  for (let at = last; at >= 0; at -= 1) if (plot.tenure.series.some((series) => series.values[at] !== null)) return at;
+  return last;
+}
+
 function options(chart, width, height) {
   const x = axis(chart.x.kind, 2, chart.x.label);
   const y = axis(chart.y.kind, 3, chart.y.label);
@@ -106,6 +133,8 @@ function options(chart, width, height) {
   const top = (_, low, high) => [0, chart.y.most ?? (high > 0 ? high * 1.05 : 1)];
   const scales = { x: { time: chart.x.kind === "time" }, y: { range: top } };
   const axes = [x, y];
+  if (chart.x.lowest) setPowers(scales.x, x, chart.x.lowest, width - 80);
+  if (chart.y.lowest) setPowers(scales.y, y, chart.y.lowest, 10 * height);
   if (chart.series.some((series) => series.scale === "y2")) {
     scales.y2 = { range: (_, low, high) => [0, Math.max(1, high * (chart.y2?.room ?? 1.1))] };
     if (chart.y2?.kind) axes.push({ ...axis(chart.y2.kind, 1, chart.y2.label), scale: "y2" });
@@ -121,10 +150,9 @@ function options(chart, width, height) {
     padding: [10, 12, 0, 0],
     hooks: {
       init: [(plot) => (plot.tenure = chart)],
-      // Where no pointer is over the picture, the legend tells of its newest point.
-      setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: plot.data[0].length - 1 })],
-      ready: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
-      setData: [(plot) => plot.setLegend({ idx: plot.data[0].length - 1 })],
+      setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: shownFirst(plot) })],
+      ready: [(plot) => plot.setLegend({ idx: shownFirst(plot) })],
+      setData: [(plot) => plot.setLegend({ idx: shownFirst(plot) })],
     },
     series: [{ label: chart.x.name ?? "", value: (_, v) => (v === null ? "–" : SHOWN[chart.x.kind](v)) }, ...chart.series.map((series) => asSeries(chart, series))],
   };

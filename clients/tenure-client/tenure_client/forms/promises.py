@@ -61,9 +61,7 @@ class ClassBudgetAnswer(Answer, kw_only=True):
 
     earned: Annotated[float, Meta(description="Evictions that the promises to admitted instances allow.")]
     spent: Annotated[int, Meta(description="Evictions so far.")]
-    committed: Annotated[
-        float, Meta(description="The charges of the running instances; 0 unless the guarantee is pooled.")
-    ]
+    committed: Annotated[float, Meta(description="The charges of the running instances.")]
     left: Annotated[
         float, Meta(description="The rest. Below 0 the class is in debt, or would be after a load as high as before.")
     ]
@@ -80,7 +78,7 @@ class ClassAnswer(Answer, kw_only=True):
     low: Annotated[float, Meta(description="The lower bound of the probability observed (Wilson).")]
     high: Annotated[float, Meta(description="The upper bound.")]
     is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
-    budget: ClassBudgetAnswer
+    budget: Annotated[ClassBudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
 
 
 class SlaAnswer(Answer, kw_only=True):
