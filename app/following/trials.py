@@ -12,6 +12,7 @@ from datetime import datetime
 from time import monotonic
 
 from app.following.store.trials import OpenTrial, Trials
+from app.platform.background import begun
 from app.platform.outbound.messages import trial_message
 from app.platform.outbound.posting import Poster, Receipt
 
@@ -72,7 +73,7 @@ class TrialSender:
         self._sending = {webhook_id: task for webhook_id, task in self._sending.items() if not task.done()}
         for trial in await self._trials.open(self._wanted_s):
             if trial.webhook_id not in self._sending:
-                self._sending[trial.webhook_id] = asyncio.create_task(self._send(trial))
+                self._sending[trial.webhook_id] = begun(self._send(trial), "webhook_trial")
 
     async def close(self) -> None:
         """Stop sending."""

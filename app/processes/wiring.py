@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -39,6 +39,7 @@ from app.notices.jobs import NoticeWriter
 from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
+from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
@@ -92,7 +93,7 @@ class WorkerParts:
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
-    notices: AsyncIterator[Signal]
+    notices: Callable[[], AsyncGenerator[Signal]]
     deliveries: Deliveries
     warnings: NoticeWriter
     health: HealthCheck
@@ -160,22 +161,22 @@ async def open_services(
         scheduler = Scheduler(
             clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
         )
-        following = asyncio.create_task(cache.follow(listen(database)))
         health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, reads[1], clock.now)
         try:
             observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
-            async with heads.kept_up():
+            async with (
+                heads.kept_up(),
+                background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
+            ):
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 others = observing, tokens, feed, webhooks, page_watch, history
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
             await scheduler.close()
 
 
@@ -250,7 +251,7 @@ async def open_worker(
                     Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
-                    listen(database),
+                    partial(listen, database),
                     deliveries(settings, database, heads, post, clock, pace or Pace()),
                     NoticeWriter(clouds, states, tables, clock.now_us),
                     HealthCheck(database, clouds, log, tables, clock),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from functools import partial
 from threading import Thread, Timer
 from time import monotonic
 
@@ -13,6 +14,7 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecution
 
 from app.domain.errors import LogUnavailable
 from app.forecasts.recompute import Forecasts, warm_up
+from app.platform.background import background
 from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
@@ -44,21 +46,17 @@ async def run_worker(
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
         jobs = regular_jobs(parts)
         jobs.scheduler.start()
-        tasks = [asyncio.create_task(work) for work in (parts.deliveries.run(), jobs.keep())]
         if settings.dask_scheduler is None:
             # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
             Thread(target=_prepare, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()
         try:
-            async for notice in parts.notices:
-                if isinstance(notice, RunRequested | Resync):
-                    await _run_pending(parts.forecasts)
+            requests = partial(_heed_requests, parts)
+            async with background(deliveries=parts.deliveries.run, regular_jobs=jobs.keep, run_requests=requests):
+                await asyncio.Event().wait()
         finally:
             jobs.scheduler.shutdown(wait=False)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def regular_jobs(parts: WorkerParts) -> RegularJobs:
@@ -74,6 +72,14 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
     jobs.scheduler.add_listener(_count, sum(_OUTCOMES))
     return jobs
+
+
+async def _heed_requests(parts: WorkerParts) -> None:
+    """Compute what is asked for as soon as it is. What is missed is found by the job that looks every few seconds."""
+    async with aclosing(parts.notices()) as notices:
+        async for notice in notices:
+            if isinstance(notice, RunRequested | Resync):
+                await _run_pending(parts.forecasts)
 
 
 async def _run_pending(forecasts: Forecasts) -> None:

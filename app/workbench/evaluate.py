@@ -48,10 +48,10 @@ def evaluate(
     began = perf_counter()
     run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, follower=follower)
     tally = WorkloadTally.of(scenario.workload)
-    run.record(_opening(scenario))
+    run.record(opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
-        _count(tally, operation, run.step(operation))
+        count_step(tally, operation, run.step(operation))
         if progress is not None:
             progress(done + 1, len(steps))
     return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
@@ -152,7 +152,8 @@ class DrivenCloud:
                 log.write(item)
 
 
-def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
+def count_step(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
+    """Count an operation with the decision on it, if it is a start."""
     if not isinstance(operation, StartRequest):
         tally.stopped(operation.instance_id)
         return
@@ -163,7 +164,8 @@ def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -
     tally.started(operation, accepted=accepted, victims=victims, epoch=epoch)
 
 
-def _opening(scenario: Scenario) -> list[Event]:
+def opening(scenario: Scenario) -> list[Event]:
+    """Return the first events of a scenario's log: the cloud with its nodes and flavors."""
     nodes = [
         NodeAdded(at_us=0, node=node_name(index), capacity=capacity) for index, capacity in enumerate(scenario.nodes)
     ]

@@ -20,6 +20,7 @@ from app.platform.http import auth, dear, errors
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
+from app.platform.http.pacing import REFUSALS_PER_S
 from app.platform.http.rates import Rates
 from app.platform.http.windows import Windows
 
@@ -243,6 +244,36 @@ class TestPlaces:
             with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) as other:
                 other.sendall(b"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert read(other)[0].status == 200
+
+
+def test_refusals_go_at_a_pace_and_nobody_else_waits(database_url: str) -> None:
+    """Hundreds of connections that are refused all the time cost no more than a hundred answers a second."""
+    question = b"GET /zzz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with running_service(database_url, address_requests_per_min=1) as service, ExitStack() as stack:
+        connections = [stack.enter_context(connected(service)) for _ in range(REFUSALS_PER_S)]
+        assert service.client.get("/v1/clouds").status_code == 200
+        begun = time.monotonic()
+        for connection in connections:
+            connection.sendall(question)
+        for connection in connections[1 : REFUSALS_PER_S // 2]:
+            connection.close()
+        answered = time.monotonic()
+        assert service.client.get("/v1/clouds").status_code == 200
+        assert time.monotonic() - answered < 0.4, "a known caller does not wait"
+        statuses = [read(connection)[0].status for connection in connections[REFUSALS_PER_S // 2 :]]
+        assert statuses.count(429) == len(statuses)
+        assert time.monotonic() - begun > 0.4
+
+
+def test_the_files_of_pages_count_for_who_asks(database_url: str) -> None:
+    with (
+        running_service(database_url, address_requests_per_min=3) as service,
+        httpx2.Client(base_url=service.url) as client,
+    ):
+        signed_in = {"Cookie": f"tenure_token={TOKEN}"}
+        assert client.get("/ui", headers=signed_in).status_code == 200
+        assert [client.get("/ui/static/theme.js").status_code for _ in range(4)] == [200, 200, 200, 429]
+        assert client.get("/ui/static/theme.js", headers=signed_in).status_code == 200
 
 
 @contextmanager

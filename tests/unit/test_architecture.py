@@ -42,11 +42,12 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
-    "clock": set(),
+    "background": {"telemetry"},
+    "clock": {"background"},
     "turns": set(),
     "each": set(),
     "asked": set(),
-    "database": {"asked"},
+    "database": {"asked", "background"},
     "telemetry": set(),
     "outbound": set(),
     "http": {"asked", "telemetry", "turns"},
@@ -80,7 +81,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock", "background"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass
 
 from app.domain.errors import LogUnavailable
+from app.platform.background import begun
 from app.platform.database import lockids
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import LockId
@@ -65,7 +66,7 @@ class Locks:
                 yield None
                 return
             hold = Hold(session, self._pauses.beat_s)
-            beating = asyncio.create_task(hold.beat())
+            beating = begun(hold.beat(), "beat")
             try:
                 yield hold
             finally:
