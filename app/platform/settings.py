@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     table_wait_s: float = Field(
         120.0,
         ge=0,
-        description="The time for which a spot start on an external clock waits for its table; nothing else waits with it.",
+        description="The time for which a spot start on an external clock waits for its table; nothing else does.",
     )
     forecast_threads: int = Field(0, ge=0, description="Threads of a recomputation; 0 means all cores.")
     dask_scheduler: str | None = Field(
