@@ -30,6 +30,7 @@ _SNAPSHOT_S = 60
 _OVERDUE_S = 5
 _RISK_S = 30
 _ROLLUP_S = 1
+_MOST_CALLS = 100
 
 _JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
 """A turn that comes late is late, and not left out: by default a second's delay would cost a job its turn."""
@@ -53,6 +54,8 @@ async def run_worker(
         _every(scheduler, _ROLLUP_S, parts.rollup.catch_up)
         # A long catch-up is no reason for a warning: the next call finds it busy and returns.
         scheduler.modify_job("catch_up", max_instances=2)
+        # Nor is a long run of one cloud: the next call executes those of the others.
+        scheduler.modify_job("run_pending", max_instances=_MOST_CALLS)
         scheduler.add_listener(_count, sum(_OUTCOMES))
         scheduler.start()
         delivering = asyncio.create_task(parts.deliveries.run(), name="deliveries")
@@ -61,14 +64,21 @@ async def run_worker(
             Thread(target=_prepare, name="warm-up", daemon=True).start()
         logger.info("worker ready")
         ready()
+        executing: set[asyncio.Task[None]] = set()
         try:
             async for notice in parts.notices:
                 if isinstance(notice, RunRequested | Resync):
-                    await _run_pending(parts.forecasts)
+                    executing.add(task := asyncio.create_task(_run_pending(parts.forecasts)))
+                    task.add_done_callback(executing.discard)
         finally:
             scheduler.shutdown(wait=False)
-            delivering.cancel()
-            await asyncio.gather(delivering, return_exceptions=True)
+            await _cancel(delivering, *executing)
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _run_pending(forecasts: Forecasts) -> None:

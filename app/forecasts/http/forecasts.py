@@ -22,7 +22,9 @@ from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.platform.turns import Turns
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import slots_of
 from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
 
 
@@ -39,18 +41,16 @@ async def read_quotes(request: Request) -> Response:
     if table is None:
         raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
-    quotes = [
-        flavor_quote(
-            table,
-            flavor,
-            cloud.available_slots(flavor) if query.slots is None else query.slots,
-            probability,
-            query.lifetime_us,
-            cloud.policy.confidence,
-        )
-        for flavor in _flavors_asked(cloud, query.flavor)
-    ]
-    return respond(quotes_answer(table, cloud.policy, quotes))
+    policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
+    slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
+    quotes = []
+    with Turns() as turns:
+        for flavor in flavors:
+            asked = slots[flavor], probability, query.lifetime_us, policy.confidence
+            quotes.append(flavor_quote(table, flavor, *asked))
+            if turns.is_due():
+                await turns.give()
+    return respond(quotes_answer(table, policy, quotes))
 
 
 async def list_tables(request: Request) -> Response:
