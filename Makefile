@@ -8,7 +8,7 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-in
 FAULTS_SECONDS ?= 600
 CLIENT := clients/tenure-client
 
-.PHONY: help run test check faults faults-short hostile hostile-short lint format lock clean assets screenshots
+.PHONY: help run test check faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -31,6 +31,9 @@ hostile: .venv/dev.stamp  ## attackers beside an honest caller (docs/hostile.md)
 
 hostile-short: .venv/dev.stamp  ## each of these attacks for a few seconds, as tests
 	$(BIN)/python -m pytest tests/hostile/under_attack.py $(TESTFLAGS)
+
+two-builds: .venv/dev.stamp  ## an older commit (OLDER_BUILD) beside this tree on one database, through a whole upgrade
+	$(BIN)/python -m pytest tests/e2e/two_builds.py -s $(TESTFLAGS)
 
 check: lint  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 
+from app.following.page_watch import WatchLimits
 from app.platform.settings import Settings
 from app.platform.telemetry.logs import REQUESTS
 from app.processes.api import create_app, end_streams
@@ -67,10 +68,12 @@ class Service:
 
 
 @contextmanager
-def running_service(database_url: str, pauses: HeadPauses | None = None, **changed: object) -> Iterator[Service]:
+def running_service(
+    database_url: str, pauses: HeadPauses | None = None, watch: WatchLimits | None = None, **changed: object
+) -> Iterator[Service]:
     fixed = {"database_timeout_s": 3, "table_wait_s": 5, **changed}
     settings = Settings(database_url=database_url, admin_token=TOKEN, **fixed)
-    app = create_app(settings, pauses)
+    app = create_app(settings, pauses, watch)
     server = ReadyServer(server_config(app, settings, port=0), partial(end_streams, app))
     thread = threading.Thread(target=server.run)
     thread.start()

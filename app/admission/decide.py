@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.admission.budget import affords, read_budget
-from app.admission.quote import Quotes
+from app.admission.quote import Quotes, quotes_in_force
 from app.domain.errors import (
     DrillImpossible,
     FlavorNotFound,
@@ -122,6 +122,7 @@ def _read_quote(
     promised = policy.eviction_probability if request.eviction_probability is None else request.eviction_probability
     if at_us - cloud.created_us < policy.warm_up_us or quotes is None:
         return Basis(slots, probability=promised), Rejection.NO_HISTORY
+    quotes = quotes_in_force(quotes, cloud, [request.flavor], at_us)
     quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
     estimate = quotes.probability(request.flavor, slots, declared_us)
     bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Protocol
+
+from app.domain.values import Forecast
+from app.engine.cloud import Cloud
+from app.engine.outlook import Outlook
 
 
 class Quotes(Protocol):
@@ -28,3 +33,13 @@ class Quotes(Protocol):
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         """Return the upper bound of a lifetime's eviction probability at this confidence; None if nothing is known."""
+
+    def seen_from(self, outlooks: Mapping[str, Outlook]) -> Quotes:
+        """Return the calibrated forecast of starts with these outlooks, by flavor."""
+
+
+def quotes_in_force(quotes: Quotes, cloud: Cloud, flavors: Iterable[str], at_us: int) -> Quotes:
+    """Return a table's quotes for starts of these flavors now, by the forecast that the cloud's policy names."""
+    if cloud.policy.forecast is Forecast.REPLAY:
+        return quotes
+    return quotes.seen_from({flavor: cloud.outlook(flavor, at_us) for flavor in flavors})

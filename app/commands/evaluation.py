@@ -14,7 +14,7 @@ import typer
 from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
 from app.commands.tables import CALIBRATION_LEGEND, MATRIX_LEGEND, calibration_table, matrix_table, reliability_tables
-from app.commands.workloads import check_sla, eviction_policy, forecast_named, guarantee_named, policy_of
+from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
@@ -63,13 +63,13 @@ def evaluate(
     Several platforms, SLAs, guarantees and eviction policies may be given, separated by commas or by repeating the
     option. They are run in every combination, one per process, over all cores.
     """
-    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed)
+    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast)
     slas = _slas(sla, no_sla=no_sla)
     if report is not None:
         # The baseline stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
         slas = list(dict.fromkeys([None, *slas]))
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas, forecast)
+    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
     watched = reliability or by_epoch or report is not None
     found = _run([replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)], report)
     if report is not None:
@@ -107,13 +107,11 @@ def _scenarios(
     eviction: list[str],
     guarantee: list[str],
     slas: list[float | None],
-    forecast: str,
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
-    found = scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
-    return [replace(scenario, forecast=forecast_named(forecast)) for scenario in found]
+    return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
 
 
 def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluated]:
@@ -189,5 +187,5 @@ def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
     if reliability and one.findings is not None:
         report["reliability"] = reliability_report(one.findings.reliability)
     if one.cases is not None:
-        report |= calibration_reports(one.cases, one.outcome.scenario.forecast)
+        report |= calibration_reports(one.cases, one.outcome.scenario.policy.forecast)
     return report

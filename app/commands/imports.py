@@ -187,7 +187,8 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
             STDERR.print(
                 "[dim]every event is in the log; Ctrl-C does no harm from here on. A worker that was just installed "
-                "compiles for a minute before its first table[/dim]"
+                "compiles for a minute before its first table[/dim]",
+                soft_wrap=True,
             )
             with interruptible(_WHOLE), waiting("waiting for the first table"):
                 return imported, await imports.wait_for_table(imported, wait_s)

@@ -51,6 +51,7 @@ def drive(
     horizon: options.Horizon = "30d",
     history: options.History = "all",
     seed: options.Seed = 0,
+    forecast: options.Forecasts = "replay",
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
     retry_for: Annotated[str, typer.Option(metavar="TIME", help="Try again for this long without an answer.")] = "60s",
     as_json: options.Json = False,
@@ -61,7 +62,9 @@ def drive(
     """
     from app.workbench.drive import drive as run  # noqa: PLC0415
 
-    policy = policy_of(sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed)
+    policy = policy_of(
+        sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast
+    )
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenario = Scenario(parse_nodes(nodes), workload, policy)
     retry_s = parse_duration(retry_for) / 1e6
@@ -119,6 +122,7 @@ def policy_of(
     horizon: str,
     history: str,
     seed: int,
+    forecast: str,
 ) -> Policy:
     """Return the policy that the options describe; `sla` None is no SLA."""
     default = Policy()
@@ -134,6 +138,7 @@ def policy_of(
         horizon_us=_positive("--horizon", horizon),
         sample_count=samples,
         seed=seed,
+        forecast=forecast_named(forecast),
         clock_step_us=None,  # a workload may be idle for as long as it likes
     )
 

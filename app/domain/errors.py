@@ -8,7 +8,7 @@
     |             TooManyFlavors, FormatNotInForce, LogPutBack
     +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
     |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded,
+    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded, TaskFailing,
     |                TooManyStreams
 
 `platform/http/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
@@ -188,6 +188,10 @@ class Unavailable(TenureError):
 
 class LogUnavailable(Unavailable):
     """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
+
+
+class TaskFailing(Unavailable):
+    """A background task of this process keeps failing, so what the process tells may be old. Its log says why."""
 
 
 class LogContended(Unavailable):

@@ -140,6 +140,11 @@ class Policy:
     risk_threshold: float | None = None
     clock_step_us: int | None = field(default=DAY_US, metadata={"since": 2})
     shared_ids: bool = field(default=True, metadata={"since": 2})
+    forecast: Forecast = field(default=Forecast.REPLAY, metadata={"since": 2})
+
+    def forecasts(self) -> set[Forecast]:
+        """Return what a table must hold. Replays are shown beside the calibrated forecast, so it always holds them."""
+        return {Forecast.REPLAY, self.forecast}
 
     def due_epoch_us(self, at_us: int) -> int:
         """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""

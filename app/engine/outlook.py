@@ -34,6 +34,15 @@ class Outlook(NamedTuple):
     released: Ints
 
 
+def with_slots(outlook: Outlook, slots: int) -> Outlook:
+    """Return the outlook as if so many slots were available, with as much more or less room as these take."""
+    more = (slots - outlook.slots) * outlook.demand
+    if not more.any():
+        return outlook
+    halves = outlook.halves + 2 * more // np.maximum(outlook.size, 1)
+    return outlook._replace(slots=slots, free=outlook.free + more, halves=np.maximum(halves, 0))
+
+
 @compiled
 def look_ahead(cluster: Cluster, demand: Ints, peak: Ints, born: int, now_us: int) -> Outlook:
     """Return the outlook of a start with this demand (R), which is as old as instances that started at `born`.

@@ -20,7 +20,7 @@ from app.domain.events import (
 )
 from app.domain.paging import Page
 from app.domain.times import from_datetime
-from app.domain.values import Clock, Market, Resources
+from app.domain.values import Clock, Forecast, Market, Resources
 from app.explaining.rules.explanations import (
     Decided,
     DecisionOutcome,
@@ -34,6 +34,7 @@ from app.explaining.rules.explanations import (
     promise_of,
 )
 from app.explaining.rules.sentences import explain_in_words, tell
+from app.forecast.calibrated import window_count
 from app.forecasts.evidence import evidence_at
 from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
@@ -84,7 +85,7 @@ class Explaining:
             policy=policy,
             created_us=edges[1].event.at_us,
             as_of_us=as_of_us,
-            ground=await self._ground(cloud_id, decision),
+            ground=await self._ground(cloud_id, decision, policy.forecast),
             promise=(
                 promise_of(decision, instance.end, as_of_us)
                 if isinstance(decision, InstanceStarted)
@@ -97,7 +98,9 @@ class Explaining:
         )
         return replace(found, sentences=tuple(explain_in_words(found)))
 
-    async def _ground(self, cloud_id: int, decision: InstanceStarted | InstanceRejected) -> Ground | None:
+    async def _ground(
+        self, cloud_id: int, decision: InstanceStarted | InstanceRejected, forecast: Forecast
+    ) -> Ground | None:
         basis, lifetime_us = decision.basis, decision.lifetime_us
         if basis is None or basis.epoch is None or lifetime_us is None:
             return None
@@ -105,6 +108,8 @@ class Explaining:
         if found is None:
             return None
         summary, table = found
+        if table is not None and table.rises is not None and forecast is Forecast.CALIBRATED:
+            return Ground(summary.epoch_us, (), int(window_count(table.rises.seen_us, lifetime_us)))
         evidence = [] if table is None else evidence_at(table, decision.flavor, basis.slots)
         if table is None or not evidence:
             return Ground(summary.epoch_us, (), 0)

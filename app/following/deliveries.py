@@ -23,7 +23,7 @@ from random import Random
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
 from app.domain.events.registry import KINDS, URGENT, kind_of
-from app.following.store.webhooks import DeadLetter, Lane, LaneProgress, Webhook, Webhooks
+from app.following.store.webhooks import PUT_BACK_CODE, DeadLetter, Lane, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialSender
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
@@ -35,7 +35,6 @@ from app.scheduling.store.log import EventLog
 
 logger = logging.getLogger(__name__)
 
-PUT_BACK_CODE = "preemptible.log.put_back"
 _GONE = 410
 _REFUSALS = frozenset({400, 406, 409, 411, 413, 414, 415, 422, 431})
 """Answers that say something of the message and nothing of the receiver's health: trying for hours helps nobody."""
@@ -134,6 +133,9 @@ class Deliveries:
                     logger.warning("webhook %d: delivering was interrupted: %s", webhook_id, error, exc_info=error)
             elif webhook_id not in active:
                 courier.cancel()
+        if self._told:
+            for webhook_id in await self._parts.webhooks.put_back():
+                self._told.pop(webhook_id, None)  # its receiver is put right before it is resumed
         for webhook_id in active.keys() - self._couriers.keys():
             self._couriers[webhook_id] = asyncio.create_task(Courier(active[webhook_id], self._parts, self._told).run())
 
@@ -162,9 +164,13 @@ class Queue:
         """The seq up to which all of the lane's events are settled."""
         return self._items[0].seq - 1 if self._items else self._scanned
 
+    def may_fill(self, reach: int) -> bool:
+        """Return True if events up to `reach` are to be read now."""
+        return not self._items and self._scanned < reach
+
     async def fill(self, log: EventLog, cloud_id: int, reach: int) -> None:
         """Read the next events of the lane, if the log has any up to `reach`."""
-        while not self._items and self._scanned < reach:
+        while self.may_fill(reach):
             up_to = min(self._scanned + _SCANNED_AT_ONCE, reach)
             found = []
             if self._kinds:
@@ -231,6 +237,10 @@ class Courier:
         going = not await self._is_ahead()
         while going and not self._is_outdated():
             reach = await self._parts.heads.reach(self._webhook.cloud_id)
+            if any(queue.may_fill(reach) for queue in (self._urgent, self._ordinary)):
+                reach = await self._parts.heads.look(self._webhook.cloud_id)
+                if self._is_outdated():
+                    break
             for queue in (self._urgent, self._ordinary):
                 await queue.fill(self._parts.log, self._webhook.cloud_id, reach)
             due = self._due()
@@ -273,7 +283,7 @@ class Courier:
             if item.seq > self._newest_told():
                 self._told[self._webhook.id] = item
             going = await self._parts.webhooks.settle(
-                self._webhook.id, queue.lane, queue.settled, item.seq, delivered=1
+                self._webhook.id, queue.lane, queue.settled, item.seq, delivered=1, at_us=item.event.at_us
             )
             queue.pop()
             return going

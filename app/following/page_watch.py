@@ -14,10 +14,16 @@ from app.following.store.pulses import Pulse, Pulses
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.clouds import Clouds
 
-_KEPT_S = 0.5
 _MOST = 1000
-_STREAMS_MAX = 500
-_STREAMS_OF_ONE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """Limits of the watch: how long a pulse is kept, in seconds, and pages watched in all and with one token."""
+
+    kept_s: float = 0.5
+    pages: int = 500
+    pages_of_one: int = 100
 
 
 @dataclass(slots=True)
@@ -29,10 +35,11 @@ class _SeenPulse:
 class PageWatch:
     """Watches clouds for open pages. Raises LogUnavailable."""
 
-    def __init__(self, clouds: Clouds, pulses: Pulses, heads: LogHeads) -> None:
+    def __init__(self, clouds: Clouds, pulses: Pulses, heads: LogHeads, limits: WatchLimits | None = None) -> None:
         self._clouds = clouds
         self._pulses = pulses
         self._heads = heads
+        self._limits = limits or WatchLimits()
         self._seen: dict[int, _SeenPulse] = {}
         self._owners: Counter[int] = Counter()
         self.closing = asyncio.Event()
@@ -50,10 +57,12 @@ class PageWatch:
 
     def check_room(self, owner: int) -> None:
         """Raise TooManyStreams if this process or this token has too many open pages."""
-        if self._owners.total() >= _STREAMS_MAX:
-            raise TooManyStreams(f"{_STREAMS_MAX} pages are watched through this process already; try again later")
-        if self._owners[owner] >= _STREAMS_OF_ONE:
-            raise TooManyStreams(f"{_STREAMS_OF_ONE} pages are open with this token already; close one")
+        if self._owners.total() >= self._limits.pages:
+            raise TooManyStreams(
+                f"{self._limits.pages} pages are watched through this process already; try again later"
+            )
+        if self._owners[owner] >= self._limits.pages_of_one:
+            raise TooManyStreams(f"{self._limits.pages_of_one} pages are open with this token already; close one")
 
     async def pulse(self, cloud: str) -> Pulse:
         """Return the cloud's pulse, at most a moment old. Raises CloudNotFound."""
@@ -95,5 +104,5 @@ class PageWatch:
             pulse = await asyncio.shield(self._pulses.read(cloud_id))
             if len(self._seen) >= _MOST:
                 self._seen.clear()
-            seen = self._seen[cloud_id] = _SeenPulse(monotonic() + _KEPT_S, pulse)
+            seen = self._seen[cloud_id] = _SeenPulse(monotonic() + self._limits.kept_s, pulse)
         return seen.pulse

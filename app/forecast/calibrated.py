@@ -43,7 +43,7 @@ _LONGEST_US = 1 << 55
 @compiled
 def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> float:
     """Return the estimate for a start with this outlook."""
-    if outlook.slots == 0:
+    if outlook.slots <= 0:
         return 1.0 - LEAST
     highest = LEAST
     for r in range(outlook.demand.shape[0]):

@@ -1,10 +1,11 @@
-"""The calibrated forecast of one start, read like a quantile table."""
+"""The calibrated forecast of a moment, read like a quantile table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.engine.outlook import Outlook
+from app.engine.outlook import Outlook, with_slots
 from app.forecast.bound import upper_bound
 from app.forecast.calibrated import eviction_probability, longest_lifetime, window_count
 from app.forecast.rise import Rises
@@ -12,26 +13,37 @@ from app.forecast.rise import Rises
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """An epoch's rise curves, as a start with this outlook reads them.
+    """An epoch's rise curves, as starts with these outlooks read them, by flavor.
 
-    The flavor and its slots are part of the outlook, so the arguments of that name only make it readable like a table.
+    Everything is None for other flavors, or if the table holds no curves. For another number of slots than the
+    outlook's the room is taken as so many instances larger or smaller.
     """
 
     epoch: int
     epoch_us: int
     seq: int
-    rises: Rises
-    outlook: Outlook
+    rises: Rises | None
+    outlooks: Mapping[str, Outlook]
 
-    def lifetime_us(self, _flavor: str, _slots: int, probability: float) -> int:
+    def seen_from(self, outlooks: Mapping[str, Outlook]) -> Foreseen:
+        """Return the same forecast for other outlooks."""
+        return Foreseen(self.epoch, self.epoch_us, self.seq, self.rises, outlooks)
+
+    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
         """Return the shortest lifetime whose eviction probability exceeds this one; shorter ones are within it."""
-        return int(longest_lifetime(self.rises, self.outlook, probability))
+        if self.rises is None or flavor not in self.outlooks:
+            return None
+        return int(longest_lifetime(self.rises, with_slots(self.outlooks[flavor], slots), probability))
 
-    def probability(self, _flavor: str, _slots: int, lifetime_us: int) -> float:
+    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         """Return the eviction probability of a lifetime."""
-        return float(eviction_probability(self.rises, self.outlook, lifetime_us))
+        if self.rises is None or flavor not in self.outlooks:
+            return None
+        return float(eviction_probability(self.rises, with_slots(self.outlooks[flavor], slots), lifetime_us))
 
-    def bound(self, _flavor: str, _slots: int, lifetime_us: int, confidence: float) -> float:
+    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         """Return an upper bound of a lifetime's eviction probability, from the windows that the history holds."""
-        windows = window_count(self.rises.seen_us, lifetime_us)
-        return upper_bound(self.probability("", 0, lifetime_us), windows, confidence)
+        estimate = self.probability(flavor, slots, lifetime_us)
+        if self.rises is None or estimate is None:
+            return None
+        return upper_bound(estimate, window_count(self.rises.seen_us, lifetime_us), confidence)

@@ -155,9 +155,9 @@ class QuantileTable:
             return None
         return upper_bound(estimate, count, confidence)
 
-    def seen_from(self, outlook: Outlook) -> Foreseen | None:
-        """Return the calibrated forecast of a start with this outlook; None if the table holds none."""
-        return None if self.rises is None else Foreseen(self.epoch, self.epoch_us, self.seq, self.rises, outlook)
+    def seen_from(self, outlooks: Mapping[str, Outlook]) -> Foreseen:
+        """Return the calibrated forecast of starts with these outlooks, by flavor."""
+        return Foreseen(self.epoch, self.epoch_us, self.seq, self.rises, outlooks)
 
     def to_bytes(self) -> bytes:
         """Return the table for storage: a line naming the format, then compressed a line of counts and the points.

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from app.admission.quote import Quotes
 from app.domain.times import SECOND_US
+from app.domain.values import Forecast, Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import Evidence
@@ -28,9 +30,15 @@ def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]
     return [_evidence(bucket) for bucket in below + above]
 
 
-def guaranteed_bound(
-    table: QuantileTable, flavor: str, slots: int, probability: float, confidence: float
-) -> float | None:
+def evidence_in_force(table: QuantileTable, policy: Policy, flavor: str, slots: int) -> list[Evidence]:
+    """Return the samples that a quote rests on, or would at this number of slots.
+
+    None of them if the policy's forecast is not made of samples.
+    """
+    return evidence_at(table, flavor, slots) if policy.forecast is Forecast.REPLAY else []
+
+
+def guaranteed_bound(table: Quotes, flavor: str, slots: int, probability: float, confidence: float) -> float | None:
     """Return the upper bound of the eviction probability of what a quote guarantees; None if it guarantees nothing."""
     lifetime_us = table.lifetime_us(flavor, slots, probability)
     return table.bound(flavor, slots, lifetime_us - 1, confidence) if lifetime_us else None

@@ -24,7 +24,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
-from app.domain.values import Basis, EvictionReason, Market, Policy, Resources
+from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
@@ -111,7 +111,7 @@ class Forecasts:
             return await self._run(run)
 
     async def _run(self, run: Run) -> bool:
-        async with self._locks.cloud_lock(run.cloud_id) as held:
+        async with self._locks.forecast_lock(run.cloud_id) as held:
             is_mine = held and await self._is_readable(run.cloud_id)
             attempt = await self._runs.start(run.id) if is_mine else None
             if attempt is None:
@@ -189,7 +189,7 @@ class Forecasts:
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings:
-            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy))
+            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy, policy.forecasts()))
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
             replay.forecaster.extend(tail)
@@ -200,7 +200,8 @@ class Forecasts:
 
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """Return the part of a policy that a replay depends on."""
-    return policy.eviction_policy, policy.history_window_us, policy.horizon_us, policy.sample_count, policy.seed
+    window_us, horizon_us = policy.history_window_us, policy.horizon_us
+    return policy.eviction_policy, window_us, horizon_us, policy.sample_count, policy.seed, policy.forecast
 
 
 def warm_up() -> None:
@@ -234,6 +235,6 @@ def warm_up() -> None:
         ),
         InstanceStopped(at_us=2 * SECOND_US, instance_id="on-demand"),
     ]
-    forecaster = Forecaster(Policy(sample_count=100))
+    forecaster = Forecaster(Policy(sample_count=100), set(Forecast))
     forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
     forecaster.publish(HOUR_US, 1, len(events))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from time import monotonic
 
 from app.domain.errors import LogNewer, LogUnavailable
@@ -18,6 +19,8 @@ from app.platform.database.signals import Resync, Signal, TablePublished
 
 logger = logging.getLogger(__name__)
 
+LOOK_S = 3.0
+"""The pause between two looks at the newest tables of all clouds."""
 _POLL_S = 1.0
 """The time for which a waiting request relies on the announcement alone, and the pause between two tries."""
 
@@ -71,14 +74,31 @@ class TableCache:
             await self._wait_for_announcement(cloud_id)
             await self.load(cloud_id)
 
-    async def follow(self, notices: AsyncIterator[Signal]) -> None:
+    async def follow(self, notices: AsyncGenerator[Signal]) -> None:
         """Load announced tables until cancelled; after a gap in the announcements, reload everything held."""
-        async for notice in notices:
-            if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
-                await self._load_at_last(notice.cloud_id)
-            elif isinstance(notice, Resync):
-                for cloud_id in [*self._newest]:
-                    await self._load_at_last(cloud_id)
+        async with aclosing(notices):
+            async for notice in notices:
+                if isinstance(notice, TablePublished) and notice.cloud_id in self._newest:
+                    await self._load_at_last(notice.cloud_id)
+                elif isinstance(notice, Resync):
+                    for cloud_id in [*self._newest]:
+                        await self._load_at_last(cloud_id)
+
+    async def keep_looking(self) -> None:
+        """Look every few seconds for tables that were not announced, or not heard of, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except LogUnavailable as error:
+                logger.debug("newer tables could not be looked for: %s", error)
+
+    async def _look(self) -> None:
+        newest = await self._tables.newest_of([*self._newest])
+        for cloud_id, held in [*self._newest.items()]:
+            found = newest.get(cloud_id)
+            if held is not None if found is None else not is_of(held, found):
+                await self._load_at_last(cloud_id)
 
     async def _load_at_last(self, cloud_id: int) -> None:
         """Load, retrying while the database is out of reach, because a missed table would not be announced again."""

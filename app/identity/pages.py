@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.platform.http.auth import identify
 from app.platform.http.errors import Forbidden, FormInvalid, Unauthenticated
+from app.platform.pages.cookies import drop_cookie, keep_cookie
 from app.platform.pages.guard import COOKIE, check
 from app.platform.pages.rendering import render
 
@@ -37,7 +38,7 @@ async def sign_in(request: Request) -> Response:
     except Forbidden as error:
         return _form(request, target, f"{str(error).capitalize()}.")
     answer = RedirectResponse(target, 303)
-    answer.set_cookie(COOKIE, token, path="/ui", httponly=True, samesite="strict", secure=_is_secure(request))
+    keep_cookie(answer, COOKIE, token, secure=_is_secure(request))
     return answer
 
 
@@ -45,7 +46,7 @@ async def sign_out(request: Request) -> Response:
     """Forget the token in this browser. It stays valid elsewhere until it is revoked."""
     _check_origin(request)
     answer = RedirectResponse("/ui/sign-in", 303)
-    answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict", secure=_is_secure(request))
+    drop_cookie(answer, COOKIE, secure=_is_secure(request))
     return answer
 
 
@@ -59,7 +60,8 @@ def _check_origin(request: Request) -> None:
     if site is not None:
         own = site in {"same-origin", "none"}
     else:
-        own = urlsplit(request.headers.get("origin", "")).netloc == request.headers.get("host")
+        host = request.headers.get("host", "")
+        own = request.headers.get("origin") in {f"http://{host}", f"https://{host}"}
     if not own:
         raise Forbidden("this form was sent by a page of another site")
 

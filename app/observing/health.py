@@ -8,6 +8,7 @@ from datetime import datetime
 from app.domain.times import SECOND_US
 from app.domain.values import Clock
 from app.forecasts.store.tables import Tables
+from app.platform.background import check_background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
@@ -40,9 +41,13 @@ class HealthCheck:
         self._clock = clock
 
     async def check_ready(self) -> None:
-        """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log."""
+        """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log.
+
+        Raises TaskFailing if one of its background tasks keeps failing.
+        """
         await check_agreement(self._database)
         await self._log.check_all_readable()
+        check_background()
 
     async def readiness(self) -> list[Readiness]:
         """Return the newest table of every cloud."""

@@ -14,6 +14,7 @@ from time import monotonic_ns
 
 from app.domain.errors import LogUnavailable
 from app.domain.times import to_datetime
+from app.platform.background import background
 
 _LOOK_EVERY_S = 5.0
 _FIRST_LOOKS = 2
@@ -50,12 +51,8 @@ class ServerClock:
         """Look at the database's clock now, and every few seconds until the block ends. LogUnavailable."""
         for _ in range(_FIRST_LOOKS):
             await self.look()
-        looking = asyncio.create_task(self._keep_looking(), name="clock")
-        try:
+        async with background(clock=self._keep_looking):
             yield self
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
 
     async def look(self) -> None:
         """Correct the time, but only as far as the database's answer proves it wrong.

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from app.engine.cloud import warm_up
 from app.following.feed import Feed
-from app.following.page_watch import PageWatch
+from app.following.page_watch import PageWatch, WatchLimits
 from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
@@ -32,17 +32,17 @@ def end_streams(app: FastAPI) -> None:
     app.state.services[PageWatch].close()
 
 
-def create_app(settings: Settings, pauses: HeadPauses | None = None) -> FastAPI:
+def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: WatchLimits | None = None) -> FastAPI:
     """Return the application. It opens the database when it starts and closes it when it stops.
 
-    `pauses` None: the default pauses between looks at the logs.
+    `pauses`, `watch` None: the default ones of looks at the logs and of open pages.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(warm_up)
         secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
-        async with open_services(settings, pauses) as services, services[TokenKeeper].admin(secret) as token:
+        async with open_services(settings, pauses, watch) as services, services[TokenKeeper].admin(secret) as token:
             app.state.services, app.state.tokens = services, services[TokenKeeper]
             app.state.admin_token = token
             yield

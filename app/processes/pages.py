@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -14,7 +15,7 @@ from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs
 from app.platform.pages import missing
-from app.platform.pages.guard import guarded, public
+from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC
 
 _CLOUD = "/ui/clouds/{cloud}"
@@ -24,6 +25,7 @@ class _PageFiles(StaticFiles):
     """The pages' own files. A browser asks each time if its copy is still good."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
+        count_file(Request(scope))
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         response.headers["X-Content-Type-Options"] = "nosniff"

@@ -28,12 +28,14 @@ from app.domain.errors import TenureError
 from app.domain.inputs import InputError
 from app.engine.cloud import warm_up
 from app.identity.service import AdminOrigin, AdminToken
+from app.platform.background import begun
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_streams
 from app.processes.wiring import WorkerParts, database_url
 
+_EARS = 16
 _YOUNG = 20_000
 """New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -167,7 +169,7 @@ class ReadyServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
-        await super().startup(sockets)
+        await super().startup(None if sockets is None else [ear for one in sockets for ear in _ears(one)])
         if threading.current_thread() is threading.main_thread():
             # These objects stay for good, so the collector need not look through them every few thousand requests.
             gc.collect()
@@ -245,7 +247,7 @@ def _traced(process: str) -> Iterator[None]:
 async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
     """Serve a worker's health and metrics on its own event loop, so that a worker that hangs does not answer."""
     server = _ServerBeside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = begun(server.serve(sockets=[listener]), "worker_answers")
     try:
         yield
     finally:
@@ -303,6 +305,14 @@ def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socke
         raise InputError(_why_not_listening(host, port, variable, error)) from error
     listener.set_inheritable(True)
     return listener
+
+
+def _ears(listener: socket.socket) -> list[socket.socket]:
+    """Return the socket, and copies to accept by: in a pass of the event loop each accepts one connection.
+
+    A pass takes long where very many connections have something to read; with one ear, new ones would wait in vain.
+    """
+    return [listener, *(listener.dup() for _ in range(_EARS - 1))]
 
 
 def _why_not_listening(host: str, port: int, variable: str, error: OSError | UnicodeError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts, Pace
 from app.following.feed import Feed, StreamLimits
-from app.following.page_watch import PageWatch
+from app.following.page_watch import PageWatch, WatchLimits
 from app.following.store.pulses import Pulses
 from app.following.store.trials import Trials
 from app.following.store.webhooks import Webhooks
@@ -40,6 +40,7 @@ from app.notices.jobs import NoticeWriter
 from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
+from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
@@ -94,7 +95,7 @@ class WorkerParts:
     forecasts: Forecasts
     snapshotting: Snapshotting
     schedule: Schedule
-    notices: AsyncIterator[Signal]
+    notices: Callable[[], AsyncGenerator[Signal]]
     deliveries: Deliveries
     warnings: NoticeWriter
     health: HealthCheck
@@ -150,8 +151,10 @@ async def open_database(settings: Settings, *, create: bool = True) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, pauses: HeadPauses | None = None) -> AsyncIterator[Services]:
-    """Open the services of an API process. `pauses` None: the default pauses between looks at the logs."""
+async def open_services(
+    settings: Settings, pauses: HeadPauses | None = None, watch: WatchLimits | None = None
+) -> AsyncIterator[Services]:
+    """Open the services of an API process. `pauses`, `watch` None: the default ones of looks and of open pages."""
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
@@ -160,22 +163,22 @@ async def open_services(settings: Settings, pauses: HeadPauses | None = None) ->
         scheduler = Scheduler(
             clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
         )
-        following = asyncio.create_task(cache.follow(listen(database)))
         health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, reads[1], clock.now)
         try:
             observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
-            async with heads.kept_up():
+            async with (
+                heads.kept_up(),
+                background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
+            ):
                 webhooks = webhook_keeper(settings, database)
-                page_watch = PageWatch(clouds, Pulses(database), heads)
+                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 others = observing, tokens, feed, webhooks, page_watch, history
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
             await scheduler.close()
 
 
@@ -256,7 +259,7 @@ async def open_worker(
                     Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
-                    listen(database),
+                    partial(listen, database),
                     deliveries(settings, database, heads, post, clock, pace or Pace()),
                     NoticeWriter(clouds, states, tables, clock.now_us),
                     HealthCheck(database, clouds, log, tables, clock),

@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from app.domain.errors import LogNewer, LogUnavailable
+from app.platform.background import background
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
 from app.platform.database.signals import LOGS, LogGrew, Resync, announce_growth, listen
@@ -70,6 +71,11 @@ class LogHeads:
             self._heads.setdefault(cloud_id, _LogHead(newest.seq))
         return self._heads[cloud_id].seq
 
+    async def look(self, cloud_id: int) -> int:
+        """Return the newest seq, looked up now. If the log is not the one looked at last, forget it."""
+        await self._look_at(cloud_id)
+        return await self.reach(cloud_id)
+
     async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
         """Wait until the log reaches beyond `seq`. Return False if it did not in time."""
         try:
@@ -96,13 +102,8 @@ class LogHeads:
     @asynccontextmanager
     async def kept_up(self) -> AsyncIterator[None]:
         """Exchange signals of commits with other processes until the block ends."""
-        tasks = [asyncio.create_task(work()) for work in (self._hear, self._tell_others, self._look)]
-        try:
+        async with background(log_signals=self._hear, log_growth=self._tell_others, log_looks=self._look):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _heard(self, cloud_id: int, seq: int) -> None:
         head = self._heads.get(cloud_id)
@@ -120,11 +121,12 @@ class LogHeads:
         self._heard(cloud_id, newest.seq)
 
     async def _hear(self) -> None:
-        async for notice in listen(self._database, LOGS):
-            if isinstance(notice, LogGrew):
-                self._heard(notice.cloud_id, notice.seq)
-            elif isinstance(notice, Resync):
-                await self._look_once()
+        async with aclosing(listen(self._database, LOGS)) as notices:
+            async for notice in notices:
+                if isinstance(notice, LogGrew):
+                    self._heard(notice.cloud_id, notice.seq)
+                elif isinstance(notice, Resync):
+                    await self._look_once()
 
     async def _tell_others(self) -> None:
         while True:

@@ -6,6 +6,7 @@ is counted once, wherever a worker was killed. Reading goes on from that place: 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ from app.platform.each import for_each_cloud
 from app.scheduling.rules.instances import decision_in
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.store import WHOLE, BucketKey, Level, RollupProgress, RollupTurn, Row, UtilisationRows
+
+logger = logging.getLogger(__name__)
 
 _READ_EVENTS = 5_000
 _PRUNED_EVERY = 100
@@ -68,6 +71,9 @@ class Rollup:
                 return 0
             tail = await turn.log.tail(cloud_id, turn.progress.seq, self._read_events)
             if not tail:
+                if turn.progress.seq > await turn.log.last_seq(cloud_id):
+                    logger.warning("the history of a log that was put back is begun anew", extra={"cloud_id": cloud_id})
+                    await turn.begin_anew()
                 return 0
             fold = await self._open_fold(cloud_id, turn, tail)
             for item in tail:

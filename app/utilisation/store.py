@@ -102,12 +102,17 @@ ON CONFLICT (cloud_id) DO NOTHING
 """
 _BEHIND = """
 SELECT cloud.id FROM cloud LEFT JOIN utilisation_progress AS kept ON kept.cloud_id = cloud.id
-WHERE NOT cloud.importing AND coalesce(kept.seq, 0) < (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id)
+WHERE NOT cloud.importing AND coalesce(kept.seq, 0) <> (SELECT max(seq) FROM event WHERE event.cloud_id = cloud.id)
 ORDER BY cloud.id
 """
 _LOCK = """
 SELECT seq, at_us, begin_us FROM utilisation_progress WHERE cloud_id = %(cloud_id)s FOR UPDATE SKIP LOCKED
 """
+_BEGIN_ANEW = (
+    "DELETE FROM utilisation WHERE cloud_id = %(cloud_id)s",
+    "DELETE FROM utilisation_level WHERE cloud_id = %(cloud_id)s",
+    "UPDATE utilisation_progress SET seq = 0, at_us = 0, begin_us = 0 WHERE cloud_id = %(cloud_id)s",
+)
 # Of each series it deletes all rows that are too old but the last of them, which holds the level after it.
 _PRUNE = """
 DELETE FROM utilisation USING unnest(%(nodes)s::text[]) AS touched (name)
@@ -143,7 +148,7 @@ class UtilisationRows:
         return RollupProgress(*rows[0]) if rows else None
 
     async def behind(self) -> list[int]:
-        """Return the clouds whose logs hold more than their histories."""
+        """Return the clouds whose logs do not end where their histories do."""
         return [row.id for row in await self._database.execute(_BEHIND)]
 
     async def rows(
@@ -173,6 +178,11 @@ class RollupTurn:
         self._cloud_id = cloud_id
         self.progress = progress
         self.log = LogAccess(session)
+
+    async def begin_anew(self) -> None:
+        """Delete the history, to be computed again from the log's beginning."""
+        for statement in _BEGIN_ANEW:
+            await self._session.execute(statement, {"cloud_id": self._cloud_id})
 
     async def levels(self, nodes: Iterable[str]) -> dict[str, Level]:
         """Return the present levels of these series; unknown series are left out."""

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
-from app.admission.quote import Quotes
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.names import node_name
 from app.domain.progress import Progress
@@ -47,12 +46,12 @@ def evaluate(
     A follower is told of every quoted spot start and of every event.
     """
     began = perf_counter()
-    run = DrivenCloud(scenario.policy, executor, scenario.forecast, log=log, tables=tables, follower=follower)
+    run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, follower=follower)
     tally = WorkloadTally.of(scenario.workload)
-    run.record(_opening(scenario))
+    run.record(opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
-        _count(tally, operation, run.step(operation))
+        count_step(tally, operation, run.step(operation))
         if progress is not None:
             progress(done + 1, len(steps))
     return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
@@ -64,21 +63,20 @@ class _EvaluationTables:
     A table is a function of the events before its due time, so tables that no start reads need not be computed.
     """
 
-    def __init__(
-        self, policy: Policy, executor: Executor, sink: TableSink | None, forecast: Forecast, *, followed: bool
-    ) -> None:
+    def __init__(self, policy: Policy, executor: Executor, sink: TableSink | None, *, followed: bool) -> None:
         self._policy = policy
         self._executor = executor
         self._sink = sink
-        self._forecast, self._followed = forecast, followed
+        self._followed = followed
         self._forecaster = Forecaster(policy, self._forecasts())
         self._newest: QuantileTable | None = None
         self.spent_s = 0.0
 
     def _forecasts(self) -> set[Forecast]:
-        """Return what tables must hold: what decides, and if starts are followed the cheap one in any case."""
-        deciding = set() if self._policy.guarantee is Guarantee.NONE else {self._forecast}
-        return deciding | {Forecast.CALIBRATED} if self._followed else deciding
+        """Return what tables must hold: what decides; if starts are followed both, but no replays without an SLA."""
+        if self._policy.guarantee is Guarantee.NONE:
+            return {Forecast.CALIBRATED} if self._followed else set()
+        return set(Forecast) if self._followed else {self._policy.forecast}
 
     def extend(self, recorded: list[Recorded]) -> None:
         """Take the log's next events."""
@@ -120,15 +118,14 @@ class DrivenCloud:
         self,
         policy: Policy,
         executor: Executor,
-        forecast: Forecast = Forecast.REPLAY,
         *,
         log: EventSink | None = None,
         tables: TableSink | None = None,
         follower: Follower | None = None,
     ) -> None:
-        self.tables = _EvaluationTables(policy, executor, tables, forecast, followed=follower is not None)
+        self.tables = _EvaluationTables(policy, executor, tables, followed=follower is not None)
         self.cloud = Cloud()
-        self._forecast, self._follower = forecast, follower
+        self._follower = follower
         self._logs = [sink for sink in (log, follower) if sink is not None]
 
     def step(self, operation: Operation) -> Event | None:
@@ -138,20 +135,12 @@ class DrivenCloud:
         if not isinstance(operation, StartRequest):
             self.record(decide_stop(self.cloud, operation.instance_id, at_us))
             return None
-        events = decide_start(self.cloud, operation, at_us, self._quotes(operation, at_us))
+        table = self.tables.for_start(self.cloud, operation, at_us)
+        if self._follower is not None and table is not None:
+            self._follower.quote(self.cloud, operation, at_us, table)
+        events = decide_start(self.cloud, operation, at_us, table)
         self.record(events)
         return events[-1]
-
-    def _quotes(self, request: StartRequest, at_us: int) -> Quotes | None:
-        """Return the forecast that the start is decided by, and let the follower note it."""
-        table = self.tables.for_start(self.cloud, request, at_us)
-        if table is None:
-            return None
-        if self._follower is not None:
-            self._follower.quote(self.cloud, request, at_us, table)
-        if self._forecast is Forecast.REPLAY:
-            return table
-        return table.seen_from(self.cloud.outlook(request.flavor, at_us))
 
     def record(self, events: Sequence[Event]) -> None:
         """Append the events to the log and apply them to the cloud."""
@@ -163,7 +152,8 @@ class DrivenCloud:
                 log.write(item)
 
 
-def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
+def count_step(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
+    """Count an operation with the decision on it, if it is a start."""
     if not isinstance(operation, StartRequest):
         tally.stopped(operation.instance_id)
         return
@@ -174,7 +164,8 @@ def _count(tally: WorkloadTally, operation: Operation, decision: Event | None) -
     tally.started(operation, accepted=accepted, victims=victims, epoch=epoch)
 
 
-def _opening(scenario: Scenario) -> list[Event]:
+def opening(scenario: Scenario) -> list[Event]:
+    """Return the first events of a scenario's log: the cloud with its nodes and flavors."""
     nodes = [
         NodeAdded(at_us=0, node=node_name(index), capacity=capacity) for index, capacity in enumerate(scenario.nodes)
     ]

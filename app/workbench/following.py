@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from app.admission.quote import Quotes
 from app.domain.events import InstanceEvicted, InstanceStarted, Recorded
 from app.domain.requests import StartRequest
 from app.domain.values import Forecast, Policy
@@ -68,10 +69,11 @@ class Follower:
         slots, lifetime_us = cloud.available_slots(request.flavor), request.lifetime_us or 0
         if not slots:
             return
-        foreseen, said = table.seen_from(cloud.outlook(request.flavor, at_us)), {}
-        for forecast, quotes in ((Forecast.REPLAY, table), (Forecast.CALIBRATED, foreseen)):
-            probability = None if quotes is None else quotes.probability(request.flavor, slots, lifetime_us)
-            if quotes is not None and probability is not None:
+        foreseen, said = table.seen_from({request.flavor: cloud.outlook(request.flavor, at_us)}), {}
+        known: dict[Forecast, Quotes] = {Forecast.REPLAY: table, Forecast.CALIBRATED: foreseen}
+        for forecast, quotes in known.items():
+            probability = quotes.probability(request.flavor, slots, lifetime_us)
+            if probability is not None:
                 bound = quotes.bound(request.flavor, slots, lifetime_us, self._policy.confidence)
                 said[forecast] = Said(probability, bound)
         if said:

@@ -12,18 +12,17 @@ from typing import Any, NamedTuple
 from app.domain.requests import StartRequest
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import SECOND_US, seconds_text
-from app.domain.values import Forecast, Market, Policy, Resources
+from app.domain.values import Market, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A workload, the platform that it meets (capacities in node order), the policy in force and the forecast used."""
+    """A workload, the platform that it meets (capacities in node order) and the policy in force."""
 
     nodes: tuple[Resources, ...]
     workload: Workload
     policy: Policy
-    forecast: Forecast = Forecast.REPLAY
 
 
 @dataclass(slots=True)
@@ -182,7 +181,7 @@ def settings(scenario: Scenario) -> dict[str, Any]:
     return {
         "nodes": [node.cores for node in scenario.nodes],
         "guarantee": policy.guarantee,
-        "forecast": scenario.forecast,
+        "forecast": policy.forecast,
         "eviction_probability": policy.eviction_probability,
         "eviction_policy": policy.eviction_policy,
         "warm_up_s": _number(policy.warm_up_us),

@@ -121,6 +121,7 @@ class Driver:
         self.kills = 0
         self.random = random.Random(7)
         self.answers: list[dict[str, object]] = []
+        self.client = httpx2.Client(headers=HEADERS, timeout=60)
 
     def send(self, part: list[Operation], *, kill: bool) -> None:
         """One batch; with `kill` the service dies at a random moment of its work on it."""
@@ -137,12 +138,12 @@ class Driver:
         while True:
             try:
                 url = f"{self.process.url}/v1/clouds/killed/batch"
-                answer = httpx2.post(url, json=body, headers=HEADERS, timeout=60)
+                answer = self.client.post(url, json=body)
             except httpx2.TransportError:
                 answer = None
             if killed:
                 self.process.process.wait()
-                self.process.start()
+                self.process.start(whole=False)  # the worker may be late, and may die before it has begun
                 killed = False
             if answer is not None:
                 assert answer.status_code == 200, answer.text
@@ -199,16 +200,21 @@ def test_two_processes_on_one_cloud(directory: Path):
 
 def busy_client(processes: list[Process], number: int) -> list[dict[str, object]]:
     """Starts and stops through both processes in turn; the answers to the starts."""
+    with httpx2.Client(headers=HEADERS, timeout=60) as client:
+        return start_and_stop(client, processes, number)
+
+
+def start_and_stop(client: httpx2.Client, processes: list[Process], number: int) -> list[dict[str, object]]:
     choice, answers, running = random.Random(number), [], []
     for step in range(60):
         instances = f"{processes[step % 2].url}/v1/clouds/shared/instances"
         market = choice.choice(["on_demand", "spot", "spot"])
         body = {"id": f"i-{number}-{step}", "market": market, "flavor": choice.choice(["c1", "c3"]), "lifetime_s": 60}
-        answer = httpx2.post(instances, json=body, headers=HEADERS, timeout=60)
+        answer = client.post(instances, json=body)
         assert answer.status_code == 201, answer.text
         answers.append(answer.json())
         running.append(body["id"])
         if choice.random() < 0.6:
             gone = running.pop(choice.randrange(len(running)))
-            assert httpx2.delete(f"{instances}/{gone}", headers=HEADERS, timeout=60).status_code == 204
+            assert client.delete(f"{instances}/{gone}").status_code == 204
     return answers

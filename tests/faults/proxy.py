@@ -35,6 +35,7 @@ class Pair:
     near: asyncio.StreamWriter
     far: asyncio.StreamWriter | None = None
     lost_bytes: bool = False
+    listens: bool = False
     half_closed: asyncio.StreamWriter | None = None
 
     def reset(self) -> None:
@@ -62,6 +63,8 @@ class Link:
             self._reset(everyone=True)
         elif name == "half_close":
             self._half_close(towards_process=bool(command["towards_process"]))
+        elif name == "deafen":
+            self._deafen()
         else:
             self._rule.lifted.set()
             self._reset(everyone=name == "refuse")
@@ -78,6 +81,11 @@ class Link:
             if writer is not None and not writer.is_closing():
                 writer.write_eof()
                 pair.half_closed = writer
+
+    def _deafen(self) -> None:
+        """Keep up the connections that listen, and lead them nowhere."""
+        for pair in self._pairs:
+            pair.lost_bytes = pair.lost_bytes or pair.listens
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pair = Pair(writer)
@@ -104,6 +112,7 @@ class Link:
     async def _pump(self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
         with suppress(OSError):
             while data := await reader.read(1 << 16):
+                pair.listens = pair.listens or (way == ASKED and b"LISTEN " in data)
                 if await self._may_pass(pair, way) and writer is not pair.half_closed:
                     writer.write(data)
                     await writer.drain()

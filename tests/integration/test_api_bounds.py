@@ -13,7 +13,7 @@ import pytest
 from api_service import TOKEN, Service, running_service
 from test_api_limits import check, check_answer, connected, read
 
-from app.following import page_watch
+from app.following.page_watch import WatchLimits
 from app.platform.http import errors
 from app.platform.http.bodies import MOST_PARAMETERS
 from app.platform.http.connection import (
@@ -249,8 +249,13 @@ def test_a_batch_of_dear_decisions_delays_nobody(service: Service) -> None:
     assert max(took, default=0) < BEARABLE_S
 
 
-def test_a_token_may_have_so_many_pages_open(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_watch, "_STREAMS_OF_ONE", 2)
+def test_a_token_may_have_so_many_pages_open(database_url: str) -> None:
+    with running_service(database_url, watch=WatchLimits(pages_of_one=2)) as service:
+        check_pages(service)
+
+
+def check_pages(service: Service) -> None:
+    """Two pages of one token are open at once, and one of another."""
     other = service.client.post("/v1/tokens", json={"name": "pages", "role": "reader"}).json()["token"]
     cookies = [{"Cookie": f"tenure_token={token}"} for token in (TOKEN, TOKEN, TOKEN, other)]
     with ExitStack() as stack:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from api_service import Service, running_service
 from servers import run_sql
@@ -655,3 +658,19 @@ def test_a_cloud_without_a_table_says_until_when(client: httpx2.Client) -> None:
         r"published yet: the cloud warms up until 2\d{3}-\d\d-\d\d .*tenure import", told("warming", 86400)
     )
     assert "the warm-up is over" in told("warm", 0)
+
+
+def test_a_request_with_several_calls_has_one_bound(database_url: str) -> None:
+    """Its token is read late, and its events would be read never."""
+    with running_service(database_url, database_timeout_s=6) as slow, psycopg.connect(database_url) as first:
+        slow.client.post("/v1/clouds", json={"name": "bounded"}).raise_for_status()
+        token = slow.client.post("/v1/tokens", json={"name": "bounded", "role": "reader"}).json()["token"]
+        with psycopg.connect(database_url) as second:
+            first.execute("LOCK TABLE token IN ACCESS EXCLUSIVE MODE")
+            second.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+            threading.Timer(4.5, first.rollback).start()
+            began = time.monotonic()
+            answer = slow.client.get("/v1/clouds/bounded/events", headers={"X-Auth-Token": token})
+            took_s = time.monotonic() - began
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "preemptible.log.unavailable")
+    assert 4.5 < took_s < 9, "two bounds would be at least ten seconds"

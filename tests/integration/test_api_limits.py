@@ -20,7 +20,9 @@ from app.platform.http import auth, dear, errors
 from app.platform.http.addresses import Addresses
 from app.platform.http.connection import BoundedConnection
 from app.platform.http.errors import PROBLEMS
+from app.platform.http.pacing import REFUSALS_PER_S
 from app.platform.http.rates import Rates
+from app.platform.http.windows import Windows
 
 TIMEOUT_S = 0.3
 
@@ -167,19 +169,31 @@ class TestRates:
 
     @pytest.mark.parametrize("jump_s", [-86_400, -90, -61, 86_400])
     def test_a_wall_clock_that_is_set_locks_nobody_out(self, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
-        """A caller is refused for one window at most, and a jump of the clock gains nobody more than one."""
-        now = time.time()
-        monkeypatch.setattr(time, "time", lambda: now)
-        rates = Rates(3, 3)
-        counts = (lambda: rates.count_token(1), lambda: rates.count_address({"client": ("10.0.0.1", 1)}))
-        for count in counts:
-            count()
-            count()
-        now += jump_s
-        for count, window_s in zip(counts, (1, 60), strict=True):
+        """Neither opens a window early nor keeps one longer, whatever it shows."""
+        wall, ticks = [time.time()], [0.0]
+        monkeypatch.setattr(time, "time", lambda: wall[0])
+        rates = Rates(3, 3, lambda: ticks[0])
+        for count, window_s in ((lambda: rates.count_token(1), 1), (lambda: rates.count_address(CALLER), 60)):
+            assert until_refused(count)[0] == 3
+            wall[0] += jump_s
             taken, refused = until_refused(count)
-            assert 1 <= taken <= 4
-            assert 1 <= refused.retry_after_s <= window_s
+            assert taken == 0
+            assert refused.retry_after_s == window_s
+            ticks[0] += window_s
+            assert until_refused(count)[0] == 3
+
+    def test_windows_that_have_ended_are_swept_out(self) -> None:
+        ticks = [0.0]
+        windows = Windows(lambda: ticks[0])
+        for number in range(50_000):
+            ticks[0] += 0.01
+            windows.incr(f"address-{number}", 1)
+            assert len(windows._windows) <= 1000
+        assert windows.get("address-49999") == 1
+        assert windows.get("address-0") == 0
+
+
+CALLER = {"client": ("10.0.0.1", 1)}
 
 
 class TestPlaces:
@@ -230,6 +244,36 @@ class TestPlaces:
             with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) as other:
                 other.sendall(b"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert read(other)[0].status == 200
+
+
+def test_refusals_go_at_a_pace_and_nobody_else_waits(database_url: str) -> None:
+    """Hundreds of connections that are refused all the time cost no more than a hundred answers a second."""
+    question = b"GET /zzz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with running_service(database_url, address_requests_per_min=1) as service, ExitStack() as stack:
+        connections = [stack.enter_context(connected(service)) for _ in range(REFUSALS_PER_S)]
+        assert service.client.get("/v1/clouds").status_code == 200
+        begun = time.monotonic()
+        for connection in connections:
+            connection.sendall(question)
+        for connection in connections[1 : REFUSALS_PER_S // 2]:
+            connection.close()
+        answered = time.monotonic()
+        assert service.client.get("/v1/clouds").status_code == 200
+        assert time.monotonic() - answered < 0.4, "a known caller does not wait"
+        statuses = [read(connection)[0].status for connection in connections[REFUSALS_PER_S // 2 :]]
+        assert statuses.count(429) == len(statuses)
+        assert time.monotonic() - begun > 0.4
+
+
+def test_the_files_of_pages_count_for_who_asks(database_url: str) -> None:
+    with (
+        running_service(database_url, address_requests_per_min=3) as service,
+        httpx2.Client(base_url=service.url) as client,
+    ):
+        signed_in = {"Cookie": f"tenure_token={TOKEN}"}
+        assert client.get("/ui", headers=signed_in).status_code == 200
+        assert [client.get("/ui/static/theme.js").status_code for _ in range(4)] == [200, 200, 200, 429]
+        assert client.get("/ui/static/theme.js", headers=signed_in).status_code == 200
 
 
 @contextmanager

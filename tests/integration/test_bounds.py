@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
 
 from app.domain.errors import LogUnavailable
+from app.platform.asked import bounds_of_their_own, one_bound
 from app.platform.database.bounds import waiting_since
 from app.platform.database.database import Database
 from app.platform.database.locks import Locks
@@ -139,3 +140,28 @@ async def test_requests_that_queue_behind_a_lost_answer_are_answered_in_time(far
         await asyncio.gather(*waiting)
         far.link.obey({"rule": "pass"})
         assert (await process.scheduler.start(name, on_demand("last"))).decision.node is not None
+
+
+async def sleep(database: Database, seconds: float) -> None:
+    await database.execute("SELECT pg_sleep(%(seconds)s)", {"seconds": seconds})
+
+
+async def test_the_calls_of_one_request_have_one_bound(external_server: str):
+    database = Database(on_database(external_server, "postgres"), timeout_s=4.0)
+    try:
+        await sleep(database, 0)
+        began = time.monotonic()
+        with one_bound():
+            await asyncio.sleep(1)  # not yet counted: it asks for nothing
+            await sleep(database, 2.5)
+            with pytest.raises(LogUnavailable):
+                await sleep(database, 60)
+            with pytest.raises(LogUnavailable):
+                await sleep(database, 60)
+        assert 4.5 < time.monotonic() - began < 7.5, "the sum of three bounds is twelve seconds"
+        with one_bound(), bounds_of_their_own():
+            for _ in range(2):
+                await sleep(database, 2.5)
+        await sleep(database, 3)
+    finally:
+        await database.close()

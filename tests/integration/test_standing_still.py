@@ -24,18 +24,20 @@ from test_scheduler import Process, make_cloud, on_demand, running
 from app.domain.errors import LogUnavailable
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
-from app.platform.database.locks import LOST_AFTER_S, Locks
+from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.migrating import at_last, upgrade
 from app.scheduling.store.log import EventLog, TurnLost
 
 pytestmark = pytest.mark.anyio
+PAUSES = LockPauses(lost_after_s=3.0, beat_s=0.6)
+"""Shorter than a process's own, so that little is waited for."""
 LONGEST_S = 3.0
 _HOLDER = """
 import asyncio, sys
 from app.domain.events import InstanceRejected, Recorded
 from app.domain.values import Market, Rejection
 from app.platform.database.database import Database
-from app.platform.database.locks import Locks
+from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.scheduling.store.log import EventLog
 
@@ -43,7 +45,7 @@ async def main(url, what, cloud_id):
     database = Database(url)
     log = EventLog(database)
     if what == "lock":
-        async with Locks(database).held(DELIVERY_LOCK) as hold:
+        async with Locks(database, LockPauses(3.0, 0.6)).held(DELIVERY_LOCK) as hold:
             assert hold is not None
             print("holds", flush=True)
             await asyncio.sleep(60)
@@ -125,15 +127,15 @@ async def test_a_worker_that_is_stopped_loses_its_locks(
         async with locks.held(DELIVERY_LOCK) as hold:
             if hold is not None:
                 break
-        assert time.monotonic() - began < LOST_AFTER_S + 10
+        assert time.monotonic() - began < PAUSES.lost_after_s + 10
         await asyncio.sleep(0.2)
-    assert time.monotonic() - began > LOST_AFTER_S / 2
+    assert time.monotonic() - began > PAUSES.lost_after_s / 2
 
 
 async def test_a_worker_that_works_keeps_its_locks(database: Database):
-    async with Locks(database).held(DELIVERY_LOCK) as hold:
+    async with Locks(database, PAUSES).held(DELIVERY_LOCK) as hold:
         assert hold is not None
-        await asyncio.sleep(LOST_AFTER_S + 2)
+        await asyncio.sleep(2 * PAUSES.lost_after_s)
         await hold.check()
         async with Locks(database).held(DELIVERY_LOCK) as other:
             assert other is None

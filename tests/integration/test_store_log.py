@@ -6,40 +6,28 @@ import asyncio
 from itertools import count
 
 import pytest
+from sample_events import LOG
 
 from app.domain.errors import CloudExists
 from app.domain.events import (
     CloudCreated,
     Event,
-    EvictionConfirmed,
-    EvictionOverdue,
-    EvictionRisk,
-    EvictionScheduled,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
-    NodeAdded,
-    NodeDrained,
-    NodeOpened,
-    NodeRemoved,
-    PolicyChanged,
     Recorded,
 )
 from app.domain.events.registry import KINDS, kind_of
 from app.domain.values import (
     Basis,
     Budget,
-    Clock,
-    EvictionPolicy,
     EvictionReason,
-    Guarantee,
     Market,
     Policy,
     Rejection,
     Resources,
-    RiskLevel,
 )
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
@@ -49,54 +37,22 @@ from app.scheduling.store.log import EventLog, InstanceTaken, PredecessorMissing
 pytestmark = pytest.mark.anyio
 
 _names = count(1)
-_POLICY = Policy(Guarantee.NONE, 0.1, EvictionPolicy.YJF_GLOBAL, Clock.EXTERNAL, history_window_us=60)
+END_US = LOG[-1].at_us
+EXTREME = InstanceStarted(
+    at_us=END_US + 2,
+    instance_id="extreme",
+    market=Market.SPOT,
+    flavor="f",
+    node="n1",
+    lifetime_us=10**15,
+    probability=1e-7,
+    basis=Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324, Budget(0.1 + 0.2, 2, 1 / 3, 1.0, 0.2), 0.9),
+)
+"""Numbers at the ends of what is written exactly."""
 EVENTS: list[Event] = [
-    CloudCreated(at_us=0, policy=_POLICY),
-    PolicyChanged(at_us=1, policy=Policy()),
-    NodeAdded(at_us=2, node="n1", capacity=Resources(32, 1024, 7)),
-    NodeDrained(at_us=3, node="n1"),
-    NodeOpened(at_us=4, node="n1"),
-    NodeRemoved(at_us=5, node="n1"),
-    FlavorAdded(at_us=6, flavor='größe ☃ "quoted" \\ {a,b}', demand=Resources(1, 2, 3)),
-    InstanceStarted(
-        at_us=7,
-        instance_id="s1",
-        market=Market.SPOT,
-        flavor="f",
-        node="n1",
-        lifetime_us=10**15,
-        probability=1e-7,
-        basis=Basis(3, 1, 0.1 + 0.2, 10**15 + 1, 5e-324, Budget(0.1 + 0.2, 2, 1 / 3, 1.0, 0.2), 0.9),
-    ),
-    InstanceStarted(
-        at_us=8,
-        instance_id="d1",
-        market=Market.ON_DEMAND,
-        flavor="f",
-        node="n1",
-        lifetime_us=None,
-        probability=None,
-        basis=None,
-        victims=("s1", "s2"),
-    ),
-    InstanceRejected(
-        at_us=9,
-        instance_id="s2",
-        market=Market.SPOT,
-        flavor="f",
-        reason=Rejection.SLA_UNATTAINABLE,
-        lifetime_us=5,
-        probability=0.25,
-        basis=Basis(0),
-    ),
-    InstanceStopped(at_us=10, instance_id="d1"),
-    InstanceEvicted(at_us=11, instance_id="s1", reason=EvictionReason.ON_DEMAND_START, cause_seq=9),
-    EvictionScheduled(at_us=11, instance_id="s1", reason=EvictionReason.DRILL, cause_seq=9, deadline_us=71),
-    EvictionConfirmed(at_us=12, instance_id="s1"),
-    EvictionOverdue(at_us=72, instance_id="s1", deadline_us=71),
-    EvictionRisk(
-        at_us=73, instance_id="s3", level=RiskLevel.RAISED, probability=0.1 + 0.2, threshold=0.3, epoch=4, slots=5
-    ),
+    *LOG,
+    FlavorAdded(at_us=END_US + 1, flavor='größe ☃ "quoted" \\ {a,b}', demand=Resources(1, 2, 3)),
+    EXTREME,
 ]
 
 
@@ -117,7 +73,7 @@ def log(database: Database) -> EventLog:
 
 @pytest.fixture
 async def cloud_id(database: Database) -> int:
-    return await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(at_us=0, policy=_POLICY)))
+    return await Clouds(database).create(f"log-{next(_names)}", Recorded(1, LOG[0]))
 
 
 def test_every_event_has_a_kind_and_survives_encoding() -> None:
@@ -190,7 +146,7 @@ async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> 
 
 
 async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int, database: Database) -> None:
-    other = await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(at_us=7, policy=_POLICY)))
+    other = await Clouds(database).create(f"log-{next(_names)}", Recorded(1, CloudCreated(at_us=7, policy=Policy())))
     await log.append(cloud_id, [Recorded(2, rejected("i"))])
     await log.append(other, [Recorded(2, rejected("i", 8))])
     assert await log.starts(other, ["i"]) == {"i": Recorded(2, rejected("i", 8))}
@@ -199,17 +155,17 @@ async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int
 async def test_starts_and_ends_are_found_by_instance(log: EventLog, cloud_id: int) -> None:
     await log.append(cloud_id, numbered(EVENTS[1:], 2))
     recorded = numbered(EVENTS)
-    assert await log.starts(cloud_id, ["s1", "s2", "nobody"]) == {"s1": recorded[7], "s2": recorded[9]}
-    assert await log.ends(cloud_id, ["s1", "d1", "s2"]) == {"d1": recorded[10], "s1": recorded[11]}
+    assert await log.starts(cloud_id, ["s", "no", "nobody"]) == {"s": recorded[10], "no": recorded[11]}
+    assert await log.ends(cloud_id, ["s", "least", "no"]) == {"s": recorded[16], "least": recorded[21]}
     assert await log.starts(cloud_id, []) == {}
 
 
 async def test_started_page_goes_on_after_a_seq(log: EventLog, cloud_id: int) -> None:
     await log.append(cloud_id, numbered(EVENTS[1:], 2))
     recorded = numbered(EVENTS)
-    assert await log.started_page(cloud_id, 0, 2) == recorded[7:9]
-    assert await log.started_page(cloud_id, recorded[8].seq, 2) == recorded[9:10]
-    assert await log.started_page(cloud_id, 0, 10, Market.SPOT) == [recorded[7], recorded[9]]
+    assert await log.started_page(cloud_id, 0, 2) == recorded[8:10]
+    assert await log.started_page(cloud_id, recorded[9].seq, 2) == recorded[10:12]
+    assert await log.started_page(cloud_id, 0, 10, Market.SPOT) == [recorded[index] for index in (9, 10, 12, 23)]
 
 
 async def test_a_turn_commits_at_its_end(log: EventLog, cloud_id: int) -> None:
@@ -255,7 +211,7 @@ async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
 
 async def test_a_cloud_name_is_taken_once(database: Database) -> None:
     clouds = Clouds(database)
-    first = Recorded(1, CloudCreated(at_us=0, policy=_POLICY))
+    first = Recorded(1, LOG[0])
     cloud_id = await clouds.create("only", first)
     with pytest.raises(CloudExists, match="only"):
         await clouds.create("only", first)

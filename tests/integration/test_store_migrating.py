@@ -19,7 +19,7 @@ from app.platform.database.lockids import MIGRATION_LOCK
 from app.platform.database.migrating import DowngradeRefused, downgrade, stand, upgrade
 
 _numbers = count(1)
-GO_BACK = {"0002", "0005", "0007", "0008", "0009"}
+GO_BACK = {"0002", "0005", "0007", "0008", "0009", "0010"}
 """Of the others docs/operations.md says why not."""
 FILL = """
 INSERT INTO cloud (name, importing) VALUES ('north', false), ('south', true);
@@ -193,19 +193,21 @@ def test_a_newer_schema_that_takes_this_program_is_run_on(url: str, caplog: pyte
 
 def test_one_revision_back_and_forth_loses_nothing(url: str) -> None:
     upgrade(url)
+    assert downgrade(url).revision == "0009"
     with pytest.raises(DowngradeRefused, match=r"log format \d+ is in force"):
         downgrade(url)
+    upgrade(url)
     run_sql(url, "UPDATE agreement SET log_format = 1")
     with psycopg.connect(url) as connection:
         connection.execute(FILL)
-    for steps in (1, 2, 3):
+    for steps in (1, 2, 3, 4):
         before = content(url)
         for _ in range(steps):
             downgrade(url)
         assert content(url) != before, "the schema is an older one"
         upgrade(url)
         assert content(url) == before
-    for revision in ("0008", "0007", "0006"):
+    for revision in ("0009", "0008", "0007", "0006"):
         assert downgrade(url).revision == revision
     with pytest.raises(DowngradeRefused, match="webhooks"):
         downgrade(url)

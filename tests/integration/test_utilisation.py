@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from api_service import Service
+from servers import run_sql
 
 from app.admission.batch import decide_batch
 from app.domain.events import (
@@ -196,6 +199,28 @@ async def test_it_resumes_where_it_was_and_folds_nothing_twice(database: Databas
     assert await keeper(database, 20).catch_up() == len(recorded) - 50
     found = await reader(database).read("resumed", system_clock=False, begin_us=0, points=1000)
     check(found, Naive(recorded, None), recorded[-1].event.at_us)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("was_restored", [False, True])
+async def test_the_history_of_a_log_that_was_cut_off_is_that_of_the_log_that_there_is(
+    database: Database, database_url: str, was_restored: bool
+) -> None:
+    """Even after it has grown again beyond its old end; where a restore ran no triggers, if it was seen before that."""
+    recorded = make_log(9, 60)
+    name = f"cut-{was_restored}"
+    cloud_id = await fill(database, name, recorded)
+    await keeper(database, 20).catch_up_cloud(cloud_id)
+    how = "SET session_replication_role = replica; " if was_restored else ""
+    await asyncio.to_thread(run_sql, database_url, f"{how}DELETE FROM event WHERE cloud_id = {cloud_id} AND seq > 40")
+    if was_restored:
+        await keeper(database, 20).catch_up()
+    others = [Recorded(one.seq, replace(one.event, at_us=one.event.at_us + 7 * SECOND_US)) for one in recorded[40:]]
+    await EventLog(database).append(cloud_id, others)
+    await keeper(database, 20).catch_up()
+    found = await reader(database).read(name, system_clock=False, begin_us=0, points=1000)
+    assert (found.seq, found.log_seq) == (len(recorded), len(recorded))
+    check(found, Naive(recorded[:40] + others, None), others[-1].event.at_us)
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -15,15 +15,22 @@ from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
 
 from app.domain.errors import LogUnavailable
+from app.forecast.table import QuantileTable
+from app.forecasts.store.tables import Tables
+from app.forecasts.tables import LOOK_S
+from app.platform.background import background
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK, forecast_lock
-from app.platform.database.locks import LOST_AFTER_S, Locks
+from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.migrating import upgrade
+from app.platform.database.signals import Resync, RunRequested, announce, listen
 from app.scheduling.store.log import EventLog, TurnLost
 
 pytestmark = pytest.mark.anyio
 _STARTS_STALL_S = 3.0
-_LOCKS_STALL_S = LOST_AFTER_S + 5.0
+_PAUSES = LockPauses(lost_after_s=3.0, beat_s=0.6)
+"""Shorter than a process's own, so that little is waited for."""
+_LOCKS_STALL_S = _PAUSES.lost_after_s + 5.0
 
 
 @dataclass
@@ -68,6 +75,34 @@ async def test_starts_go_on_when_the_host_of_a_turns_holder_vanishes(two: Two):
             assert longest_s < _STARTS_STALL_S
 
 
+async def test_a_listener_whose_connection_leads_nowhere_listens_anew(two: Two):
+    """What is in between takes its bytes and keeps it up, so the system has nothing to tell."""
+    async with aclosing(listen(two.far)) as notices:
+        assert await anext(notices) == Resync()
+        heard = asyncio.ensure_future(anext(notices))
+        assert (await asyncio.wait([heard], timeout=8))[1], "as long as it can hear, it is left as it is"
+        two.link.obey({"rule": "deafen"})
+        assert await asyncio.wait_for(heard, 12) == Resync()
+        heard = asyncio.ensure_future(anext(notices))
+        async with two.near.transaction() as session:
+            await announce(session, RunRequested(1, 7))
+        assert await asyncio.wait_for(heard, 2) == RunRequested(1, 7)
+
+
+async def test_a_table_that_nobody_announces_is_found_within_seconds(two: Two):
+    process = Process(two.far)
+    name = await make_cloud(process, nodes=1)
+    cloud_id = await process.scheduler.cloud_id(name)
+    assert await process.table(name) is None
+    table = QuantileTable(epoch=1, epoch_us=10, seq=1, curves={}).to_bytes()
+    await Tables(two.near).publish(cloud_id, epoch=1, epoch_us=10, seq=1, data=table, wall_s=0.1)
+    assert process.tables.newest(cloud_id) is None
+    async with background(looking=process.tables.keep_looking):
+        await asyncio.sleep(LOOK_S + 2)
+        assert process.tables.newest(cloud_id) is not None
+    await process.scheduler.close()
+
+
 def hold_delivery(locks: Locks) -> AbstractAsyncContextManager[object]:
     return locks.held(DELIVERY_LOCK)
 
@@ -82,7 +117,7 @@ async def test_a_lock_passes_on_when_the_host_of_its_holder_vanishes(
 ):
     async with AsyncExitStack() as held:
         held.enter_context(suppress(LogUnavailable))
-        assert await held.enter_async_context(hold(Locks(two.far))) is not None
+        assert await held.enter_async_context(hold(Locks(two.far, _PAUSES))) is not None
         async with hold(Locks(two.near)) as taken:
             assert taken is None
         two.link.obey({"rule": "vanish"})

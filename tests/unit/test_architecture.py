@@ -42,13 +42,15 @@ KERNEL = set(KERNEL_MAY)
 
 PLATFORM_MAY: dict[str, set[str]] = {
     "settings": set(),
-    "clock": set(),
+    "background": {"telemetry"},
+    "clock": {"background"},
     "turns": set(),
     "each": set(),
-    "database": set(),
+    "asked": set(),
+    "database": {"asked", "background"},
     "telemetry": set(),
     "outbound": set(),
-    "http": {"telemetry", "turns"},
+    "http": {"asked", "telemetry", "turns"},
     "pages": {"telemetry", "http", "clock"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
@@ -79,7 +81,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock"}
+_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock", "background"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
@@ -153,8 +155,8 @@ KEPT_TO = {
 
 
 BOTH_SIDES_OF_THE_WIRE = {
-    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Guarantee", "Json", "Market", "NotFound", "PolicyChange",
-    "RequestInvalid", "Resources", "Role", "Unauthenticated",
+    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market", "NotFound",
+    "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
 }  # fmt: skip
 """Names with one meaning that app/ and the client each define, since neither may import the other."""
 
@@ -269,7 +271,7 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
 
 def test_nothing_that_serves_reads_the_machines_clock() -> None:
     """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
-    library_clocks = {"app/platform/http/rates.py", "app/processes/worker.py"}
+    library_clocks = {"app/processes/regular.py"}
     elsewhere = {"commands", "workbench", "cli"}
     serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
     wrong = [

@@ -25,7 +25,12 @@ from app.workbench.tally import Scenario
 from app.workbench.workload import TraceInstance, combine
 
 EVERY = Policy(
-    guarantee=Guarantee.NONE, clock=Clock.EXTERNAL, warm_up_us=0, recompute_every_us=SECOND_US, sample_count=100
+    guarantee=Guarantee.NONE,
+    forecast=Forecast.CALIBRATED,
+    clock=Clock.EXTERNAL,
+    warm_up_us=0,
+    recompute_every_us=SECOND_US,
+    sample_count=100,
 )
 NOBODY = replace(EVERY, guarantee=Guarantee.PER_INSTANCE, eviction_probability=1e-9)
 
@@ -47,7 +52,7 @@ def ends(scenario: Scenario) -> dict[str, float | None]:
 
 
 def one_node(policy: Policy, on_demand: list[TraceInstance], spot: list[TraceInstance]) -> Scenario:
-    return Scenario((Resources(4),), combine(on_demand, spot, 0), policy, Forecast.CALIBRATED)
+    return Scenario((Resources(4),), combine(on_demand, spot, 0), policy)
 
 
 ON_DEMAND = [instance("a", 0, 10, 1), instance("b", 20, 10, 4), instance("c", 40, 10, 1)]
@@ -86,7 +91,7 @@ def test_rejected_starts_do_not_stand_in_each_others_way() -> None:
 
 
 def test_both_forecasts_are_noted_where_there_is_an_sla() -> None:
-    cases = followed(replace(one_node(NOBODY, ON_DEMAND, SPOT), forecast=Forecast.REPLAY)).values()
+    cases = followed(one_node(replace(NOBODY, forecast=Forecast.REPLAY), ON_DEMAND, SPOT)).values()
     assert {tuple(case.quoted.said) for case in cases} == {(Forecast.REPLAY, Forecast.CALIBRATED)}
     alone = followed(one_node(EVERY, ON_DEMAND, SPOT)).values()
     assert {tuple(case.quoted.said) for case in alone} == {(Forecast.CALIBRATED,)}
@@ -144,7 +149,7 @@ def test_strata_begin_at_their_shortest_lifetime() -> None:
 
 
 def test_an_sla_by_the_calibrated_forecast_passes_the_audit(tmp_path: Path) -> None:
-    scenario = replace(with_sla(0.1), forecast=Forecast.CALIBRATED)
+    scenario = with_sla(0.1, forecast=Forecast.CALIBRATED)
     rows = logged(scenario, tmp_path / "log.csv")
     assert audit(rows, platform(scenario)).finding is None
     admitted = [row for row in rows if row.market == "spot" and row.kind == "instance_started"]

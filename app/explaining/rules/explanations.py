@@ -131,7 +131,8 @@ class Ground:
     """The table that a decision read, as far as the decision rested on it. `epoch_us` is the end of its history.
 
     `evidence` holds the samples at the decision's slots, or the nearest ones. `window_count` tells how many of them are
-    a declared lifetime apart: only those are independent, and only they count for the bound.
+    a declared lifetime apart: only those are independent, and only they count for the bound. The calibrated forecast
+    has no samples; its windows are the declared lifetimes, of at least six hours, that the history holds.
     """
 
     epoch_us: int

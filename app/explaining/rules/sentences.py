@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
-from app.domain.values import Basis, Budget, EvictionPolicy, EvictionReason, Guarantee, Market, Rejection, Resources
+from app.domain.values import (
+    Basis,
+    Budget,
+    EvictionPolicy,
+    EvictionReason,
+    Forecast,
+    Guarantee,
+    Market,
+    Rejection,
+    Resources,
+)
 from app.explaining.rules.explanations import (
     Decided,
     DecisionOutcome,
@@ -132,7 +142,15 @@ def _estimate(explanation: Explanation, basis: Basis) -> Iterator[str]:
         )
     elif basis.estimated_probability is not None:
         yield "The table knew no probability for the declared lifetime: nothing observed had run that long."
+    if explanation.policy.forecast is Forecast.CALIBRATED:
+        yield from _windows(explanation.ground)
     yield from _evidence(explanation.ground)
+
+
+def _windows(ground: Ground | None) -> Iterator[str]:
+    if ground is not None:
+        long = f"{_count(ground.window_count, 'window')} long, each of this lifetime or of six hours"
+        yield f"That rested on how the on-demand load had risen in the history, {long}."
 
 
 def _bounded(explanation: Explanation, basis: Basis) -> str:
@@ -170,6 +188,8 @@ def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
         return f"the cloud was still warming up (for its first {length_text(warm_up_us)}, until {until})"
     if decision.basis is None or decision.basis.epoch is None:
         return "no quantile table was published yet"
+    if explanation.policy.forecast is Forecast.CALIBRATED:
+        return f"the table{_of_epoch(explanation, decision.basis)} holds nothing of the calibrated forecast"
     return f"the table{_of_epoch(explanation, decision.basis)} had seen nothing of this flavor"
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from app.platform.database.database import AnyRow, Database
 from app.platform.database.lockids import webhook_lock
 
+PUT_BACK_CODE = "preemptible.log.put_back"
+"""The beginning of `paused_because` where the log was put back. Schema 0010 writes it too."""
 _COLUMNS = """
 webhook.id, cloud.name AS cloud, webhook.cloud_id, webhook.url, webhook.secret, webhook.kinds, webhook.paused_because,
 webhook.created_at, webhook.delivered_count, webhook.delivered_at, webhook.last_error,
@@ -36,14 +38,17 @@ UPDATE webhook SET paused_because = NULL, urgent_attempts = 0, urgent_retry_at =
 WHERE id = %(id)s AND paused_because IS NOT NULL
 """
 # One text for each lane, since a column's name cannot be a parameter. Each applies only to a caller that knows how
-# far the lane has got.
+# far the lane has got. A lane moves only to an event that the log has: the caller may have read it before a cut.
 _SETTLE = {
     lane: f"""
 UPDATE webhook SET {lane}_seq = %(seq)s, {lane}_attempts = 0, {lane}_retry_at = NULL,
     delivered_count = delivered_count + %(delivered)s::int,
     delivered_at = CASE WHEN %(delivered)s::int > 0 THEN now() ELSE delivered_at END,
     last_error = CASE WHEN %(delivered)s::int > 0 THEN NULL ELSE last_error END
-WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND paused_because IS NULL RETURNING id
+WHERE id = %(id)s AND {lane}_seq = %(known_seq)s AND paused_because IS NULL
+AND EXISTS (
+    SELECT FROM event WHERE event.cloud_id = webhook.cloud_id AND seq = %(seq)s AND at_us = coalesce(%(at_us)s, at_us)
+) RETURNING id
 """
     for lane in ("urgent", "ordinary")
 }
@@ -56,6 +61,7 @@ RETURNING id
 """
     for lane in ("urgent", "ordinary")
 }
+_PUT_BACK = f"SELECT id FROM webhook WHERE paused_because LIKE '{PUT_BACK_CODE}:%%'"
 _BURY = """
 INSERT INTO webhook_dead (webhook_id, seq, kind, attempts, error)
 VALUES (%(id)s, %(seq)s, %(kind)s, %(attempts)s, %(error)s) ON CONFLICT DO NOTHING
@@ -158,6 +164,10 @@ class Webhooks:
         """Delete a subscription and its dead letters; return False if there was none."""
         return bool(await self._database.execute(_DELETE, {"cloud_id": cloud_id, "id": webhook_id}))
 
+    async def put_back(self) -> set[int]:
+        """Return the ids of the subscriptions that are paused because their logs were put back."""
+        return {row.id for row in await self._database.execute(_PUT_BACK)}
+
     async def pause(self, webhook_id: int, why: str) -> None:
         """Deliver nothing until `resume`. Its place in the log is kept."""
         await self._database.execute(_PAUSE, {"id": webhook_id, "why": why})
@@ -166,9 +176,14 @@ class Webhooks:
         """Continue where it was paused; the next attempt is due at once."""
         await self._database.execute(_RESUME, {"id": webhook_id})
 
-    async def settle(self, webhook_id: int, lane: Lane, known_seq: int, seq: int, *, delivered: int) -> bool:
-        """Move the lane on to `seq`; return False if it was paused, deleted, or moved by another courier."""
-        parameters = {"id": webhook_id, "known_seq": known_seq, "seq": seq, "delivered": delivered}
+    async def settle(
+        self, webhook_id: int, lane: Lane, known_seq: int, seq: int, *, delivered: int, at_us: int | None = None
+    ) -> bool:
+        """Move the lane on to `seq`; return False if it was paused, deleted, or moved by another courier.
+
+        It also returns False if the log holds no such event, or one of another time than `at_us`.
+        """
+        parameters = {"id": webhook_id, "known_seq": known_seq, "seq": seq, "delivered": delivered, "at_us": at_us}
         return bool(await self._database.execute(_SETTLE[lane], parameters))
 
     async def postpone(
@@ -197,6 +212,7 @@ class Webhooks:
             "attempts": letter.attempts,
             "error": letter.error,
             "delivered": 0,
+            "at_us": None,
         }
         async with self._database.transaction() as session:
             moved = bool(await session.execute(_SETTLE[lane], parameters))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.quote import quotes_in_force
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.domain.times import time_text
 from app.engine.cloud import Cloud
+from app.forecasts.evidence import evidence_in_force
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.forecasts import (
     QuotesQuery,
@@ -42,12 +44,14 @@ async def read_quotes(request: Request) -> Response:
         raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
+    in_force = quotes_in_force(table, cloud, flavors, now_us)
     slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
     quotes = []
     with Turns() as turns:
         for flavor in flavors:
+            evidence = evidence_in_force(table, policy, flavor, slots[flavor])
             asked = slots[flavor], probability, query.lifetime_us, policy.confidence
-            quotes.append(flavor_quote(table, flavor, *asked))
+            quotes.append(flavor_quote(in_force, evidence, flavor, *asked))
             if turns.is_due():
                 await turns.give()
     return respond(quotes_answer(table, policy, quotes))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.quote import Quotes, quotes_in_force
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud, Flavor
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.evidence import evidence_in_force, guaranteed_bound
 from app.forecasts.rules import Evidence
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
@@ -24,6 +25,7 @@ from app.scheduling.slots import slots_of
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
 _LONGEST_US = 3660 * DAY_US
+_MOST_COUNTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ async def show(request: Request) -> Response:
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     now_us, policy = cloud.present_us(from_datetime(server_time(request))), cloud.policy
-    lines = [] if table is None else await _lines(table, cloud, asked)
+    lines = [] if table is None else await _lines(table, cloud, asked, now_us)
     return render(
         request,
         "quotes.html",
@@ -99,19 +101,32 @@ def read_form(request: Request, policy: Policy) -> Asked:
     return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
 
 
-async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked) -> list[Line]:
+async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
     """Return the lines of all flavors, with turns for other tasks."""
-    flavors, confidence, lines = [*cloud.flavors.values()], cloud.policy.confidence, []
+    flavors, policy, lines = [*cloud.flavors.values()], cloud.policy, []
+    quotes = quotes_in_force(table, cloud, cloud.flavors, now_us)
     slots = await slots_of(cloud, [flavor.name for flavor in flavors])
     with Turns() as turns:
         for flavor in flavors:
-            lines.append(_line(table, flavor, slots[flavor.name], asked, confidence))
+            evidence = evidence_in_force(table, policy, flavor.name, slots[flavor.name])
+            lines.append(_line(quotes, evidence, flavor, slots[flavor.name], asked, policy.confidence))
             if turns.is_due():
                 await turns.give()
     return lines
 
 
-def _line(table: QuantileTable, of: Flavor, slots: int, asked: Asked, confidence: float) -> Line:
+def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
+    """Return how many starts are accepted one after the other; of those that are tried one by one, 500 at most."""
+    if isinstance(quotes, QuantileTable):
+        return quotes.accepted_count(flavor, slots, lifetime_us, probability)
+    for count in range(min(slots, _MOST_COUNTED)):
+        quoted_us = quotes.lifetime_us(flavor, slots - count, probability)
+        if quoted_us is None or quoted_us <= lifetime_us:
+            return count
+    return min(slots, _MOST_COUNTED)
+
+
+def _line(table: Quotes, evidence: Sequence[Evidence], of: Flavor, slots: int, asked: Asked, confidence: float) -> Line:
     flavor, lifetime_us, probability = of.name, asked.lifetime_us, asked.probability
     return Line(
         flavor,
@@ -121,8 +136,8 @@ def _line(table: QuantileTable, of: Flavor, slots: int, asked: Asked, confidence
         guaranteed_bound(table, flavor, slots, probability, confidence),
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
         None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence),
-        None if lifetime_us is None else table.accepted_count(flavor, slots, lifetime_us, probability),
-        evidence_at(table, flavor, slots),
+        None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, probability),
+        evidence,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.forecasts.rules import TableSummary
@@ -17,6 +18,12 @@ DELETE FROM quantile_table WHERE cloud_id = %(cloud_id)s
 AND seq > (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s) RETURNING epoch
 """
 _SUMMARY = "SELECT epoch, epoch_us, seq, computed_at, wall_s FROM quantile_table WHERE cloud_id = %(cloud_id)s"
+_NEWEST_OF = """
+SELECT wanted.cloud_id, newest.* FROM unnest(%(cloud_ids)s::int[]) AS wanted (cloud_id) CROSS JOIN LATERAL (
+    SELECT epoch, epoch_us, seq, computed_at, wall_s FROM quantile_table WHERE cloud_id = wanted.cloud_id
+    ORDER BY epoch DESC LIMIT 1
+) AS newest
+"""
 _WHOLE = "SELECT epoch, epoch_us, seq, computed_at, wall_s, data FROM quantile_table WHERE cloud_id = %(cloud_id)s"
 
 
@@ -65,6 +72,11 @@ class Tables:
         """Return the cloud's newest table, or None before the first."""
         rows = await self._database.execute(f"{_WHOLE} ORDER BY epoch DESC LIMIT 1", {"cloud_id": cloud_id})
         return StoredTable(*rows[0]) if rows else None
+
+    async def newest_of(self, cloud_ids: Sequence[int]) -> dict[int, TableSummary]:
+        """Return the newest table of each of these clouds that has one, by cloud."""
+        rows = await self._database.execute(_NEWEST_OF, {"cloud_ids": list(cloud_ids)})
+        return {row.cloud_id: TableSummary(*row[1:]) for row in rows}
 
     async def get(self, cloud_id: int, epoch: int) -> StoredTable | None:
         """Return the table of an epoch, or None."""

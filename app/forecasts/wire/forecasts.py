@@ -7,11 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from app.admission.quote import Quotes
 from app.domain.times import to_datetime
 from app.domain.values import Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.evidence import guaranteed_bound
 from app.forecasts.rules import Evidence, Run, TableSummary
 from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds, seconds
 from tenure_client.forms.answer import Link
@@ -55,9 +56,15 @@ def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuote
 
 
 def flavor_quote(
-    table: QuantileTable, flavor: str, slots: int, probability: float, lifetime_us: int | None, confidence: float
+    table: Quotes,
+    evidence: Sequence[Evidence],
+    flavor: str,
+    slots: int,
+    probability: float,
+    lifetime_us: int | None,
+    confidence: float,
 ) -> FlavorQuoteAnswer:
-    """Return the table's quote for a flavor, in both directions."""
+    """Return the quote for a flavor, in both directions, with the samples that it rests on."""
     return FlavorQuoteAnswer(
         flavor=flavor,
         slots=slots,
@@ -69,7 +76,7 @@ def flavor_quote(
         eviction_probability_bound=(
             None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
         ),
-        evidence=evidence_answers(evidence_at(table, flavor, slots)),
+        evidence=evidence_answers(evidence),
     )
 
 

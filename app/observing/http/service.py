@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from app.domain.errors import LogNewer, Unavailable
+from app.domain.errors import LogNewer, TaskFailing, Unavailable
 from app.domain.values import Role
 from app.observing.health import HealthCheck
 from app.platform.http.auth import may, recognise
@@ -71,6 +71,6 @@ async def check_readiness(request: Request) -> Response:
 
 def _not_ready(error: Unavailable) -> ReadinessAnswer:
     code, reason = PROBLEMS[type(error)].code, str(error)
-    if isinstance(error, LogNewer):
+    if isinstance(error, LogNewer | TaskFailing):
         return ReadinessAnswer(ready=False, code=code, database="OK", log=reason, clouds=[])
     return ReadinessAnswer(ready=False, code=code, database=reason, log="unknown", clouds=[])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.domain.errors import LogNewer
+from app.domain.errors import LogNewer, LogUnavailable
 from app.platform.database.database import Database
 from app.platform.database.migrating import Standing, check_not_newer
 
@@ -10,11 +10,14 @@ _READ = "SELECT (SELECT version_num FROM alembic_version), runs_from, log_format
 
 
 async def check_agreement(database: Database) -> None:
-    """Read the log format that is in force.
+    """Read the log format that is in force. Raise LogUnavailable if it cannot be read.
 
-    Raise LogNewer if the database has become too new for this process, which then leaves all clouds alone.
+    Raises LogNewer if the database has become too new for this process, which then leaves all clouds alone.
     """
-    standing = Standing(*(await database.execute(_READ))[0])
+    rows = await database.execute(_READ)
+    if not rows:
+        raise LogUnavailable("the database holds no agreement between versions: it is being put back, or damaged")
+    standing = Standing(*rows[0])
     try:
         check_not_newer(standing)
     except LogNewer as error:

@@ -19,6 +19,8 @@ from typing import Self, TypeVar
 
 import psycopg
 
+from app.platform.asked import asked_since
+
 T = TypeVar("T")
 _LEAST_S = 1.0
 """A call has this long even where it was made late: what is slow for another reason than the database must go on."""
@@ -55,6 +57,7 @@ class Bound:
 
     def __init__(self, bounds: Bounds, connection: psycopg.AsyncConnection | None) -> None:
         since = _since.get()
+        since = asked_since() if since is None else since
         left_s = bounds.timeout_s if since is None else bounds.timeout_s - (monotonic() - since)
         # Who waited for others that waited for the database in vain has no time of its own: they would add up.
         least_s = 0.0 if since is not None and bounds.ended_at > since else min(_LEAST_S, bounds.timeout_s)

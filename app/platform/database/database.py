@@ -44,6 +44,8 @@ _UNAVAILABLE = (
 )
 
 
+_NOT_OURS = frozenset({"42P01", "42703", "3F000", "42501"})
+"""SQLSTATEs of a missing table, column or schema, and of one that this service's user may not use."""
 _TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 _TAKEN_BACK = ("25P03", "55P03")
@@ -278,10 +280,7 @@ def _session_settings(limit_ms: int) -> list[str]:
 
 def is_taken_back(error: LogUnavailable) -> bool:
     """Return True if the server rolled back because this process was too slow or a lock was not granted."""
-    cause = error.__cause__
-    if isinstance(cause, sqlalchemy.exc.DBAPIError):
-        cause = cause.orig
-    return isinstance(cause, psycopg.Error) and cause.sqlstate in _TAKEN_BACK
+    return _sqlstate(error.__cause__) in _TAKEN_BACK
 
 
 @contextmanager
@@ -296,8 +295,22 @@ def translated() -> Iterator[None]:
     except sqlalchemy.exc.InvalidRequestError as error:
         # The pool raises this if a connection was closed and so was the one made to replace it.
         raise LogUnavailable("the database closes every connection") from error
+    except (sqlalchemy.exc.ProgrammingError, psycopg.ProgrammingError) as error:
+        if _sqlstate(error) not in _NOT_OURS:
+            raise
+        said = str(_driver_error(error)).partition("\n")[0]
+        raise LogUnavailable(f"the database does not hold this service's data, or not yet: {said}") from error
     except _UNAVAILABLE as error:
         raise LogUnavailable("the database could not be reached, or did not answer in time") from error
+
+
+def _driver_error(error: BaseException | None) -> BaseException | None:
+    return error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+
+
+def _sqlstate(error: BaseException | None) -> str | None:
+    cause = _driver_error(error)
+    return cause.sqlstate if isinstance(cause, psycopg.Error) else None
 
 
 def _constraint(error: BaseException | None) -> str:

@@ -5,36 +5,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from app.domain.errors import LogUnavailable
+from app.platform.background import begun
+from app.platform.database import lockids
 from app.platform.database.database import Database, Session
-from app.platform.database.lockids import FIRST_TOKEN_LOCK, LockId, forecast_lock, import_lock
+from app.platform.database.lockids import LockId
 
-LOST_AFTER_S = 10
-_BEAT_S = 2.0
-_TAKE = f"""
-SELECT set_config('idle_session_timeout', '{LOST_AFTER_S}s', false) AS timeout,
+_TAKE = """
+SELECT set_config('idle_session_timeout', %(lost_after)s, false) AS timeout,
 pg_try_advisory_lock(%(lock_space)s, %(lock_id)s) AS taken
 """
+
+
+@dataclass(frozen=True, slots=True)
+class LockPauses:
+    """How a lock is kept, in seconds: a silent holder loses it after `lost_after_s`, and beats every `beat_s`."""
+
+    lost_after_s: float = 10.0
+    beat_s: float = 2.0
 
 
 class Locks:
     """PostgreSQL's advisory locks, each held by a connection of its own outside the pool."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, pauses: LockPauses | None = None) -> None:
         self._database = database
+        self._pauses = pauses or LockPauses()
 
-    def cloud_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
+    def forecast_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
         """Yield True if this process is the one to recompute the cloud's table, until the block ends."""
-        return self._is_held(forecast_lock(cloud_id))
+        return self._is_held(lockids.forecast_lock(cloud_id))
 
     def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
         """Yield True if this process is the one to import the cloud's past, until the block ends."""
-        return self._is_held(import_lock(cloud_id))
+        return self._is_held(lockids.import_lock(cloud_id))
 
     def first_token_lock(self) -> AbstractAsyncContextManager[bool]:
         """Yield True if this process may replace an admin token that was never used, until the block ends."""
-        return self._is_held(FIRST_TOKEN_LOCK)
+        return self._is_held(lockids.FIRST_TOKEN_LOCK)
 
     @asynccontextmanager
     async def _is_held(self, lock: LockId) -> AsyncIterator[bool]:
@@ -45,17 +55,18 @@ class Locks:
     async def held(self, lock: LockId) -> AsyncIterator[Hold | None]:
         """Yield this process's hold of a lock, until the block ends; None if another process has it.
 
-        A process that stalls, or whose host is gone, loses the lock after `LOST_AFTER_S`: the server closes a silent
+        A process that stalls, or whose host is gone, loses the lock after a while: the server closes a silent
         connection. Conditions in its statements guard against whatever such a process still does afterwards.
         """
         parameters = dict(zip(("lock_space", "lock_id"), lock, strict=True))
         async with self._database.connection() as session:
-            rows = await session.execute(_TAKE, parameters)
+            lost_after = f"{round(self._pauses.lost_after_s * 1000)}ms"
+            rows = await session.execute(_TAKE, {**parameters, "lost_after": lost_after})
             if not rows[0].taken:
                 yield None
                 return
-            hold = Hold(session)
-            beating = asyncio.create_task(hold.beat())
+            hold = Hold(session, self._pauses.beat_s)
+            beating = begun(hold.beat(), "beat")
             try:
                 yield hold
             finally:
@@ -69,8 +80,9 @@ class Locks:
 class Hold:
     """A lock that this process holds as long as its connection lives."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, beat_s: float) -> None:
         self._session = session
+        self._beat_s = beat_s
         self._using = asyncio.Lock()
 
     async def check(self) -> None:
@@ -82,5 +94,5 @@ class Hold:
         """Send the server a sign of life at intervals, until cancelled or until the lock is lost."""
         with suppress(LogUnavailable):
             while True:
-                await asyncio.sleep(_BEAT_S)
+                await asyncio.sleep(self._beat_s)
                 await self.check()

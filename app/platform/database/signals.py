@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from uuid import uuid4
 
 import msgspec
 import psycopg
 from sqlalchemy.engine import URL
 
+from app.domain.errors import LogUnavailable
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -24,6 +27,8 @@ LOGS = "tenure_log"
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _KEEPALIVE_S = 10
+_BEAT_S = 3.0
+"""The time within which a listener hears the signal that it sends itself, and the pause between two of them."""
 
 
 class TablePublished(msgspec.Struct, frozen=True, tag="table_published"):
@@ -73,25 +78,55 @@ async def announce_growth(database: Database, seqs: Mapping[int, int]) -> None:
     await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": payloads})
 
 
-async def listen(database: Database, channel: str = TABLES) -> AsyncIterator[Signal]:
-    """Yield all signals of a channel from now on, over a connection of its own that is replaced whenever it is lost."""
+async def listen(database: Database, channel: str = TABLES) -> AsyncGenerator[Signal]:
+    """Yield all signals of a channel from now on, over a connection of its own that is replaced whenever it is deaf.
+
+    It is deaf if it is lost, and if it does not hear a signal that this process sends to it alone: something between
+    may keep up a connection that leads nowhere.
+    """
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            async with await _connect(database, channel) as connection:
+            own = f"tenure_own_{uuid4().hex}"
+            async with await _connect(database, channel, own) as connection:
                 pause_s = _FIRST_PAUSE_S
                 yield Resync()
-                async for notification in connection.notifies():
-                    notice = _decoded(notification.payload)
-                    if notice is not None:
-                        yield notice
+                async with aclosing(_payloads(database, connection, own)) as payloads:
+                    async for payload in payloads:
+                        if (notice := _decoded(payload)) is not None:
+                            yield notice
         except (psycopg.Error, OSError) as error:
             logger.warning("listening to the database was interrupted", extra={"error": str(error)})
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-async def _connect(database: Database, channel: str) -> psycopg.AsyncConnection:
+async def _payloads(database: Database, connection: psycopg.AsyncConnection, own: str) -> AsyncGenerator[str]:
+    """Yield what is heard, without the signals of the own channel. Raise TimeoutError if not even these are heard."""
+    while True:
+        sending = asyncio.create_task(_was_sent(database, own))
+        is_deaf = True
+        try:
+            async for notification in connection.notifies(timeout=_BEAT_S):
+                is_deaf = False
+                if notification.channel != own:
+                    yield notification.payload
+            if is_deaf and sending.done() and sending.result():
+                raise TimeoutError(f"a signal was not heard within {_BEAT_S:g} s")
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _was_sent(database: Database, channel: str) -> bool:
+    try:
+        await database.execute("SELECT pg_notify(%(channel)s, '')", {"channel": channel})
+    except LogUnavailable:
+        return False
+    return True
+
+
+async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
     connection = await psycopg.AsyncConnection.connect(
         _libpq_url(database.url),
         autocommit=True,
@@ -102,7 +137,8 @@ async def _connect(database: Database, channel: str) -> psycopg.AsyncConnection:
         keepalives_interval=_KEEPALIVE_S,
         keepalives_count=3,
     )
-    await connection.execute(f"LISTEN {channel}")
+    for heard in (channel, own):
+        await connection.execute(f"LISTEN {heard}")
     return connection
 
 

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.platform.http.middleware import Envelope
+from app.platform.http.pacing import RefusalPace
 from app.platform.http.serving import ServedRoute
 
 
@@ -23,8 +24,9 @@ class Application(FastAPI):
 
     def envelop(self, max_body_bytes: int) -> None:
         """Put the envelope around all that is answered."""
-        self._short = Envelope(_handle, max_body_bytes)
-        self.add_middleware(Envelope, max_body_bytes=max_body_bytes)
+        pace = RefusalPace()
+        self._short = Envelope(_handle, max_body_bytes, pace)
+        self.add_middleware(Envelope, max_body_bytes=max_body_bytes, pace=pace)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or live through one lifespan."""

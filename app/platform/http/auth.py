@@ -194,9 +194,8 @@ async def identify(request: Request, token: bytes) -> Caller:
     return caller
 
 
-def count_unasked(request: Request) -> None:
+def count_unasked(request: Request, token: bytes | None) -> None:
     """Count a request that no endpoint answers: for its token if that is known, else for its address."""
-    token = token_of(request.scope)
     caller = None if token is None else request.app.state.authenticator.known(token)
     if caller is None:
         request.app.state.rates.count_address(request.scope)

@@ -140,6 +140,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._unparsed = memoryview(b"")
         self._body_left = 0  # bytes left, of a body that declares its length
+        self._hosts = 0
         self._unwanted = 0  # bytes of a body that came after the answer
         self._parses_on = False
         self._fault: RequestError | None = None
@@ -221,7 +222,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a request begins."""
         super().on_message_begin()
-        self._body_left = self._unwanted = 0
+        self._body_left = self._unwanted = self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the request's target."""
@@ -230,14 +231,21 @@ class BoundedConnection(HttpToolsProtocol):
             self._break_off(TargetTooLong(f"a path and its query take up to {LONGEST_TARGET} bytes"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header or a trailer."""
+        """Take a header. What comes after a body is passed over: it may not name a caller, nor change the request."""
+        if self._has_head:
+            return
         super().on_header(name, value)
         if len(self.headers) > MOST_HEADERS:
             self._break_off(HeadTooLarge(f"a request has up to {MOST_HEADERS} headers"))
         if len(value) > LONGEST_HEADER:
             self._break_off(HeadTooLarge(f"a header takes up to {LONGEST_HEADER} bytes"))
-        if self.headers[-1][0] == b"content-length":
+        known = self.headers[-1][0]
+        if known == b"content-length":
             self._body_left = int(value)
+        elif known == b"host":
+            self._hosts += 1
+            if self._hosts > 1:
+                self._break_off(RequestMalformed("a request names one host"))
 
     def on_headers_complete(self) -> None:
         """Take the complete head. Its answer goes through the joined transport."""

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.platform.http.auth import count_unasked
+from app.platform.http.auth import count_unasked, token_of
 from app.platform.http.errors import (
     PROBLEMS,
     MethodUnknown,
@@ -33,7 +33,7 @@ async def _answer_routing(request: Request, error: Exception) -> Response:
     """Answer the router's errors: unknown path or method. OPTIONS lists the methods."""
     assert isinstance(error, HTTPException)
     try:
-        count_unasked(request)
+        count_unasked(request, token_of(request.scope))
     except RateExceeded as exceeded:
         return answer(request.scope, exceeded)
     if error.status_code != 405:

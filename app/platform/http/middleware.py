@@ -5,8 +5,10 @@ It is one plain ASGI layer, because it runs on every start and stop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+from contextlib import suppress
 from functools import lru_cache
 from random import Random
 from time import perf_counter
@@ -14,6 +16,7 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.platform.asked import one_bound
 from app.platform.http.bodies import check_query
 from app.platform.http.errors import (
     MAX_VERSION,
@@ -28,6 +31,7 @@ from app.platform.http.errors import (
     VersionUnsupported,
     answer,
 )
+from app.platform.http.pacing import RefusalPace
 from app.platform.telemetry.context import REQUEST, shown
 from app.platform.telemetry.logs import REQUESTS
 from app.platform.telemetry.metrics import OTHER, RequestMeter
@@ -46,25 +50,30 @@ _REFRESH = b"x-tenure-live"
 """The header that a page sends when it refreshes itself."""
 _METER = RequestMeter()
 _RANDOM = Random()  # noqa: S311 - seeded by the system
+_TOO_MANY = 429
 _QUIET = {"discover", "check_health", "check_readiness", "read_process_metrics", "read_cloud_metrics"}
 """Operations that machines call every few seconds; they are logged only if they fail."""
 
 
 class Envelope:
-    """The layer itself. `max_body_bytes` limits a body as it arrives, whatever length it declares."""
+    """The layer itself. `max_body_bytes` limits a body as it arrives, whatever length it declares.
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+    Refusals of those who ask too often go at the `pace` of the process.
+    """
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int, pace: RefusalPace) -> None:
         self._app = app
         self._max_body_bytes = max_body_bytes
+        self._pace = pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self._max_body_bytes)
+        exchange = Exchange(scope, receive, send, self._max_body_bytes, self._pace)
         REQUEST.set(exchange.scope)
-        with TRACES.request(exchange.scope):
+        with TRACES.request(exchange.scope), one_bound():
             try:
                 exchange.check()
                 await self._app(exchange.scope, exchange.receive, exchange.send)
@@ -78,7 +87,7 @@ class Envelope:
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int, pace: RefusalPace) -> None:
         self.request_id = _new_id()
         self.given_id: str | None = None
         self.status = 0
@@ -89,6 +98,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._room = max_body_bytes
+        self._pace = pace
         self._added = (_VARY, _VERSION_USED, (_ID_HEADER, self.request_id.encode()))
 
     def check(self) -> None:
@@ -122,9 +132,21 @@ class Exchange:
             operation = self.scope["state"].get("operation", OTHER)
             _METER.answered(operation, self.status, perf_counter() - self._began)
             message["headers"] = [*message["headers"], *self._added]
+            if self.status == _TOO_MANY:
+                await self._hold(self._pace.delay_s())
         elif self._is_head:
             message["body"] = b""
         await self._send(message)
+
+    async def _hold(self, seconds: float) -> None:
+        """Let the time pass. Raise ClientDisconnect if the caller goes away meanwhile."""
+        if seconds <= 0:
+            return
+        with suppress(TimeoutError, BodyTooLarge):
+            async with asyncio.timeout(seconds):
+                while (await self.receive())["type"] != "http.disconnect":
+                    pass
+                raise ClientDisconnect
 
     async def fail(self, error: Exception) -> None:
         """Answer an error that no handler has answered."""

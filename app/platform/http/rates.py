@@ -1,22 +1,23 @@
 """Rate limits: for requests of a token, and for requests of an address without a valid token.
 
-They are counted in this process, by the library `limits`. A token's requests are reserved in portions of a hundredth of
-the limit: asking the library for each would cost a start or stop some three per cent
+They are counted in this process, by the library `limits` on a clock that is never set. A token's requests are reserved
+in portions of a hundredth of the limit: asking the library for each would cost a start or stop some three per cent
 (docs/decisions/0027-rate-limits.md).
 """
 
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable
+from time import monotonic
 
 from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
-from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 from starlette.types import Scope
 
 from app.platform.http.addresses import place_of
 from app.platform.http.errors import RateExceeded
+from app.platform.http.windows import Windows
 from app.platform.telemetry.metrics import PAGE
 
 _PARTS = 100
@@ -44,13 +45,16 @@ COSTS = {
 class Rates:
     """The counters of one process."""
 
-    def __init__(self, token_requests_per_s: int, address_requests_per_min: int) -> None:
+    def __init__(
+        self, token_requests_per_s: int, address_requests_per_min: int, ticks_s: Callable[[], float] = monotonic
+    ) -> None:
         self._of_token = RateLimitItemPerSecond(token_requests_per_s)
         self._of_address = RateLimitItemPerMinute(address_requests_per_min)
         self._part = max(1, token_requests_per_s // _PARTS)
         self._left: dict[int, int] = {}
         self._shut: dict[str, float] = {}
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._ticks_s = ticks_s
+        self._limiter = FixedWindowRateLimiter(Windows(ticks_s))
 
     @property
     def is_anyone_shut(self) -> bool:
@@ -80,32 +84,23 @@ class Rates:
         address = _address(scope)
         if not self._hit(self._of_address, address, 1):
             error = self._exceeded(self._of_address, address, "too many requests without a valid token")
-            now = time.monotonic()
+            now = self._ticks_s()
             self._shut = {shut: until for shut, until in self._shut.items() if until > now}
             self._shut[address] = now + error.retry_after_s
             raise error
 
     def check_address(self, scope: Scope) -> None:
         """Raise RateExceeded if the address's requests without a valid token are used up."""
-        rest_s = self._shut.get(_address(scope), 0.0) - time.monotonic() if self._shut else 0.0
+        rest_s = self._shut.get(_address(scope), 0.0) - self._ticks_s() if self._shut else 0.0
         if rest_s > 0:
             raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
 
     def _hit(self, item: RateLimitItem, key: str, cost: int) -> bool:
-        """Count the requests and return True if they are within the limit.
-
-        The library uses the wall clock. If that was set back, an older window would last longer by as much, so it is
-        restarted.
-        """
-        if self._limiter.hit(item, key, cost=cost):
-            return True
-        if self._rest_s(item, key) <= item.get_expiry():
-            return False
-        self._limiter.clear(item, key)
+        """Count the requests and return True if they are within the limit."""
         return self._limiter.hit(item, key, cost=cost)
 
     def _rest_s(self, item: RateLimitItem, key: str) -> float:
-        return self._limiter.get_window_stats(item, key).reset_time - time.time()
+        return self._limiter.get_window_stats(item, key).reset_time - self._ticks_s()
 
     def _exceeded(self, item: RateLimitItem, key: str, why: str) -> RateExceeded:
         return RateExceeded(f"{why}: {item}", max(1, math.ceil(self._rest_s(item, key))))

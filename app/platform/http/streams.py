@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from starlette.types import Send
 
+from app.platform.asked import bounds_of_their_own
 from app.platform.http.errors import RateExceeded
 
 logger = logging.getLogger(__name__)
@@ -28,17 +29,18 @@ async def send_while(may_go_on: Check, sending: Coroutine[None, None, None], sen
 
     The check runs beside the sending, so a reader that takes nothing cannot keep the stream open.
     """
-    task = asyncio.ensure_future(sending)
-    try:
-        while not (await asyncio.wait({task}, timeout=_CHECK_S))[0]:
-            error = await _objection(may_go_on)
-            if error is not None:
-                logger.info("a stream ended: %s", error or type(error).__name__)
-                await _break_off(task, send, farewell)
-                return
-        await task
-    finally:
-        task.cancel()
+    with bounds_of_their_own():
+        task = asyncio.ensure_future(sending)
+        try:
+            while not (await asyncio.wait({task}, timeout=_CHECK_S))[0]:
+                error = await _objection(may_go_on)
+                if error is not None:
+                    logger.info("a stream ended: %s", error or type(error).__name__)
+                    await _break_off(task, send, farewell)
+                    return
+            await task
+        finally:
+            task.cancel()
 
 
 async def _objection(may_go_on: Check) -> Exception | None:

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
 from app.domain.values import Role
-from app.platform.http.auth import Caller, granted_to, identify
+from app.platform.http.auth import Caller, count_unasked, granted_to, identify
 from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,
@@ -25,6 +25,7 @@ from app.platform.http.errors import (
     RateExceeded,
     Unauthenticated,
 )
+from app.platform.pages.cookies import read_cookie
 from app.platform.pages.rendering import render
 from app.platform.telemetry.context import shown
 from app.platform.telemetry.metrics import PAGE
@@ -88,7 +89,7 @@ async def still_signed_in(request: Request) -> Caller:
     """Return the viewer of the page. Raise NotSignedIn if the cookie's token is not valid, or no longer."""
     if sum(value.count(";") for value in request.headers.getlist("cookie")) >= _MOST_COOKIES:
         raise HeadTooLarge(f"a request has up to {_MOST_COOKIES} cookies")
-    token = request.cookies.get(COOKIE)
+    token = read_cookie(request, COOKIE)
     if not token:
         request.app.state.rates.count_address(request.scope)
         raise NotSignedIn
@@ -96,6 +97,12 @@ async def still_signed_in(request: Request) -> Caller:
         return await identify(request, token.encode())
     except Unauthenticated:
         raise NotSignedIn from None
+
+
+def count_file(request: Request) -> None:
+    """Count a request for a file of the pages: for the viewer, or for the address without one."""
+    token = read_cookie(request, COOKIE)
+    count_unasked(request, token.encode() if token else None)
 
 
 async def _answered(page: PageHandler, request: Request) -> Response:

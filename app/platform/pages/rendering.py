@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.platform.pages import words
+from app.platform.pages.cookies import read_cookie
 
 THEME_COOKIE = "tenure_theme"
 _THEMES = ("light", "dark")
@@ -39,7 +40,7 @@ _TEMPLATES.filters.update(
 
 def render(request: Request, template: str, *, status_code: int = 200, **shown: Any) -> Response:  # noqa: ANN401
     """Render a template; `shown` are its values besides those that all pages share."""
-    theme = request.cookies.get(THEME_COOKIE)
+    theme = read_cookie(request, THEME_COOKIE)
     frame = {
         "caller": request.scope["state"].get("caller"),
         "theme": theme if theme in _THEMES else None,

@@ -99,6 +99,12 @@ LEFT_ALONE = Gauge(
     ["what"],
     registry=PROCESS,
 )
+TASK_FAILURES = Counter(
+    "tenure_task_failures_total",
+    "Failures of this process's background tasks; each was started again. Losses of the database are not counted.",
+    ["task"],
+    registry=PROCESS,
+)
 RECOMPUTATIONS = Counter(
     "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
 )

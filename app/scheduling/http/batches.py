@@ -93,7 +93,7 @@ def _parts(content: bytes) -> tuple[msgspec.Raw, list[msgspec.Raw]]:
         if content.count(b":") - bytes(array).count(b":") > 1:
             raise FieldInvalid("the field 'operations' stands twice")
         parts = _OPERATIONS.decode(array)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _raise_malformed(error)
     if not 1 <= len(parts) <= BATCH_MAX:
         raise FieldInvalid(f"operations: List should have 1 to {BATCH_MAX} items, not {len(parts)}")

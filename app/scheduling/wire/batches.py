@@ -59,7 +59,7 @@ def read_valid(content: msgspec.Raw, parts: Sequence[msgspec.Raw], owner: str | 
         read = _decode(content)
         refuse_repeated(bytes(content), sum(map(_colons, read)))
         return [_operation(one, owner) for one in read]
-    except (msgspec.DecodeError, PydanticCustomError, FieldInvalid):
+    except (msgspec.DecodeError, UnicodeDecodeError, PydanticCustomError, FieldInvalid):
         return None
 
 

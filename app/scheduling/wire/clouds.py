@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
@@ -78,6 +78,9 @@ class PolicyBody(Body):
     shared_ids: bool = Field(
         default=_DEFAULT.shared_ids,
         description="Let any caller start and stop any instance id. Otherwise ids begin with the token's name.",
+    )
+    forecast: Forecast = Field(
+        _DEFAULT.forecast, description="How risks are estimated: by replays of the log, or from the rises of the load."
     )
 
     def over(self, policy: Policy) -> Policy:

@@ -19,7 +19,18 @@ from tenure_client.errors import (
     Unauthenticated,
 )
 from tenure_client.forms.answer import json_of
-from tenure_client.values import Clock, EvictionPolicy, Guarantee, Market, PolicyChange, Resources, Role, Start, Stop
+from tenure_client.values import (
+    Clock,
+    EvictionPolicy,
+    Forecast,
+    Guarantee,
+    Market,
+    PolicyChange,
+    Resources,
+    Role,
+    Start,
+    Stop,
+)
 from tenure_client.version import __version__
 
 __all__ = [
@@ -31,6 +42,7 @@ __all__ = [
     "Conflict",
     "EvictionPolicy",
     "Forbidden",
+    "Forecast",
     "Guarantee",
     "Market",
     "NotConnected",

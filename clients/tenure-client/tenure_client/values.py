@@ -34,6 +34,13 @@ class EvictionPolicy(StrEnum):
     YJF_GLOBAL = "yjf_global"
 
 
+class Forecast(StrEnum):
+    """The way a risk is estimated: by replays of the log (the published method), or from the rises of the load."""
+
+    REPLAY = "replay"
+    CALIBRATED = "calibrated"
+
+
 class Clock(StrEnum):
     """The source of a cloud's time: the server's clock, or the times that requests bring."""
 
@@ -96,3 +103,4 @@ class PolicyChange(TypedDict, total=False):
     risk_threshold: float | None
     clock_step_s: float | None
     shared_ids: bool
+    forecast: str

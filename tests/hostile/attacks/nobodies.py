@@ -60,6 +60,17 @@ async def sign_in_forms(target: Target) -> None:
 
 
 @attack("nobody")
+async def quoted_cookies(target: Target) -> None:
+    """Cookies with quotes within quotes, as long as headers may be."""
+    quoted = 'Cookie: tenure_theme="' + '\\"' * 4050 + '"'
+    kinds = cycle(
+        [request("GET", path, None, None, *[quoted] * 7) for path in ("/ui/sign-in", "/ui", "/ui/nothing")]
+        + [request("POST", "/ui/sign-in", None, b"a", *[quoted] * 7)]
+    )
+    await target.hammer(4, lambda: next(kinds))
+
+
+@attack("nobody")
 async def bad_tokens(target: Target) -> None:
     """Guessed tokens from the honest caller's own address."""
 
@@ -80,6 +91,36 @@ async def unknown_paths(target: Target) -> None:
         return request("GET" if method == "HEAD" else method, random.choice(names))
 
     await target.hammer(16, unknown)
+
+
+@attack("nobody")
+async def unknown_paths_on_300(target: Target) -> None:
+    """Nothing but an unknown path, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/zzz"))
+
+
+@attack("nobody")
+async def unknown_paths_on_700(target: Target) -> None:
+    """Nothing but an unknown path, on nearly as many connections as one address may have."""
+    await target.hammer(700, lambda: request("GET", "/zzz"))
+
+
+@attack("nobody")
+async def bad_tokens_on_700(target: Target) -> None:
+    """Guessed tokens on nearly as many connections as one address may have."""
+    await target.hammer(700, lambda: request("GET", "/v1/clouds", f"tnr_{secrets.token_urlsafe(32)}"))
+
+
+@attack("nobody")
+async def files_on_300(target: Target) -> None:
+    """The pages' files, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/ui/static/theme.js"))
+
+
+@attack("nobody")
+async def probes_on_300(target: Target) -> None:
+    """Health, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/healthcheck"))
 
 
 @attack("nobody")

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import ClockWord, EvictionPolicyWord, GuaranteeWord
+from tenure_client.forms.words import ClockWord, EvictionPolicyWord, ForecastWord, GuaranteeWord
 
 
 class PolicyAnswer(Answer, kw_only=True):
@@ -27,6 +27,7 @@ class PolicyAnswer(Answer, kw_only=True):
     risk_threshold: float | None
     clock_step_s: Seconds | None
     shared_ids: bool
+    forecast: ForecastWord
 
 
 class CountsAnswer(Answer, kw_only=True):

@@ -1,0 +1,53 @@
+"""The moment at which a request first asked something of the database, from which all its calls are counted.
+
+So the bounds of several calls do not add up (docs/decisions/0043-one-bound-on-the-database.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+
+
+class _FirstCall:
+    """What a request has asked of the database so far: the moment of its first call, on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._first_s: float | None = None
+
+    def since(self) -> float:
+        """Return the moment from which its calls are counted; the first call begins it."""
+        if self._first_s is None:
+            self._first_s = monotonic()
+        return self._first_s
+
+
+_asked: ContextVar[_FirstCall | None] = ContextVar("request", default=None)
+
+
+@contextmanager
+def one_bound() -> Iterator[None]:
+    """Count all bounds within the block from its first call, so that they do not add up."""
+    token = _asked.set(_FirstCall())
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+@contextmanager
+def bounds_of_their_own() -> Iterator[None]:
+    """Give each call within the block a bound of its own again, for what goes on beside or after a request."""
+    token = _asked.set(None)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def asked_since() -> float | None:
+    """Return the moment from which a call is counted that is made now; None if it is counted by itself."""
+    asked = _asked.get()
+    return None if asked is None else asked.since()

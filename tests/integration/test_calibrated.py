@@ -1,0 +1,174 @@
+"""A cloud that decides by the calibrated forecast, over HTTP: quotes, decisions, explanations, pages, recomputation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from api_service import TOKEN, Service
+
+from app.admission.decide import decide_start
+from app.domain.events.wire import of_wire
+from app.domain.requests import StartRequest
+from app.domain.values import Forecast, Market
+from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
+from app.forecasts.store.tables import Tables
+from app.platform.database.database import Database
+from app.scheduling.store.clouds import Clouds
+
+NAME = "calibrated"
+PATH = f"/v1/clouds/{NAME}"
+
+
+def at(hours: float) -> str:
+    minutes = round(hours * 60)
+    return f"1970-01-{1 + minutes // 1440:02}T{minutes // 60 % 24:02}:{minutes % 60:02}:00Z"
+
+
+def post(client: httpx2.Client, path: str, body: dict[str, Any], status: int = 201) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> httpx2.Client:
+    """A cloud with a day of on-demand load, and its first table."""
+    policy = {
+        "clock": "external",
+        "warm_up_s": 0,
+        "sample_count": 100,
+        "eviction_probability": 0.05,
+        "forecast": "calibrated",
+    }
+    made = post(service.client, "/v1/clouds", {"name": NAME, "policy": policy})
+    assert made["policy"]["forecast"] == "calibrated"
+    for number in range(4):
+        post(service.client, f"{PATH}/nodes", {"name": f"node-{number}", "cores": 8})
+    for size in (1, 4):
+        post(service.client, f"{PATH}/flavors", {"name": f"c{size}", "cores": size})
+    for hour in range(24):
+        for number in range(1 + hour % 5):
+            name = f"busy-{hour}-{number}"
+            body = {"id": name, "market": "on_demand", "flavor": "c4", "at": at(hour)}
+            post(service.client, f"{PATH}/instances", body)
+            stopped = service.client.delete(f"{PATH}/instances/{name}", params={"at": at(hour)})
+            assert stopped.status_code == 204
+    assert service.client.post(f"{PATH}/tables").status_code == 202
+    service.compute_tables()
+    service.wait_for_epoch(NAME, 1)
+    return service.client
+
+
+def quote(client: httpx2.Client, **asked: Any) -> dict[str, Any]:
+    answer = client.get(f"{PATH}/quotes", params={"flavor": "c1", **asked})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["quotes"][0]
+    return found
+
+
+def start(client: httpx2.Client, name: str, lifetime_s: int) -> dict[str, Any]:
+    body = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": lifetime_s, "at": at(23.5)}
+    found: dict[str, Any] = post(client, f"{PATH}/instances", body)
+    return found
+
+
+def test_quotes_are_never_certain_and_rest_on_no_samples(client: httpx2.Client) -> None:
+    long, short = quote(client, lifetime_s=86400 * 30), quote(client, lifetime_s=60)
+    assert 0 < short["estimated_eviction_probability"] < long["estimated_eviction_probability"] < 1
+    assert long["eviction_probability_bound"] > long["estimated_eviction_probability"]
+    assert short["evidence"] == []
+    assert quote(client, slots=0, lifetime_s=60)["lifetime_s"] == 0
+    by_slots = [quote(client, slots=slots, lifetime_s=3600)["estimated_eviction_probability"] for slots in range(1, 33)]
+    assert by_slots == sorted(by_slots, reverse=True)
+
+
+def test_a_start_is_decided_by_its_quote(client: httpx2.Client) -> None:
+    most_s = quote(client)["lifetime_s"]
+    told = quote(client, lifetime_s=int(most_s) + 1)
+    refused = start(client, "too-long", int(most_s) + 1)
+    assert (refused["status"], refused["reason"]) == ("rejected", "sla_unattainable")
+    assert refused["quote"]["estimated_eviction_probability"] == told["estimated_eviction_probability"] > 0.05
+    told = quote(client, lifetime_s=int(most_s) - 1)
+    accepted = start(client, "long", int(most_s) - 1)
+    assert accepted["status"] == "accepted"
+    assert accepted["quote"]["estimated_eviction_probability"] == told["estimated_eviction_probability"] <= 0.05
+    assert accepted["quote"]["lifetime_s"] == most_s
+    words = client.get(f"{PATH}/instances/long/explanation").json()["sentences"]
+    assert any("how the on-demand load had risen in the history" in sentence for sentence in words)
+
+
+def test_a_decision_is_recomputed_from_log_and_table(client: httpx2.Client, service: Service) -> None:
+    start(client, "again", 600)
+    recorded = [of_wire(event) for event in client.get(f"{PATH}/events?limit=1000").json()["events"]]
+    table = anyio.run(newest_table, service.settings.database_url)
+    checked = 0
+    cloud = Cloud()
+    for item in recorded:
+        event, basis = item.event, getattr(item.event, "basis", None)
+        if basis is not None:
+            assert cloud.policy.forecast is Forecast.CALIBRATED
+            request = StartRequest(event.instance_id, Market.SPOT, event.flavor, event.lifetime_us)
+            assert list(decide_start(cloud, request, event.at_us, table)) == [event]
+            checked += 1
+        cloud.apply_recorded([item])
+    assert checked >= 1
+
+
+async def newest_table(url: str) -> QuantileTable:
+    database = Database(url)
+    try:
+        cloud_id = await Clouds(database).find(NAME)
+        assert cloud_id is not None
+        stored = await Tables(database).newest(cloud_id)
+    finally:
+        await database.close()
+    assert stored is not None
+    return QuantileTable.from_bytes(stored.data, epoch=stored.epoch, epoch_us=stored.epoch_us, seq=stored.seq)
+
+
+def test_pages_say_which_forecast_they_show(client: httpx2.Client) -> None:
+    signed_in = {"Cookie": f"tenure_token={TOKEN}"}
+    quotes = client.get(f"/ui/clouds/{NAME}/quotes", headers=signed_in).text
+    assert "From the rises of the on-demand load" in quotes
+    curves = client.get(f"/ui/clouds/{NAME}/curves", headers=signed_in).text
+    assert "curves are those of the replays" in curves
+    instance = client.get(f"/ui/clouds/{NAME}/instances/long", headers=signed_in).text
+    assert "of its lifetime, or of six hours, in the history" in instance
+
+
+def test_a_table_from_before_the_change_says_nothing(service: Service) -> None:
+    """Until the next table, a cloud that changes to the calibrated forecast has no evidence."""
+    client, path = service.client, "/v1/clouds/changed"
+    policy = {
+        "clock": "external",
+        "warm_up_s": 0,
+        "sample_count": 100,
+        "recompute_every_s": 86400,
+        "table_max_age_s": 86400,
+    }
+    post(client, "/v1/clouds", {"name": "changed", "policy": policy})
+    post(client, f"{path}/nodes", {"name": "n", "cores": 8})
+    post(client, f"{path}/flavors", {"name": "c1", "cores": 1})
+    for hour in (1, 2):
+        body = {"id": f"o{hour}", "market": "on_demand", "flavor": "c1", "at": at(hour)}
+        post(client, f"{path}/instances", body)
+    assert client.post(f"{path}/tables").status_code == 202
+    service.compute_tables()
+    service.wait_for_epoch("changed", 1)
+    changed = client.patch(path, json={"policy": {"forecast": "calibrated"}})
+    assert changed.status_code == 200, changed.text
+    spot = {"id": "s", "market": "spot", "flavor": "c1", "lifetime_s": 60, "at": at(3)}
+    refused = post(client, f"{path}/instances", spot)
+    assert (refused["status"], refused["reason"]) == ("rejected", "no_history")
+    words = " ".join(client.get(f"{path}/instances/s/explanation").json()["sentences"])
+    assert "holds nothing of the calibrated forecast" in words
+    post(client, f"{path}/instances", {"id": "o3", "market": "on_demand", "flavor": "c1", "at": at(4)})
+    assert client.post(f"{path}/tables").status_code == 202
+    service.compute_tables()
+    service.wait_for_epoch("changed", 2)
+    again = post(client, f"{path}/instances", spot | {"id": "s2", "lifetime_s": 1, "at": at(4)})
+    assert again["quote"]["estimated_eviction_probability"] is not None

@@ -1,0 +1,48 @@
+"""The rule of the strata in plain Python: everything is computed anew from the whole log, in fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from app.domain.events import Event, InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.values import EvictionReason, Market
+
+HOUR_US = 3_600_000_000
+BANDS_US = (0, HOUR_US, 8 * HOUR_US, 48 * HOUR_US, 168 * HOUR_US)
+
+
+def band(lifetime_us: int) -> int:
+    return max(number for number, begin_us in enumerate(BANDS_US) if lifetime_us >= begin_us)
+
+
+def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, promise: float) -> bool:
+    """Return True if one of the three lines admits the start."""
+    own = [
+        event
+        for event in log
+        if isinstance(event, InstanceStarted) and event.market is Market.SPOT and event.basis is not None
+        if event.basis.probability == promise and band(event.lifetime_us or 0) == band(lifetime_us)
+    ]
+    p, r = Fraction(promise), Fraction(risk)
+    risks = {event.instance_id: Fraction((event.basis and event.basis.estimated_probability) or 0) for event in own}
+    ends = {e.instance_id: e for e in log if isinstance(e, InstanceStopped | InstanceEvicted)}
+    left = Fraction(0)
+    committed, risky = Fraction(0), 0
+    for event in own:
+        risk_then, length = risks[event.instance_id], event.lifetime_us or 0
+        left += min(p, 4 * risk_then)
+        end = ends.get(event.instance_id)
+        if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
+            left -= end.at_us <= event.at_us + length
+        if end is None and event.at_us + length > now_us:
+            share = risk_then * Fraction(event.at_us + length - now_us, length)
+            committed += share
+            risky += share > p / 2
+    base = p / 2 if left < 0 else p
+    whole = left // 1
+    return (
+        r <= min(base, p / 2)
+        or (r <= base and risky + 1 <= max(5, whole))
+        or (r <= min(5 * p, (left - committed) / 10) and risky + 1 <= max(2, whole))
+    )

@@ -1,0 +1,117 @@
+"""A log with each kind of event, with all of its fields and with as few as it can have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    NodeRemoved,
+    PolicyChanged,
+)
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.values import (
+    Basis,
+    Budget,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+    RiskLevel,
+)
+
+OD, SPOT = Market.ON_DEMAND, Market.SPOT
+FINE_US = 1_500_001
+"""Not a whole number of seconds."""
+POLICY = Policy(
+    guarantee=Guarantee.POOLED,
+    eviction_probability=0.05,
+    eviction_policy=EvictionPolicy.YJF_GLOBAL,
+    clock=Clock.EXTERNAL,
+    warm_up_us=HOUR_US,
+    recompute_every_us=2 * HOUR_US,
+    table_max_age_us=FINE_US,
+    history_window_us=7 * DAY_US,
+    horizon_us=3 * DAY_US,
+    sample_count=1000,
+    seed=7,
+    confidence=0.9,
+    grace_us=60 * SECOND_US,
+    risk_threshold=0.25,
+)
+BUDGET = Budget(earned=3.5, evicted=1, committed=0.25, charge=0.5, risk=0.125, affordable_us=2 * HOUR_US)
+BASIS = Basis(
+    slots=7,
+    epoch=3,
+    probability=0.05,
+    quoted_lifetime_us=FINE_US,
+    estimated_probability=0.0125,
+    budget=BUDGET,
+    probability_bound=0.0625,
+)
+
+
+def at(hours: int) -> int:
+    return hours * HOUR_US + hours
+
+
+def started(hours: int, instance_id: str, **more: Any) -> InstanceStarted:
+    given = {"market": SPOT, "flavor": "c1", "node": "n"} | more
+    return InstanceStarted(at_us=at(hours), instance_id=instance_id, **given)
+
+
+def ending(hours: int, instance_id: str) -> dict[str, Any]:
+    return {"at_us": at(hours), "instance_id": instance_id}
+
+
+WHY: dict[str, Any] = {"reason": EvictionReason.ON_DEMAND_START, "cause_seq": 18}
+LOG: list[Event] = [
+    CloudCreated(at_us=at(0), policy=Policy()),
+    PolicyChanged(at_us=at(1), policy=POLICY),
+    NodeAdded(at_us=at(1), node="n", capacity=Resources(64, 4096, 100)),
+    NodeAdded(at_us=at(1), node="m", capacity=Resources(1)),
+    FlavorAdded(at_us=at(1), flavor="c1", demand=Resources(1, 512, 10)),
+    NodeDrained(at_us=at(2), node="m"),
+    NodeOpened(at_us=at(3), node="m"),
+    NodeRemoved(at_us=at(4), node="m"),
+    started(5, "least", market=OD),
+    started(5, "full", lifetime_us=FINE_US, probability=0.05, basis=BASIS),
+    started(5, "s", lifetime_us=HOUR_US, basis=Basis(slots=4)),
+    InstanceRejected(**ending(6, "no"), market=OD, flavor="c1", reason=Rejection.NO_CAPACITY),
+    InstanceRejected(
+        **ending(6, "dear"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        probability=0.05,
+        basis=BASIS,
+    ),
+    EvictionRisk(**ending(7, "s"), level=RiskLevel.RAISED, probability=0.5, threshold=0.25, epoch=3, slots=4),
+    EvictionRisk(**ending(7, "s"), level=RiskLevel.CLEARED, probability=0.125, threshold=0.25, epoch=3, slots=9),
+    EvictionScheduled(**ending(8, "s"), **WHY, deadline_us=at(8) + 60 * SECOND_US),
+    InstanceEvicted(**ending(8, "s"), **WHY),
+    started(8, "peak", market=OD, victims=("s",), deadline_us=at(8) + 60 * SECOND_US, ready_us=at(8) + 60 * SECOND_US),
+    EvictionOverdue(**ending(9, "s"), deadline_us=at(8) + 60 * SECOND_US),
+    EvictionConfirmed(**ending(10, "s")),
+    InstanceEvicted(**ending(11, "full"), reason=EvictionReason.DRILL, cause_seq=21),
+    InstanceStopped(**ending(12, "least")),
+]
+"""In an order that a log could have."""
