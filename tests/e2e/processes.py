@@ -50,13 +50,13 @@ class Process:
             arguments = [sys.executable, "-m", self.module, self.command]
             self.process = subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
         says_so = whole and self.command != "worker"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180  # compiling for the first time, on a busy machine
         while time.monotonic() < deadline:
             if self.is_up() and (not says_so or "Tenure is ready" in self.log.read_text()[before:]):
                 return
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.05)
-        raise AssertionError(f"not up within a minute:\n{self.log.read_text()}")
+        raise AssertionError(f"not up within three minutes:\n{self.log.read_text()}")
 
     def is_up(self) -> bool:
         """Ask without a client of httpx2: to make one takes 20 ms of a core, and this is asked again and again."""

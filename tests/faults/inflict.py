@@ -78,6 +78,7 @@ _RULES: dict[str, Callable[[float], dict[str, object]]] = {
     "swallow": lambda _: {"rule": "swallow"},
     "swallow_once": lambda detail: {"rule": "swallow_once", "count": 1 + int(detail * 8)},
     "vanish": lambda _: {"rule": "vanish"},
+    "deafen": lambda _: {"rule": "deafen"},
     "vanish_worker": lambda _: {"rule": "vanish"},
 }
 """The proxy's rule by kind of fault, from the fault's detail."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 SERVERS = ("serve-1", "serve-2", "serve-3")
 WORKER = "worker-1"
 PROCESSES = (*SERVERS, WORKER)
-BOUNDED = frozenset({"stop", "vanish", "swallow", "swallow_once", "stop_worker", "vanish_worker"})
+BOUNDED = frozenset({"stop", "vanish", "swallow", "swallow_once", "deafen", "stop_worker", "vanish_worker"})
 """Kinds after which the whole service may pause for a bounded time only."""
 
 _REST_S = (1.5, 3.0)
@@ -56,6 +56,7 @@ KINDS = (
     Kind("swallow", (5.0, 8.0)),
     Kind("swallow_once", (2.0, 3.0)),
     Kind("vanish", (6.0, 9.0)),
+    Kind("deafen", (6.0, 8.0)),
     Kind("restart_database", (2.0, 2.0), ("postgresql",)),
     Kind("step_clock", (2.0, 4.0)),
     Kind("kill_worker", (0.5, 0.5), (WORKER,)),

@@ -75,6 +75,19 @@ async def test_without_a_rule_everything_passes() -> None:
         assert await line.say(b"hello") == b"hello"
 
 
+async def test_who_listens_is_deafened_and_others_are_not() -> None:
+    async with room() as here:
+        listener, other = await here.connect(), await here.connect()
+        assert await listener.say(b"LISTEN tenure") == b"LISTEN tenure"
+        assert await other.say(b"hello") == b"hello"
+        here.link.obey({"rule": "deafen"})
+        assert await listener.say(b"still there?") is None
+        assert await other.say(b"hello") == b"hello"
+        assert await (await here.connect()).say(b"LISTEN tenure") == b"LISTEN tenure", "who comes anew hears"
+        here.link.obey({"rule": "pass"})
+        assert await listener.hear() == b"", "what it missed is lost, so it is reset"
+
+
 async def test_a_cut_resets_every_connection_and_takes_new_ones() -> None:
     async with room() as here:
         line = await here.connect()

@@ -440,6 +440,9 @@ def test_a_log_with_a_gap_is_an_error_that_names_the_remedy(world: Service, data
         check(answer, errors.LogBroken)
         assert "docs/operations.md" in answer.text
         check(fresh.client.get("/v1/clouds/gap"), errors.LogBroken)
+        assert fresh.client.get("/healthcheck").status_code == 200, "the other clouds are to be served"
+        assert fresh.client.get("/v1/clouds/system").status_code == 200
+        assert 'tenure_cloud_answering{cloud="gap"} 0.0' in fresh.client.get("/metrics/clouds").text
         run_sql(database_url, f"DELETE FROM event WHERE {of_cloud} AND seq > 1")
         assert fresh.client.post("/v1/clouds/gap/nodes", json={"name": "more", "cores": 1}).status_code == 201
     assert world.client.get("/v1/clouds/gap").json()["seq"] == 2
