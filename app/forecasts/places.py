@@ -27,7 +27,7 @@ class Places:
 
     def of(self, cloud_id: int) -> Executor:
         """Return an executor whose tasks stand in the cloud's line."""
-        return _Line(self, cloud_id)
+        return _PlacesOfCloud(self, cloud_id)
 
     def enter(self, cloud_id: int, call: Callable[[], Any]) -> Future[Any]:
         """Put a call at the end of a cloud's line."""
@@ -66,7 +66,7 @@ class Places:
             answered.set_result(done.result())
 
 
-class _Line(Executor):
+class _PlacesOfCloud(Executor):
     """One cloud's line, as an executor."""
 
     def __init__(self, places: Places, cloud_id: int) -> None:

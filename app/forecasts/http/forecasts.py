@@ -24,10 +24,9 @@ from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
-from app.platform.turns import Turns
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import slots_of
-from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
+from app.scheduling.slots import made_of_each, slots_of
+from tenure_client.forms.forecasts import FlavorQuoteAnswer, RunsAnswer, TablesAnswer
 
 
 async def read_quotes(request: Request) -> Response:
@@ -46,14 +45,12 @@ async def read_quotes(request: Request) -> Response:
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
     in_force = quotes_in_force(table, cloud, flavors, now_us)
     slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
-    quotes = []
-    with Turns() as turns:
-        for flavor in flavors:
-            evidence = evidence_in_force(table, policy, flavor, slots[flavor])
-            asked = slots[flavor], probability, query.lifetime_us, policy.confidence
-            quotes.append(flavor_quote(in_force, evidence, flavor, *asked))
-            if turns.is_due():
-                await turns.give()
+
+    def quote(flavor: str, count: int) -> FlavorQuoteAnswer:
+        evidence = evidence_in_force(table, policy, flavor, count)
+        return flavor_quote(in_force, evidence, flavor, count, probability, query.lifetime_us, policy.confidence)
+
+    quotes = await made_of_each(slots, quote)
     return respond(quotes_answer(table, policy, quotes))
 
 

@@ -19,9 +19,8 @@ from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
-from app.platform.turns import Turns
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import slots_of
+from app.scheduling.slots import made_of_each, slots_of
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
 _LONGEST_US = 3660 * DAY_US
@@ -103,16 +102,14 @@ def read_form(request: Request, policy: Policy) -> Asked:
 
 async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
     """Return the lines of all flavors, with turns for other tasks."""
-    flavors, policy, lines = [*cloud.flavors.values()], cloud.policy, []
-    quotes = quotes_in_force(table, cloud, cloud.flavors, now_us)
-    slots = await slots_of(cloud, [flavor.name for flavor in flavors])
-    with Turns() as turns:
-        for flavor in flavors:
-            evidence = evidence_in_force(table, policy, flavor.name, slots[flavor.name])
-            lines.append(_line(quotes, evidence, flavor, slots[flavor.name], asked, policy.confidence))
-            if turns.is_due():
-                await turns.give()
-    return lines
+    flavors, policy = {**cloud.flavors}, cloud.policy
+    quotes = quotes_in_force(table, cloud, flavors, now_us)
+
+    def line(flavor: str, slots: int) -> Line:
+        evidence = evidence_in_force(table, policy, flavor, slots)
+        return _line(quotes, evidence, flavors[flavor], slots, asked, policy.confidence)
+
+    return await made_of_each(await slots_of(cloud, [*flavors]), line)
 
 
 def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
