@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, islice
 from operator import gt
 
 import numpy as np
@@ -40,6 +40,10 @@ POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
 
 LEAST_RUN = 4
 """A run of fewer events is folded one by one, because that is quicker."""
+LONGEST_RUN = 256
+"""The number of steps that are decided or folded together at most: other tasks get their turns, and the collector of
+garbage has little to look through.
+"""
 
 
 class Cloud:
@@ -170,8 +174,9 @@ class Cloud:
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
-        peak = np.array(self.on_demand_peak, np.int64)
-        return look_ahead(self.cluster, self.flavors[flavor].demand, peak, NEVER_US, now_us)
+        loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
+        excess = np.array([max(peak - load, 0) for peak, load in loads], np.int64)
+        return look_ahead(self.cluster, self._room.sizes, self.flavors[flavor].demand, excess, NEVER_US, now_us)
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
@@ -244,28 +249,31 @@ class Cloud:
     def apply_run(self, run: Sequence[InstanceStarted | InstanceStopped]) -> list[Recorded]:
         """Fold the next events like `apply`, in a fraction of the time where they are many."""
         first = self.seq + 1
+        self._fold_run(run)
+        return [Recorded(seq, event) for seq, event in enumerate(run, first)]
+
+    def _fold_run(self, run: Sequence[InstanceStarted | InstanceStopped]) -> None:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
-        undo, peak = self._instances.move_run(run, first)
+        undo, peak = self._instances.move_run(run, self.seq + 1)
         self._undo += [undo, self._tally.count_starts([one for one in run if isinstance(one, InstanceStarted)], peak)]
         stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
         self._undo += [self._risks.end(stopped), self._head.advance_over(run)]
-        return [Recorded(seq, event) for seq, event in enumerate(run, first)]
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
         """Fold the log's next events. They are durable already, so they cannot be rolled back."""
         for is_run, items in groupby(recorded, lambda item: type(item.event) in (InstanceStarted, InstanceStopped)):
-            run = [*items]
-            for at, item in enumerate(run, self.seq + 1):
-                if item.seq != at:
-                    raise AssertionError(f"event {item.seq} cannot follow {at - 1}")
-            if is_run and len(run) >= LEAST_RUN:
-                self.apply_run([item.event for item in run])  # type: ignore[misc] # of these two kinds
-            else:
-                for item in run:
-                    self.apply(item.event)
-            self._undo.clear()
+            while run := [*islice(items, LONGEST_RUN)]:
+                for at, item in enumerate(run, self.seq + 1):
+                    if item.seq != at:
+                        raise AssertionError(f"event {item.seq} cannot follow {at - 1}")
+                if is_run and len(run) >= LEAST_RUN:
+                    self._fold_run([item.event for item in run])  # type: ignore[misc] # of these two kinds
+                else:
+                    for item in run:
+                        self.apply(item.event)
+                self._undo.clear()
 
     def commit(self) -> None:
         """Keep the events applied so far."""
