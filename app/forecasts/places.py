@@ -13,7 +13,7 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
-_Call = tuple[Future[Any], Callable[[], Any]]
+_TaskInLine = tuple[Future[Any], Callable[[], Any]]
 
 
 class Places:
@@ -22,7 +22,7 @@ class Places:
     def __init__(self, executor: Executor, count: int) -> None:
         self._executor = executor
         self._free = count
-        self._lines: dict[int, deque[_Call]] = {}
+        self._lines: dict[int, deque[_TaskInLine]] = {}
         self._changing = RLock()
 
     def of(self, cloud_id: int) -> Executor:
