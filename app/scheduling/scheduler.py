@@ -35,6 +35,7 @@ from app.domain.events import (
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
+from app.platform.asked import reading
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.store.clouds import Clouds
 
@@ -220,9 +221,12 @@ class Scheduler:
         return outcome
 
     async def _sequencer(self, name: str) -> Sequencer:
+        if name in self._sequencers:
+            return self._sequencers[name]
         async with self._opening:
             if name not in self._sequencers:
-                await self._find(name)
+                with reading(only=False):
+                    await self._find(name)
                 self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
             return self._sequencers[name]
 
