@@ -1,7 +1,8 @@
 """Recomputation of quantile tables (docs/architecture.md, *The life of a quantile table*).
 
 A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
-publishes. A failed run leaves the old table in place, records its error, and is tried again.
+publishes. A failed run leaves the old table in place, records its error, and is tried again after a pause, or
+at once if only the database was out of reach.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
-from app.domain.errors import LogBroken, LogNewer
+from app.domain.errors import LogBroken, LogNewer, LogUnavailable
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -54,6 +56,10 @@ class _KeptReplay:
     forecaster: Forecaster
     seq: int = 0
     size: int = 0
+
+
+class _Disturbed(Exception):
+    """The database was out of reach during a run, and answers again."""
 
 
 class Forecasts:
@@ -108,7 +114,12 @@ class Forecasts:
     async def run(self, run: Run) -> bool:
         """Execute one run, unless another worker holds the cloud's lock or has done it."""
         with working_on(run_id=run.id, cloud_id=run.cloud_id):
-            return await self._run(run)
+            try:
+                return await self._run(run)
+            except _Disturbed:  # the lock may have been lost as well, so it is taken again
+                with suppress(_Disturbed):
+                    return await self._run(run)
+                return True
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.forecast_lock(run.cloud_id) as held:
@@ -120,6 +131,12 @@ class Forecasts:
                 with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
+            except LogUnavailable as error:
+                logger.warning("a run was disturbed", extra={"error": str(error)})
+                self._replays.pop(run.cloud_id, None)
+                await self._runs.disturb(run.id, attempt, f"{type(error).__name__}: {error}")
+                RECOMPUTATIONS.labels("disturbed").inc()
+                raise _Disturbed from error
             except Exception as error:  # on any error the old table stays, the run records the error, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)

@@ -13,7 +13,7 @@ from time import monotonic
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 
 from app.domain.errors import LogUnavailable
-from app.forecasts.recompute import warm_up
+from app.forecasts.recompute import Forecasts, warm_up
 from app.platform.background import background
 from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
+_AGAIN_S = (0.1, 0.5, 1.0, 2.0)
+"""Pauses before runs are tried again when the database was lost. After the last, the job finds them at its turn."""
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
 _OVERDUE_S = 5
@@ -79,14 +81,18 @@ async def _heed_requests(parts: WorkerParts) -> None:
     async with aclosing(parts.notices()) as notices, asyncio.TaskGroup() as group:
         async for notice in notices:
             if isinstance(notice, RunRequested | Resync):
-                group.create_task(_run_pending(parts))
+                group.create_task(_run_pending(parts.forecasts))
 
 
-async def _run_pending(parts: WorkerParts) -> None:
-    try:
-        await parts.forecasts.run_pending()
-    except LogUnavailable as error:
-        logger.warning("pending runs were left for later", extra={"error": str(error)})
+async def _run_pending(forecasts: Forecasts) -> None:
+    for pause_s in _AGAIN_S:
+        try:
+            await forecasts.run_pending()
+        except LogUnavailable as error:
+            logger.warning("pending runs are tried again", extra={"error": str(error), "pause_s": pause_s})
+            await asyncio.sleep(pause_s)
+        else:
+            return
 
 
 def _prepare() -> None:

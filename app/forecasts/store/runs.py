@@ -48,6 +48,13 @@ _STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
 _FINISH = f"""
 UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
 """
+# Attempts that the database ended are not the run's failures, so they never are the last one.
+_DISTURB = f"""
+UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
+    retry_at = now() + make_interval(secs => CASE WHEN attempts > 1 THEN 2 ^ (attempts - 2) ELSE 0 END),
+    attempts = least(attempts, {_MAX_ATTEMPTS} - 1)
+{_STILL}
+"""
 _FAIL = f"""
 UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
     retry_at = CASE WHEN attempts < {_MAX_ATTEMPTS}
@@ -100,6 +107,13 @@ class Runs:
         Nothing changes if another worker has taken the run over.
         """
         await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
+
+    async def disturb(self, run_id: int, attempt: int, error: str) -> None:
+        """Mark the attempt as ended by the database. It is tried again at once, or within 8 s if this happens often.
+
+        Nothing changes if another worker has taken the run over.
+        """
+        await self._database.execute(_DISTURB, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
 
     async def get(self, cloud_id: int, run_id: int) -> Run | None:
         """Return the cloud's run with this id, or None."""
