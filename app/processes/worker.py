@@ -33,6 +33,7 @@ _SNAPSHOT_S = 60
 _OVERDUE_S = 5
 _RISK_S = 30
 _ROLLUP_S = 1
+_MOST_CALLS = 100
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
@@ -63,7 +64,8 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     """Return all that a worker does by the clock."""
     jobs = RegularJobs()
     jobs.add(_DUE_S, parts.schedule.request_due)
-    jobs.add(_PENDING_S, parts.forecasts.run_pending)
+    # A long run of one cloud is no reason to leave those of the others to later: the next call executes them.
+    jobs.add(_PENDING_S, parts.forecasts.run_pending, at_once=_MOST_CALLS)
     jobs.add(_CHANGED_S, parts.schedule.request_changed)
     jobs.add(_SNAPSHOT_S, parts.snapshotting.take_due)
     jobs.add(_OVERDUE_S, parts.warnings.report_overdue)
@@ -76,10 +78,10 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
 
 async def _heed_requests(parts: WorkerParts) -> None:
     """Compute what is asked for as soon as it is. What is missed is found by the job that looks every few seconds."""
-    async with aclosing(parts.notices()) as notices:
+    async with aclosing(parts.notices()) as notices, asyncio.TaskGroup() as group:
         async for notice in notices:
             if isinstance(notice, RunRequested | Resync):
-                await _run_pending(parts.forecasts)
+                group.create_task(_run_pending(parts.forecasts))
 
 
 async def _run_pending(forecasts: Forecasts) -> None:

@@ -26,6 +26,9 @@ RETURNING
 _OPEN = """
 status IN ('pending', 'running') OR (status = 'failed' AND retry_at <= now())
 """
+_IS_BUSY = """
+SELECT EXISTS (SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND status IN ('pending', 'running'))
+"""
 _IS_OPEN = """
 SELECT EXISTS (
     SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND due_us = %(due_us)s
@@ -74,6 +77,11 @@ class Runs:
     async def is_open(self, cloud_id: int, due_us: int) -> bool:
         """Return True if the cloud's run of this due time is pending, running, or to be tried again."""
         rows = await self._database.execute(_IS_OPEN, {"cloud_id": cloud_id, "due_us": due_us})
+        return bool(rows[0][0])
+
+    async def is_busy(self, cloud_id: int) -> bool:
+        """Return True if any run of the cloud is pending or running."""
+        rows = await self._database.execute(_IS_BUSY, {"cloud_id": cloud_id})
         return bool(rows[0][0])
 
     async def pending(self) -> list[Run]:
