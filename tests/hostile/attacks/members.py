@@ -111,7 +111,7 @@ async def many_classes(target: Target) -> None:
     await target.hammer(16, start)
 
 
-_WAITS = (*_BUSY, "batch.epochs_crossed", "log.unavailable")
+_WAITS = (*_BUSY, "batch.epochs_crossed", "log.unavailable", "service.stopping")
 
 
 @attack("member", *_WAITS)
