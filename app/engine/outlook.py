@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.engine.cluster import Cluster, Ints, add, fits, slots_on
-from app.engine.compiled import compiled
+from app.engine.cluster import Cluster, Ints, fits, slots_on
+from app.engine.compiled import compiled, inlined
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 
 
@@ -44,46 +44,57 @@ def with_slots(outlook: Outlook, slots: int) -> Outlook:
 
 
 @compiled
-def look_ahead(cluster: Cluster, demand: Ints, peak: Ints, born: int, now_us: int) -> Outlook:
+def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, excess: Ints, born: int, now_us: int) -> Outlook:
     """Return the outlook of a start with this demand (R), which is as old as instances that started at `born`.
 
-    Those that started later and those that overrun would be evicted before it. `peak` (R): the highest on-demand load
-    so far. Without a slot the start is taken out of the room all the same, so `free` may be below zero.
+    Those that started later and those that overrun would be evicted before it. `sizes` (N, R): the capacity of each
+    node; `excess` (R): as in the outlook. Without a slot the start is taken out of the room all the same, so `free` may
+    be below zero.
     """
-    resources, count = demand.shape[0], cluster.free.shape[0]
-    sizes, room = cluster.free.copy(), cluster.free.copy()
-    on_demand, released = np.zeros(resources, np.int64), np.zeros((resources, INTERVAL_COUNT), np.int64)
+    resources = demand.shape[0]
+    room, released = cluster.free.copy(), np.zeros((resources, INTERVAL_COUNT + 1), np.int64)
     for row in range(cluster.node_of.shape[0]):
         node = cluster.node_of[row]
-        if node < 0:
+        if node < 0 or not cluster.is_spot[row] or not cluster.is_open[node]:
             continue
-        add(sizes[node], cluster.demand[row], 1)
-        if not cluster.is_spot[row]:
-            add(on_demand, cluster.demand[row], 1)
-        elif cluster.born[row] > born or cluster.deadline_us[row] < now_us:
-            add(room[node], cluster.demand[row], 1)
-        elif cluster.is_open[node]:
-            _release(released, cluster.demand[row], cluster.deadline_us[row] - now_us)
-    free, capacity, size = -demand, np.zeros(resources, np.int64), np.zeros(resources, np.int64)
-    slots = 0
-    for node in range(count):
-        if cluster.is_open[node]:
-            slots += slots_on(cluster, demand, node)
-            add(free, room[node], 1)
-            add(capacity, sizes[node], 1)
+        left_us = cluster.deadline_us[row] - now_us
+        if left_us < 0 or cluster.born[row] > born:
             for r in range(resources):
-                size[r] = max(size[r], sizes[node, r])
+                room[node, r] += cluster.demand[row, r]
+        else:
+            k = _released_before(left_us)
+            for r in range(resources):
+                released[r, k] += cluster.demand[row, r]
+    for k in range(1, INTERVAL_COUNT):
+        for r in range(resources):
+            released[r, k] += released[r, k - 1]
+    free, capacity, size, slots = _sum_open(cluster, room, sizes, demand)
     halves = _halves(cluster, demand, room, sizes)
-    return Outlook(slots, demand, free, capacity, size, halves, np.maximum(peak - on_demand, 0), released)
+    return Outlook(slots, demand, free, capacity, size, halves, excess, released[:, :INTERVAL_COUNT].copy())
+
+
+@inlined
+def _released_before(left_us: int) -> int:
+    """Return the first interval that begins when an instance with so much time left has ended; its count if none."""
+    k = 1
+    while k < INTERVAL_COUNT and left_us > BIN_US << (k - 1):
+        k += 1
+    return k
 
 
 @compiled
-def _release(released: Ints, demand: Ints, left_us: int) -> None:
-    """Count an instance in the intervals (K) that begin after its declared end."""
-    for k in range(1, INTERVAL_COUNT):
-        if left_us <= BIN_US << (k - 1):
-            for r in range(demand.shape[0]):
-                released[r, k] += demand[r]
+def _sum_open(cluster: Cluster, room: Ints, sizes: Ints, demand: Ints) -> tuple[Ints, Ints, Ints, int]:
+    """Return room after the start, capacity and largest size (R) of the open nodes, and the slots on them."""
+    resources, slots = demand.shape[0], 0
+    free, capacity, size = -demand, np.zeros(resources, np.int64), np.zeros(resources, np.int64)
+    for node in range(room.shape[0]):
+        if cluster.is_open[node]:
+            slots += slots_on(cluster, demand, node)
+            for r in range(resources):
+                free[r] += room[node, r]
+                capacity[r] += sizes[node, r]
+                size[r] = max(size[r], sizes[node, r])
+    return free, capacity, size, slots
 
 
 @compiled
@@ -96,10 +107,16 @@ def _halves(cluster: Cluster, demand: Ints, room: Ints, sizes: Ints) -> Ints:
             continue
         is_place = fits(cluster.free[node], demand)
         for r in range(resources):
-            if sizes[node, r] > 0:
-                before = 2 * room[node, r] // sizes[node, r]
+            if demand[r] > 0 and sizes[node, r] > 0:
+                before = _halves_in(room[node, r], sizes[node, r])
                 total[r] += before
-                taken = before - 2 * (room[node, r] - demand[r]) // sizes[node, r]
+                taken = before - _halves_in(room[node, r] - demand[r], sizes[node, r])
                 if is_place and (least[r] < 0 or taken < least[r]):
                     least[r] = taken
     return total - np.maximum(least, 0)
+
+
+@inlined
+def _halves_in(room: int, size: int) -> int:
+    """Return the whole halves of a size that a room holds; rooms are not larger than the size."""
+    return int(2 * room >= size) + int(room >= size)

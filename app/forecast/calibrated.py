@@ -48,7 +48,8 @@ def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> fl
     highest = LEAST
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0:
-            highest = max(highest, _probability_in(rises, outlook, r, lifetime_us))
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            highest = max(highest, _probability(reached, score, rises.seen_us, lifetime_us))
     return min(highest, 1.0 - LEAST)
 
 
@@ -57,14 +58,21 @@ def longest_lifetime(rises: Rises, outlook: Outlook, probability: float) -> int:
     """Return the shortest lifetime whose estimate exceeds the probability, up to some thousand years; 0 if none is
     within it.
     """
-    low, high = 0, _LONGEST_US
-    while low < high:
-        middle = (low + high) // 2
-        if eviction_probability(rises, outlook, middle) > probability:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    if outlook.slots <= 0 or probability < LEAST:
+        return _LONGEST_US if probability >= 1.0 - LEAST else 0
+    shortest = _LONGEST_US
+    for r in range(outlook.demand.shape[0]):
+        if outlook.demand[r] > 0 and rises.counts[r] > 0 and probability < 1.0 - LEAST:
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            low, high = 0, shortest
+            while low < high:
+                middle = (low + high) // 2
+                if _probability(reached, score, rises.seen_us, middle) > probability:
+                    high = middle
+                else:
+                    low = middle + 1
+            shortest = low
+    return shortest
 
 
 @compiled
@@ -74,44 +82,58 @@ def window_count(seen_us: int, lifetime_us: float) -> float:
 
 
 @compiled
-def _probability_in(rises: Rises, outlook: Outlook, r: int, lifetime_us: int) -> float:
+def _score_of_room(outlook: Outlook, r: int) -> float:
+    """Return the part of the score that does not depend on the lifetime."""
     free, capacity = max(outlook.free[r], 0), max(outlook.capacity[r], 1)
-    lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
-    rise = _shrunk_rise(rises, outlook.released[r], free, r, lifetime)
     below = (outlook.free[r] - outlook.excess[r]) / capacity
     # What a core of this flavor comes with, in this resource; for cores it is one.
     unit = outlook.demand[r] / outlook.demand[0] if outlook.demand[0] > 0 else outlook.demand[r]
-    score = INTERCEPT + RISE * log(rise / (1.0 - rise))
-    score += UNSEEN * log(lifetime / (rises.seen_us + lifetime))
-    score += LENGTH * log((lifetime_us + _LENGTH_SHIFT_US) / _HOUR_US)
-    score -= SCARCITY * log((free + unit) / capacity)
+    score = INTERCEPT - SCARCITY * log((free + unit) / capacity)
     score -= BELOW_PEAK * min(max(below, -0.3), 0.5)
     score += FLAVOR_SIZE * outlook.demand[r] / max(outlook.size[r], 1)
     score -= HALF_NODES * log(1.0 + max(outlook.halves[r], 0))
-    score += FEW_SLOTS / max(outlook.slots, 1)
+    return float(score + FEW_SLOTS / max(outlook.slots, 1))
+
+
+@compiled
+def _probability(reached: Floats, score: float, seen_us: int, lifetime_us: int) -> float:
+    """Return the estimate, from the shrunk rises and the score of the room."""
+    lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
+    rise = _between(reached, lifetime)
+    score += RISE * log(rise / (1.0 - rise))
+    score += UNSEEN * log(lifetime / (seen_us + lifetime))
+    score += LENGTH * log((lifetime_us + _LENGTH_SHIFT_US) / _HOUR_US)
     return 1.0 / (1.0 + exp(-score))
 
 
 @compiled
-def _shrunk_rise(rises: Rises, released: np.ndarray, free: int, r: int, lifetime: float) -> float:
-    """Return G at this room, shrunk by the windows that it rests on.
+def _shrunk_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
+    """Return G at the end of each interval (K + 1, first at 0), shrunk by the windows that it rests on.
 
-    In an interval the room is larger by what was released before it. Between the ends of two intervals the value lies
-    on the line between theirs. It never falls, although a longer lifetime has fewer windows.
+    In an interval the room is larger by what was released before it. No value is below an earlier one, although a
+    longer lifetime has fewer windows.
     """
-    highest, before_us, value = 0.0, 0.0, 0.0
+    free, highest = max(outlook.free[r], 0), 0.0
+    reached = np.empty(INTERVAL_COUNT + 1)
+    reached[0] = PRIOR_SHARE / (window_count(rises.seen_us, 0) + 1.0)
+    for k in range(INTERVAL_COUNT):
+        room = free + outlook.released[r, k]
+        highest = max(highest, _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], room))
+        windows = window_count(rises.seen_us, BIN_US << k)
+        reached[k + 1] = max(reached[k], (windows * highest + PRIOR_SHARE) / (windows + 1.0))
+    return reached
+
+
+@compiled
+def _between(reached: Floats, lifetime: float) -> float:
+    """Return the value at a lifetime, on the line between the ends of the intervals around it."""
+    before_us = 0.0
     for k in range(INTERVAL_COUNT):
         end_us = float(BIN_US << k)
-        highest = max(highest, _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], free + released[k]))
-        windows = window_count(rises.seen_us, end_us)
-        reached = (windows * highest + PRIOR_SHARE) / (windows + 1.0)
-        if k == 0:
-            value = PRIOR_SHARE / (windows + 1.0)
-        reached = max(reached, value)
         if lifetime <= end_us:
-            return value + (reached - value) * (lifetime - before_us) / (end_us - before_us)
-        before_us, value = end_us, reached
-    return value
+            return float(reached[k] + (reached[k + 1] - reached[k]) * (lifetime - before_us) / (end_us - before_us))
+        before_us = end_us
+    return float(reached[INTERVAL_COUNT])
 
 
 @compiled

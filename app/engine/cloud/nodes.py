@@ -66,6 +66,7 @@ class Nodes:
         self._room.cluster = cluster._replace(
             free=np.concatenate([cluster.free, room]), is_open=np.append(cluster.is_open, True)
         )
+        self._room.sizes = np.concatenate([self._room.sizes, room])
         self.by_name[name] = Node(len(self.order), name, capacity, NodeStatus.OPEN)
         self.order.append(name)
         self._open_capacity = None
@@ -79,6 +80,7 @@ class Nodes:
         self.order.pop()
         cluster = self._room.cluster
         self._room.cluster = cluster._replace(free=cluster.free[:-1].copy(), is_open=cluster.is_open[:-1].copy())
+        self._room.sizes = self._room.sizes[:-1].copy()
 
     def _to(self, status: NodeStatus) -> Callable[[NodeDrained | NodeOpened | NodeRemoved], Undo]:
         def fold(event: NodeDrained | NodeOpened | NodeRemoved) -> Undo:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
-from app.engine.cluster import NEVER_US, Cluster, empty_cluster
+from app.engine.cluster import NEVER_US, Cluster, Ints, empty_cluster
 
 FIRST_ROWS = 64
 
@@ -128,7 +128,11 @@ class Part(Protocol):
 
 
 class Room:
-    """The compiled form of placements (which instance is on which node), shared by the nodes and the instances."""
+    """The compiled form of placements (which instance is on which node), shared by the nodes and the instances.
+
+    sizes (N, R): the capacity of each node ever added.
+    """
 
     def __init__(self) -> None:
         self.cluster: Cluster = empty_cluster(0, FIRST_ROWS, len(Resources._fields))
+        self.sizes: Ints = self.cluster.free.copy()
