@@ -36,7 +36,7 @@ import psutil
 from fastapi import FastAPI
 
 from app.platform.settings import Settings
-from app.processes.api import create_app, end_streams
+from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
 from benchmarks.load import frame
 
@@ -70,7 +70,7 @@ def serve(kind: str, port: int) -> None:
     async def empty() -> None:
         return None
 
-    end = partial(end_streams, app) if kind == "service" else lambda: None
+    end = partial(end_waits, app) if kind == "service" else lambda: None
     ReadyServer(server_config(app, settings, port=port), end).run()
 
 

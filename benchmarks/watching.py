@@ -32,7 +32,7 @@ import psutil
 from app.platform.settings import Settings
 from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
-from app.processes.api import create_app, end_streams
+from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
 from benchmarks.throughput import TOKEN, Served, make_room, measure, single_requests, wait_for
 
@@ -49,7 +49,7 @@ def serve(kind: str, port: int) -> None:
     if kind == "logged":
         start_logging("serve", "info", "json", requests=True)
     app = create_app(settings)
-    ReadyServer(server_config(app, settings, port=port), partial(end_streams, app)).run()
+    ReadyServer(server_config(app, settings, port=port), partial(end_waits, app)).run()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import httpx2
 from app.following.page_watch import WatchLimits
 from app.platform.settings import Settings
 from app.platform.telemetry.logs import REQUESTS
-from app.processes.api import create_app, end_streams
+from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
 from app.processes.wiring import open_worker
 from app.scheduling.log_heads import HeadPauses
@@ -74,7 +74,7 @@ def running_service(
     fixed = {"database_timeout_s": 3, "table_wait_s": 5, **changed}
     settings = Settings(database_url=database_url, admin_token=TOKEN, **fixed)
     app = create_app(settings, pauses, watch)
-    server = ReadyServer(server_config(app, settings, port=0), partial(end_streams, app))
+    server = ReadyServer(server_config(app, settings, port=0), partial(end_waits, app))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

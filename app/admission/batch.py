@@ -33,13 +33,11 @@ from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock, Guarantee, Market
-from app.engine.cloud import LEAST_RUN, Cloud
+from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
 MOST_CLASSES = 100
 """The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
 
-LONGEST_RUN = 256
-"""The number of steps that are decided together at most, so that other tasks get their turns."""
 EVENTS_AT_ONCE = 256
 """The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)

@@ -199,7 +199,7 @@ class LogContended(Unavailable):
 
 
 class EpochsCrossed(Unavailable):
-    """The batch needs the tables of several epochs. Operations from this one on were not decided; send them again."""
+    """The batch needs a table that is not there. What comes before is decided, nothing from here on: send it again."""
 
 
 class LogNewer(Unavailable):
@@ -211,7 +211,11 @@ class LogBroken(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """Too many requests are waiting for this cloud's log."""
+    """Too many requests are waiting for this cloud's log, or for its tables."""
+
+
+class ServiceStopping(Unavailable):
+    """This process is stopping, and nothing was written. Send the request again, to another process or later."""
 
 
 class TooManyStreams(Unavailable):

@@ -102,6 +102,15 @@ def available_slots(cluster: Cluster, demand: Ints) -> int:
 
 
 @compiled
+def slots_of_each(cluster: Cluster, demands: Ints) -> Ints:
+    """Return the available slots of each demand (F, R)."""
+    found = np.empty(demands.shape[0], np.int64)
+    for kind in range(demands.shape[0]):
+        found[kind] = available_slots(cluster, demands[kind])
+    return found
+
+
+@compiled
 def place(cluster: Cluster, row: int, node: int) -> None:
     """Put the row's instance on the node."""
     cluster.node_of[row] = node

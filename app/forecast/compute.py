@@ -26,8 +26,31 @@ GAPS_PER_SAMPLE = 16
 """Histories up to this length get an injection in every gap, so more samples would add nothing."""
 
 
+MOST_SAMPLES = 10_000_000
+"""The number of samples of all flavors of a table together. Beyond it each flavor gets an equal part of them."""
+
+
+class _Injections(NamedTuple):
+    """The drawing of a flavor's moments. `rate`: a microsecond, at most; None if every gap may get an injection."""
+
+    flavor: bytes
+    seed: int
+    start_us: int
+    until_us: int
+    most: int
+    rate: float | None
+
+    def draw(self) -> Ints:
+        """Return the moments (M)."""
+        if self.rate is None:
+            key = [self.seed, self.until_us, *self.flavor]
+            return independent_moments(key, self.start_us, self.until_us, self.most)
+        key = [self.seed, self.start_us, *self.flavor]
+        return nested_moments(key, self.start_us, self.until_us, self.most, self.rate)
+
+
 class _FlavorTask(NamedTuple):
-    """The work left for one flavor, and the times of its injections (M).
+    """The work left for one flavor. Its moments are drawn when its turn comes: those of all flavors may be many.
 
     A task is self-contained: it can be pickled, run elsewhere, and run again if that machine is lost.
     """
@@ -39,8 +62,7 @@ class _FlavorTask(NamedTuple):
     row_count: int
     at_us: Ints
     until_us: int
-    times_us: Ints
-    every_gap: bool
+    injections: _Injections
 
 
 class Forecaster:
@@ -58,6 +80,15 @@ class Forecaster:
         self._history = History()
         self._replays: dict[str, tuple[Replay, int]] = {}
         self._used: list[int] = []
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory of what is kept for the next epoch, without the history."""
+        return sum(array.nbytes for replay, _ in self._replays.values() for array in replay.run)
+
+    def forget_replays(self) -> None:
+        """Give up what is kept for the next epoch. It begins anew then, with the same table."""
+        self._replays.clear()
 
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events, in order and without gaps."""
@@ -132,12 +163,16 @@ class Forecaster:
             self._replays[flavor] = replay, int(np.searchsorted(operations.at_us, start_us))
         replay, first = self._replays[flavor]
         rest, at_us = operations.part(first + replay.done), operations.at_us[first:]
+        injections = self._injections(flavor, start_us, until_us, len(at_us))
+        return _FlavorTask(flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, injections)
+
+    def _injections(self, flavor: str, start_us: int, until_us: int, gap_count: int) -> _Injections:
+        """Return the drawing of the moments; if worlds are bounded, about that many lie in one horizon."""
+        count = max(min(self.policy.sample_count, MOST_SAMPLES // len(self._history.flavors)), 1)
         most = self._most_worlds()
-        every_gap = len(at_us) <= min(most, GAPS_PER_SAMPLE * self.policy.sample_count)
-        times_us = self._draw_times(flavor, start_us, until_us, None if every_gap else most)
-        return _FlavorTask(
-            flavor, replay, rest, history.node_count, history.row_count, at_us, until_us, times_us, every_gap
-        )
+        every_gap = gap_count <= min(most, GAPS_PER_SAMPLE * count)
+        rate = None if every_gap else most / min(until_us - start_us, self.policy.horizon_us)
+        return _Injections(flavor.encode(), self.policy.seed, start_us, until_us, count, rate)
 
     def _most_worlds(self) -> int:
         """Return the number of worlds that a flavor may have at a time. It never rises as the cloud grows."""
@@ -145,16 +180,10 @@ class Forecaster:
         each = world_bytes(history.node_count, history.row_count, len(self._used))
         return max(WORLD_BYTES // len(history.flavors) // each, 1)
 
-    def _draw_times(self, flavor: str, start_us: int, until_us: int, most_worlds: int | None) -> Ints:
-        """Return the moments of injection; if worlds are bounded, about that many lie in one horizon."""
-        seed, name, count = self.policy.seed, flavor.encode(), self.policy.sample_count
-        if most_worlds is None:
-            return independent_moments([seed, until_us, *name], start_us, until_us, count)
-        rate = most_worlds / min(until_us - start_us, self.policy.horizon_us)
-        return nested_moments([seed, start_us, *name], start_us, until_us, count, rate)
-
 
 def _run(task: _FlavorTask) -> tuple[Replay, list[Bucket]]:
-    gaps = None if task.every_gap else np.searchsorted(task.at_us, task.times_us, side="right")
+    times_us = task.injections.draw()
+    every_gap = task.injections.rate is None
+    gaps = None if every_gap else np.searchsorted(task.at_us, times_us, side="right")
     task.replay.advance(task.operations, task.node_count, task.row_count, gaps)
-    return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, task.times_us))
+    return task.replay, estimate_buckets(task.replay.samples(task.at_us, task.until_us, times_us))

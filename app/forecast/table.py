@@ -61,6 +61,21 @@ class Curve:
         at = int(np.searchsorted(lifetimes, lifetime_us, side="right"))
         return float(probabilities[at]) if at < len(lifetimes) else 1.0
 
+    def accepted_count(self, slots: int, lifetime_us: int, probability: float) -> int:
+        """Return how many starts of a lifetime are quoted enough one after the other, each of which takes a slot.
+
+        Between two buckets the quotes rise or fall evenly, so the first slots that are not enough lie after the last
+        bucket below them that is not, at a place that can be computed.
+        """
+        if slots <= 0 or (self.lifetime_us(slots, probability) or 0) <= lifetime_us:
+            return 0
+        lifetimes = self._lifetimes.get(probability) or self._read_lifetimes(probability)
+        below = np.array(lifetimes[: bisect_left(self._seen, slots)])
+        at = int(np.flatnonzero(below <= lifetime_us)[-1])
+        low_slots, low_us = self._seen[at], lifetimes[at]
+        width, rise_us = self._seen[at + 1] - low_slots, lifetimes[at + 1] - low_us
+        return slots - low_slots - ((lifetime_us - low_us + 1) * width - 1) // rise_us
+
     def window_count(self, slots: int, lifetime_us: int) -> int:
         """Return the number of independent pieces of evidence for a lifetime at a number of slots."""
         return min(bucket.window_count(lifetime_us) for bucket in self._around(slots))
@@ -126,6 +141,11 @@ class QuantileTable:
         """Return the smallest probability whose lifetime is longer, else 1.0; None without evidence for the flavor."""
         curve = self.curves.get(flavor)
         return None if curve is None else curve.probability(slots, lifetime_us)
+
+    def accepted_count(self, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
+        """Return how many starts are quoted enough one after the other, each of which takes a slot."""
+        curve = self.curves.get(flavor)
+        return 0 if curve is None else curve.accepted_count(slots, lifetime_us, probability)
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         """Return an upper bound of a lifetime's eviction probability at this confidence; None if nothing is known."""

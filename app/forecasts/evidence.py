@@ -9,8 +9,7 @@ import numpy as np
 
 from app.admission.quote import Quotes
 from app.domain.times import SECOND_US
-from app.domain.values import Forecast
-from app.engine.cloud import Cloud
+from app.domain.values import Forecast, Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.rules import Evidence
@@ -31,14 +30,12 @@ def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]
     return [_evidence(bucket) for bucket in below + above]
 
 
-def evidence_in_force(table: QuantileTable, cloud: Cloud, flavor: str, slots: int | None = None) -> list[Evidence]:
-    """Return the samples that a quote rests on now, or would at this number of slots.
+def evidence_in_force(table: QuantileTable, policy: Policy, flavor: str, slots: int) -> list[Evidence]:
+    """Return the samples that a quote rests on, or would at this number of slots.
 
     None of them if the policy's forecast is not made of samples.
     """
-    if cloud.policy.forecast is not Forecast.REPLAY:
-        return []
-    return evidence_at(table, flavor, cloud.available_slots(flavor) if slots is None else slots)
+    return evidence_at(table, flavor, slots) if policy.forecast is Forecast.REPLAY else []
 
 
 def guaranteed_bound(table: Quotes, flavor: str, slots: int, probability: float, confidence: float) -> float | None:

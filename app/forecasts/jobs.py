@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app.admission.recompute import Mark, mark, recompute_reason
+from app.domain.times import SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Policy, RunCause
+from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.platform.each import for_each_cloud
@@ -38,13 +40,19 @@ class Schedule:
         return await for_each_cloud((await self._clouds.list()).values(), self._request_changed)
 
     async def _request_due(self, cloud_id: int) -> int:
-        """Request the due table once in this process, unless it exists or was due before the log began."""
+        """Request the due table once in this process, unless it exists or was due before the log began.
+
+        A run that takes longer than the interval is not followed by the next one at once.
+        """
         cloud = await self._states.current(cloud_id)
-        due_us = cloud.policy.due_epoch_us(self._now_us())
+        now_us = self._now_us()
+        due_us = cloud.policy.due_epoch_us(now_us)
         if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
             return 0
         tables = await self._tables.page(cloud_id, 1)
         is_there = bool(tables) and tables[0].epoch_us >= due_us
+        if not is_there and (_rests(tables, cloud.policy, now_us) or await self._runs.is_busy(cloud_id)):
+            return 0
         is_needed = not is_there and not await self._runs.is_open(cloud_id, due_us)
         if is_needed:
             await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
@@ -76,3 +84,9 @@ class Schedule:
 
 def _has_schedule(policy: Policy) -> bool:
     return policy.clock is Clock.SYSTEM and policy.guarantee is not Guarantee.NONE
+
+
+def _rests(tables: Sequence[TableSummary], policy: Policy, now_us: int) -> bool:
+    """Return True if the newest table took longer than the interval, and less time has passed since than it took."""
+    wall_us = int(tables[0].wall_s * SECOND_US) if tables else 0
+    return wall_us > policy.recompute_every_us and now_us < from_datetime(tables[0].computed_at) + wall_us

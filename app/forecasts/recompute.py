@@ -1,19 +1,20 @@
 """Recomputation of quantile tables (docs/architecture.md, *The life of a quantile table*).
 
 A run takes the cloud's advisory lock, reads the log, replays it outside any transaction on the process's threads, and
-publishes. A failed run leaves the old table in place, records its error, and is tried again.
+publishes. A failed run leaves the old table in place, records its error, and is tried again after a pause, or
+at once if only the database was out of reach.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
-from app.domain.errors import LogBroken, LogNewer
+from app.domain.errors import LogBroken, LogNewer, LogUnavailable
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -27,6 +28,7 @@ from app.domain.events import (
 from app.domain.times import HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Resources
 from app.forecast.compute import Forecaster
+from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
@@ -40,6 +42,10 @@ from app.scheduling.store.log import EventLog
 logger = logging.getLogger(__name__)
 
 _READ_EVENTS = 20_000
+_CLOUDS_AT_ONCE = 4
+"""The number of clouds whose runs are executed at a time."""
+KEPT_BYTES = 512 << 20
+"""The memory for replays of all clouds that are kept for their next epochs. Beyond it those used longest ago go."""
 
 
 @dataclass(slots=True)
@@ -49,6 +55,11 @@ class _KeptReplay:
     settings: tuple[object, ...]
     forecaster: Forecaster
     seq: int = 0
+    size: int = 0
+
+
+class _Disturbed(Exception):
+    """The database was out of reach during a run, and answers again."""
 
 
 class Forecasts:
@@ -61,7 +72,7 @@ class Forecasts:
         tables: Tables,
         runs: Runs,
         locks: Locks,
-        executor: Executor,
+        places: Places,
         now_us: Callable[[], int],
     ) -> None:
         self._log = log
@@ -69,21 +80,46 @@ class Forecasts:
         self._tables = tables
         self._runs = runs
         self._locks = locks
-        self._executor = executor
+        self._places = places
         self._now_us = now_us
         self._replays: dict[int, _KeptReplay] = {}
+        self._busy: set[int] = set()
+        self._at_once = asyncio.Semaphore(_CLOUDS_AT_ONCE)
 
     async def run_pending(self) -> int:
-        """Execute pending runs, oldest first, and return the number that finished or failed."""
-        done = 0
+        """Execute pending runs and return the number that finished or failed.
+
+        Those of a cloud are executed oldest first. Clouds do not wait for each other, but for places. What an earlier
+        call still executes is left to it.
+        """
+        of_cloud: dict[int, list[Run]] = {}
         for run in await self._runs.pending():
-            done += await self.run(run)
-        return done
+            if run.cloud_id not in self._busy:
+                of_cloud.setdefault(run.cloud_id, []).append(run)
+        self._busy |= of_cloud.keys()
+        work = (self._run_all(cloud_id, runs) for cloud_id, runs in of_cloud.items())
+        counts = await asyncio.gather(*work, return_exceptions=True)
+        for error in counts:
+            if isinstance(error, BaseException):
+                raise error
+        return sum(count for count in counts if isinstance(count, int))
+
+    async def _run_all(self, cloud_id: int, runs: Sequence[Run]) -> int:
+        try:
+            async with self._at_once:
+                return sum([await self.run(run) for run in runs])
+        finally:
+            self._busy.discard(cloud_id)
 
     async def run(self, run: Run) -> bool:
         """Execute one run, unless another worker holds the cloud's lock or has done it."""
         with working_on(run_id=run.id, cloud_id=run.cloud_id):
-            return await self._run(run)
+            try:
+                return await self._run(run)
+            except _Disturbed:  # the lock may have been lost as well, so it is taken again
+                with suppress(_Disturbed):
+                    return await self._run(run)
+                return True
 
     async def _run(self, run: Run) -> bool:
         async with self._locks.forecast_lock(run.cloud_id) as held:
@@ -95,6 +131,12 @@ class Forecasts:
                 with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
+            except LogUnavailable as error:
+                logger.warning("a run was disturbed", extra={"error": str(error)})
+                self._replays.pop(run.cloud_id, None)
+                await self._runs.disturb(run.id, attempt, f"{type(error).__name__}: {error}")
+                RECOMPUTATIONS.labels("disturbed").inc()
+                raise _Disturbed from error
             except Exception as error:  # on any error the old table stays, the run records the error, and is retried
                 logger.exception("a run failed")
                 self._replays.pop(run.cloud_id, None)
@@ -130,8 +172,11 @@ class Forecasts:
         with TRACES.span("read", up_to_seq=seq):
             forecaster = await self._read(run.cloud_id, policy, seq, due_us)
         with TRACES.span("replay"):
-            table = await asyncio.to_thread(forecaster.publish, due_us, epoch, seq, executor=self._executor)
+            table = await asyncio.to_thread(
+                forecaster.publish, due_us, epoch, seq, executor=self._places.of(run.cloud_id)
+            )
             data = await asyncio.to_thread(table.to_bytes)
+        self._bound_memory(run.cloud_id)
         wall_s = perf_counter() - began
         with TRACES.span("publish", epoch=epoch):
             await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
@@ -139,6 +184,17 @@ class Forecasts:
         as_of = to_datetime(due_us).isoformat()
         logger.info("a table was published", extra={"epoch": epoch, "as_of": as_of, "duration_s": round(wall_s, 3)})
         return epoch
+
+    def _bound_memory(self, cloud_id: int) -> None:
+        """Forget the replays that were used longest ago, until the others have the memory that they may have."""
+        kept = self._replays.pop(cloud_id)
+        kept.size = kept.forecaster.kept_bytes
+        self._replays[cloud_id] = kept
+        for other_id in [*self._replays]:
+            if sum(one.size for one in self._replays.values()) <= KEPT_BYTES:
+                return
+            if other_id == cloud_id or other_id not in self._busy:
+                del self._replays[other_id]
 
     async def _next_epoch(self, cloud_id: int, newest: TableSummary | None) -> int:
         """Return the epoch after all tables, including those that a backup lost and only the log mentions."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from app.domain.errors import TokenNotFound
+from app.domain.errors import LogUnavailable, TokenNotFound
 from app.domain.paging import Page
 from app.domain.values import Role
 from app.identity.store import AdminOrigin, AdminToken, Token, Tokens, TokenStatus, make_secret
-from app.platform.database.locks import Locks
+from app.platform.background import background
+from app.platform.database.lockids import FIRST_TOKEN_LOCK
+from app.platform.database.locks import Hold, Locks
 
 __all__ = ["AdminOrigin", "AdminToken", "NewToken", "Token", "TokenKeeper", "TokenStatus"]
+
+
+_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +52,23 @@ class TokenKeeper:
 
         A token that was never used is replaced, unless a process that is still in this block has shown it.
         """
-        async with self._locks.first_token_lock() as alone:
-            yield await self._tokens.ensure_admin(secret, replace_unused=alone)
+        async with self._locks.held(FIRST_TOKEN_LOCK) as hold:
+            token = await self._tokens.ensure_admin(secret, replace_unused=hold is not None)
+            if hold is None or token.origin is not AdminOrigin.MADE:
+                yield token
+                return
+            async with background(first_token=partial(self._keep, hold)):
+                yield token
+
+    async def _keep(self, hold: Hold) -> None:
+        """Take the lock again whenever its connection was lost, because the shown token is still this process's."""
+        await hold.beat()
+        while True:
+            with suppress(LogUnavailable):
+                async with self._locks.held(FIRST_TOKEN_LOCK) as again:
+                    if again is not None:
+                        await again.beat()
+            await asyncio.sleep(_AGAIN_S)
 
     async def create(self, name: str, role: Role, cloud: str | None, expires_us: int | None) -> NewToken:
         """Create a random token for one cloud or for all, with or without an expiry.

@@ -12,8 +12,11 @@ from app.platform.background import check_background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
+from app.platform.once import Shared
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
+
+_GOOD_FOR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,26 @@ class HealthCheck:
         self._clouds = clouds
         self._tables = tables
         self._clock = clock
+        self._shared = Shared(self._all, _GOOD_FOR_S)
+        self._checks = Shared(self._check)
 
     async def check_ready(self) -> None:
         """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log.
 
         Raises TaskFailing if one of its background tasks keeps failing.
         """
+        await self._checks.get()
+
+    async def _check(self) -> None:
         await check_agreement(self._database)
         await self._log.check_all_readable()
         check_background()
 
     async def readiness(self) -> list[Readiness]:
-        """Return the newest table of every cloud."""
+        """Return the newest table of every cloud, as it was at most a second ago."""
+        return await self._shared.get()
+
+    async def _all(self) -> list[Readiness]:
         return [await self._readiness(name, cloud_id) for name, cloud_id in (await self._clouds.list()).items()]
 
     async def _readiness(self, name: str, cloud_id: int) -> Readiness:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from app.observing.facts import OTHER, ClassFacts, CloudFacts
 from app.observing.store import Observation, Observations
 from app.platform.clock import ServerClock
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import slots_of
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -78,7 +79,8 @@ class CloudWatch:
 
     async def _facts(self, found: Observation) -> CloudFacts:
         cloud, present_us, attainment = await self._scheduler.attainment(found.cloud)
-        return facts_of(found, cloud, present_us, attainment, self._clock.now_us())
+        facts = facts_of(found, cloud, present_us, attainment, self._clock.now_us())
+        return replace(facts, slots=await slots_of(cloud, [*cloud.flavors]))
 
 
 async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
@@ -98,7 +100,10 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
 def facts_of(
     found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment], server_us: int
 ) -> CloudFacts:
-    """Join what the state and the database say of a cloud. `present_us` is by the cloud's clock."""
+    """Join what the state and the database say of a cloud, but for the available slots.
+
+    `present_us` is by the cloud's clock.
+    """
     policy, counts = cloud.policy, cloud.counts
     capacity = _capacity(cloud)
     running, used = _running(cloud)
@@ -117,7 +122,7 @@ def facts_of(
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
-        slots={flavor: cloud.available_slots(flavor) for flavor in cloud.flavors},
+        slots={},
         epoch=found.epoch,
         table_age_s=None if found.epoch_us is None else max(0, present_us - found.epoch_us) / SECOND_US,
         table_max_age_s=policy.table_max_age_us / SECOND_US,

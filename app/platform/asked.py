@@ -1,6 +1,8 @@
-"""The moment at which a request first asked something of the database, from which all its calls are counted.
+"""What the database is told of the request that asks it: when it asked first, and if it only reads.
 
-So the bounds of several calls do not add up (docs/decisions/0043-one-bound-on-the-database.md).
+All calls of a request are counted from its first one, so their bounds do not add up
+(docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
+(docs/decisions/0084-turns-of-callers.md).
 """
 
 from __future__ import annotations
@@ -51,3 +53,24 @@ def asked_since() -> float | None:
     """Return the moment from which a call is counted that is made now; None if it is counted by itself."""
     asked = _asked.get()
     return None if asked is None else asked.since()
+
+
+_is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
+
+
+@contextmanager
+def reading(*, only: bool = True) -> Iterator[None]:
+    """Take connections within the block from the half of the pool that reads share: no start waits behind them.
+
+    With `only=False` take them from the whole pool again, for what starts wait for too.
+    """
+    token = _is_reading.set(only)
+    try:
+        yield
+    finally:
+        _is_reading.reset(token)
+
+
+def is_read() -> bool:
+    """Return True if a call that is made now belongs to a request that only reads."""
+    return _is_reading.get()

@@ -76,7 +76,9 @@ class Settings(BaseSettings):
     queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
     batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
     table_wait_s: float = Field(
-        120.0, ge=0, description="The time for which a start on an external clock waits for the table of its epoch."
+        120.0,
+        ge=0,
+        description="The time for which a spot start on an external clock waits for its table; nothing else does.",
     )
     forecast_threads: int = Field(0, ge=0, description="Threads of a recomputation; 0 means all cores.")
     dask_scheduler: str | None = Field(

@@ -24,10 +24,12 @@ from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
 from app.processes.wiring import Services, WorkerParts, open_services
 from app.scheduling.log_heads import HeadPauses
+from app.scheduling.scheduler import Scheduler
 
 
-def end_streams(app: FastAPI) -> None:
-    """End the answers that would never end by themselves, so that the process can stop."""
+def end_waits(app: FastAPI) -> None:
+    """End the answers that would never end by themselves or wait for a table, so that the process can stop."""
+    app.state.services[Scheduler].end_waits()
     app.state.services[Feed].close()
     app.state.services[PageWatch].close()
 

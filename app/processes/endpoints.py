@@ -58,6 +58,8 @@ ENDPOINTS = (
             errors.TooManyEvictions,
             errors.InstanceConflict,
             errors.IdNotOwn,
+            errors.EpochsCrossed,
+            errors.ServiceStopping,
         ),
         example=_START,
     ),
@@ -73,7 +75,7 @@ ENDPOINTS = (
         instances.run_batch,
         role=Role.MEMBER,
         body=instance_wire.BatchBody,
-        errors=(*_WRITE, errors.EpochsCrossed),
+        errors=(*_WRITE, errors.EpochsCrossed, errors.ServiceStopping),
         example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
     ),
     Served(

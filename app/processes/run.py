@@ -32,7 +32,7 @@ from app.platform.background import begun
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.platform.telemetry.tracing import TracingImpossible, tracing
-from app.processes.api import connections, create_app, create_worker_app, end_streams
+from app.processes.api import connections, create_app, create_worker_app, end_waits
 from app.processes.wiring import WorkerParts, database_url
 
 _EARS = 16
@@ -82,7 +82,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
 
         ready = _Together({"api", "worker"} if with_worker else {"api"}, greet)
         server = ReadyServer(
-            server_config(app, settings), partial(end_streams, app), partial(ready.arrived, "api"), steps
+            server_config(app, settings), partial(end_waits, app), partial(ready.arrived, "api"), steps
         )
         if with_worker:
             environment, secrets = worker_environment(settings, url)
@@ -158,12 +158,12 @@ class ReadyServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        end_streams: Callable[[], None],
+        end_waits: Callable[[], None],
         ready: Callable[[], None] = lambda: None,
         steps: Steps | None = None,
     ) -> None:
         super().__init__(config)
-        self._end_streams = end_streams
+        self._end_waits = end_waits
         self._ready = ready
         self._steps = steps
 
@@ -179,8 +179,8 @@ class ReadyServer(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End endless answers, wait for the rest, and in any case close what the lifespan opened."""
-        self._end_streams()
+        """End answers that may take long, wait for the rest, and in any case close what the lifespan opened."""
+        self._end_waits()
         await super().shutdown(sockets)
         if self.force_exit:
             await self.lifespan.shutdown()

@@ -25,6 +25,7 @@ from app.following.store.webhooks import Webhooks
 from app.following.trials import TrialAsker, TrialSender
 from app.following.webhooks import WebhookKeeper
 from app.forecasts.jobs import Schedule
+from app.forecasts.places import Places
 from app.forecasts.recompute import Forecasts
 from app.forecasts.reliability import Reliabilities
 from app.forecasts.store.runs import Runs
@@ -76,6 +77,7 @@ __all__ = ["LOG_FORMAT", "DowngradeRefused"]
 """Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
+_CLUSTER_PLACES = 64
 """Of one cloud."""
 
 
@@ -219,6 +221,12 @@ def deliveries(
     return Deliveries(DeliveryParts(log, heads, webhooks, locks, post, trials, event_json, limits, clock.now, pace))
 
 
+def _places(settings: Settings, executor: Executor) -> Places:
+    """Return the places of recomputations: as many as there are threads, or a cluster's."""
+    count = settings.forecast_threads or os.cpu_count() or 1
+    return Places(executor, count if settings.dask_scheduler is None else _CLUSTER_PLACES)
+
+
 @contextmanager
 def forecast_executor(settings: Settings) -> Iterator[Executor]:
     """Return the executor that replays flavors side by side: a Dask cluster if one is set, else threads.
@@ -248,7 +256,7 @@ async def open_worker(
         with forecast_executor(settings) as executor:
             async with heads.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
-                    Forecasts(log, states, tables, runs, Locks(database), executor, clock.now_us),
+                    Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
                     partial(listen, database),

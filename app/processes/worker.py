@@ -12,7 +12,8 @@ from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 
-from app.forecasts.recompute import warm_up
+from app.domain.errors import LogUnavailable
+from app.forecasts.recompute import Forecasts, warm_up
 from app.platform.background import background
 from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
@@ -25,11 +26,14 @@ logger = logging.getLogger(__name__)
 _WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
+_AGAIN_S = (0.1, 0.5, 1.0, 2.0)
+"""Pauses before runs are tried again when the database was lost. After the last, the job finds them at its turn."""
 _CHANGED_S = 10
 _SNAPSHOT_S = 60
 _OVERDUE_S = 5
 _RISK_S = 30
 _ROLLUP_S = 1
+_MOST_CALLS = 100
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
@@ -60,7 +64,8 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     """Return all that a worker does by the clock."""
     jobs = RegularJobs()
     jobs.add(_DUE_S, parts.schedule.request_due)
-    jobs.add(_PENDING_S, parts.forecasts.run_pending)
+    # A long run of one cloud is no reason to leave those of the others to later: the next call executes them.
+    jobs.add(_PENDING_S, parts.forecasts.run_pending, at_once=_MOST_CALLS)
     jobs.add(_CHANGED_S, parts.schedule.request_changed)
     jobs.add(_SNAPSHOT_S, parts.snapshotting.take_due)
     jobs.add(_OVERDUE_S, parts.warnings.report_overdue)
@@ -73,10 +78,21 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
 
 async def _heed_requests(parts: WorkerParts) -> None:
     """Compute what is asked for as soon as it is. What is missed is found by the job that looks every few seconds."""
-    async with aclosing(parts.notices()) as notices:
+    async with aclosing(parts.notices()) as notices, asyncio.TaskGroup() as group:
         async for notice in notices:
             if isinstance(notice, RunRequested | Resync):
-                await parts.forecasts.run_pending()
+                group.create_task(_run_pending(parts.forecasts))
+
+
+async def _run_pending(forecasts: Forecasts) -> None:
+    for pause_s in _AGAIN_S:
+        try:
+            await forecasts.run_pending()
+        except LogUnavailable as error:
+            logger.warning("pending runs are tried again", extra={"error": str(error), "pause_s": pause_s})
+            await asyncio.sleep(pause_s)
+        else:
+            return
 
 
 def _prepare() -> None:

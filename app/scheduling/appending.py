@@ -21,6 +21,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
+from app.platform.asked import reading
 from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
@@ -85,7 +86,7 @@ class Appender:
 
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
-        with waiting_since(monotonic()):
+        with waiting_since(monotonic()), reading(only=False):
             async with self._alone:
                 self._in_sync = False
                 await self._catch_up()

@@ -35,6 +35,7 @@ from app.domain.events import (
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
+from app.platform.asked import reading
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.store.clouds import Clouds
 
@@ -54,6 +55,7 @@ class Scheduler:
         self._parts = parts
         self._sequencers: dict[str, Sequencer] = {}
         self._opening = asyncio.Lock()
+        self._is_stopping = False
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
         """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""
@@ -204,6 +206,12 @@ class Scheduler:
         """Return the number by which the store knows the cloud. Raise CloudNotFound."""
         return await self._clouds.id_of(name)
 
+    def end_waits(self) -> None:
+        """Refuse the starts that wait for a table, now and later. Nothing of them was written."""
+        self._is_stopping = True
+        for sequencer in self._sequencers.values():
+            sequencer.end_waits()
+
     async def close(self) -> None:
         """Stop deciding."""
         await asyncio.gather(*(sequencer.close() for sequencer in self._sequencers.values()))
@@ -220,10 +228,15 @@ class Scheduler:
         return outcome
 
     async def _sequencer(self, name: str) -> Sequencer:
+        if name in self._sequencers:
+            return self._sequencers[name]
         async with self._opening:
             if name not in self._sequencers:
-                await self._find(name)
+                with reading(only=False):
+                    await self._find(name)
                 self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
+                if self._is_stopping:
+                    self._sequencers[name].end_waits()
             return self._sequencers[name]
 
     async def _find(self, name: str) -> int:

@@ -1,23 +1,26 @@
 """One cloud's decisions, in order, as durable batches (docs/architecture.md, *The life of a start request*).
 
 Requests that arrive while a batch is being written form the next one. A batch is decided over the in-memory state,
-appended to the log in one transaction, and only then answered (scheduling/appending.py).
+appended to the log in one transaction, and only then answered (scheduling/appending.py). On an external clock a start
+may need a table that is not there. It leaves the line, so nobody waits with it, and comes back to its head.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_more, due_table_us, ids_to_look_up
+from app.admission.batch import Batch, Outcome, Step, decide_more, decide_next, due_table_us, ids_to_look_up
 from app.admission.quote import Quotes
-from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, TenureError
+from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.platform.database.bounds import waiting_since
@@ -26,12 +29,17 @@ from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns
 from app.scheduling.appending import Appender, Logs
 from app.scheduling.store.log import LogAccess
+from app.scheduling.submissions import Parking, Submission
 
 logger = logging.getLogger(__name__)
 
 MOST_EVENTS = 5000
 """The number of events after which a transaction takes no further step. One step may have more (admission/decide.py).
 """
+
+
+_Pending = Sequence[tuple[Submission, Sequence[Step]]]
+"""Submissions in their order, each with its steps that are still to decide."""
 
 
 class TableCachePort(Protocol):
@@ -65,39 +73,20 @@ class SequencerParts:
     limits: QueueLimits
 
 
-@dataclass(slots=True, eq=False)
-class _Submission:
-    """Steps submitted together. `waited_us`: the due time of the one table that they have waited for."""
-
-    steps: Sequence[Step]
-    answered: asyncio.Future[list[Outcome]]
-    origin: Any = field(default_factory=TRACES.origin)
-    outcomes: list[Outcome] = field(default_factory=list)
-    waited_us: int = 0
-    asked_s: float = field(default_factory=monotonic)
-
-    def undecided(self) -> Sequence[Step]:
-        """Return the steps still to decide; none if nobody waits for their outcomes any more."""
-        return () if self.answered.done() else self.steps[len(self.outcomes) :]
-
-    def refuse_rest(self) -> None:
-        """Answer the undecided steps with EpochsCrossed. Deciding any of them later would break their order."""
-        error = EpochsCrossed("the operations before this one took a new table, and this one needs a newer one still")
-        for _ in self.undecided():
-            _answer(self, error)
-
-
 class Sequencer:
     """Decides one cloud's requests, batch by batch."""
 
     def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: SequencerParts) -> None:
         self._name = name
         self._parts = parts
-        self._waiting: deque[_Submission] = deque()
+        self._waiting: deque[Submission] = deque()
         self._waiting_count = 0
-        self._meter = CloudMeter(name, lambda: self._waiting_count)
+        self._meter = CloudMeter(name, lambda: self._waiting_count + self._parking.count)
         self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
+        self._parking = Parking(
+            lambda due_us: parts.tables.wait_for(self._appender.cloud_id, due_us), self._line_up, parts.limits.queue
+        )
         # The task has a context of its own, because it does not belong to the request that happened to open the cloud.
         self._task = asyncio.create_task(self._run(), name=f"sequencer-{name}", context=Context())
 
@@ -105,7 +94,7 @@ class Sequencer:
         """Return the outcomes of these steps, decided in order, when all of them are durable."""
         if self._waiting_count + len(steps) > self._parts.limits.queue:
             raise Overloaded(f"{self._waiting_count} operations wait for this cloud's log")
-        submission = _Submission(steps, asyncio.get_running_loop().create_future())
+        submission = Submission(steps, asyncio.get_running_loop().create_future())
         self._waiting.append(submission)
         self._waiting_count += len(steps)
         self._woken.set()
@@ -115,12 +104,17 @@ class Sequencer:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         return await self._appender.current()
 
+    def end_waits(self) -> None:
+        """Refuse what waits for a table, now and later, because the service is stopping."""
+        self._parking.close()
+
     async def close(self) -> None:
         """Stop deciding, and answer waiting steps with an error."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        self._parking.close()
         await self._appender.close()
-        _fail(self._waiting, LogUnavailable("the service is stopping"))
+        _fail(self._waiting, ServiceStopping("nothing was written"))
         self._meter.close()
 
     async def _run(self) -> None:
@@ -140,8 +134,16 @@ class Sequencer:
                         logger.exception("a batch failed", extra={"cloud": self._name})
                     _fail(batch, error)
 
-    def _take_batch(self) -> list[_Submission]:
-        batch: list[_Submission] = []
+    def _line_up(self, submissions: Sequence[Submission]) -> None:
+        """Put those that have waited for a table back at the head of the line."""
+        self._waiting.extendleft(reversed(submissions))
+        for one in submissions:
+            one.asked_s = monotonic()
+            self._waiting_count += len(one.steps)
+        self._woken.set()
+
+    def _take_batch(self) -> list[Submission]:
+        batch: list[Submission] = []
         count = 0
         while self._waiting and count < self._parts.limits.batch:
             batch.append(self._waiting.popleft())
@@ -149,36 +151,36 @@ class Sequencer:
         self._waiting_count -= count
         return batch
 
-    async def _settle(self, batch: Sequence[_Submission]) -> None:
-        """Decide, append and answer: in one transaction, or in several if the steps have very many events, or if one
-        must wait for its epoch's table.
+    async def _settle(self, batch: Sequence[Submission]) -> None:
+        """Decide, append and answer: in one transaction, or in several if the steps have very many events.
 
-        Nothing is locked while waiting for a table, so readers of the state do not wait with the batch.
+        What needs a newer table and has written nothing is parked.
         """
-        waited_us, since_s = 0, batch[0].asked_s
-        while pending := [(one, step) for one in batch for step in one.undecided()]:
+        since_s = min(one.asked_s for one in batch)
+        while pending := [(one, steps) for one in batch if (steps := one.undecided())]:
             with waiting_since(since_s):
-                outcomes = await self._decide_durably([step for _, step in pending], waited_us)
-            head = pending[len(outcomes) :]
-            due_us = self._due_us(head[0][1]) if head else None
-            for (submission, _), outcome in zip(pending, outcomes, strict=False):
-                _answer(submission, outcome)
-            if due_us is not None and due_us > waited_us:
-                await self._wait_for_table(head[0][0], due_us)
-                waited_us, since_s = max(waited_us, due_us), monotonic()
+                outcomes = await self._decide_durably(pending)
+            end = 0
+            for one, steps in pending:
+                begin, end = end, end + len(steps)
+                one.add(outcomes[begin:end])
+                if one.may_wait() and one.due_us is not None:
+                    self._parking.park(one, one.due_us)
+            batch = [one for one in batch if one.due_us is None]
 
-    async def _decide_durably(self, steps: Sequence[Step], waited_us: int) -> list[Outcome]:
-        """Return the outcomes of the first steps, committed.
+    async def _decide_durably(self, pending: _Pending) -> list[Outcome]:
+        """Return the outcomes of the first steps, committed. They end early after many events.
 
-        They end before one that needs a table newer than `waited_us`, or after many events.
+        A step that needs a newer table, and what follows it in its submission, have EpochsCrossed for one.
         """
         outcomes: list[Outcome] = []
+        steps = [step for _, some in pending for step in some]
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
             ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
             past = await log.starts(self._appender.cloud_id, ids) if ids else {}
             with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-                batch = await self._decide(cloud, steps, past, waited_us)
+                batch = await self._decide(cloud, steps, past, pending)
                 TRACES.add(events=len(batch.recorded))
             outcomes[:] = batch.outcomes
             return batch.recorded
@@ -186,14 +188,18 @@ class Sequencer:
         self._meter.committed(await self._appender.append_decided(decide))
         return outcomes
 
-    async def _decide(self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], waited_us: int) -> Batch:
+    async def _decide(
+        self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], pending: _Pending
+    ) -> Batch:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
         batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
+        for one, _ in pending:
+            one.due_us = None
         with Turns() as turns:
             while len(batch.outcomes) < len(steps) and (batch.unapplied or len(batch.recorded) < MOST_EVENTS):
-                if not decide_more(batch, cloud, steps, server_us, quotes, waited_us):
-                    break
+                if not decide_more(batch, cloud, steps, server_us, quotes):
+                    _decide_without(batch, cloud, server_us, quotes, pending)
                 if turns.is_due():
                     await turns.give()
         return batch
@@ -203,40 +209,23 @@ class Sequencer:
         newest = self._parts.tables.newest(self._appender.cloud_id)
         return None if newest is None or newest.seq > cloud.seq else newest
 
-    def _due_us(self, step: Step) -> int | None:
-        cloud = self._appender.cloud
-        return due_table_us(cloud, step, self._quotes(cloud))
 
-    async def _wait_for_table(self, submission: _Submission, due_us: int) -> None:
-        """Wait until the table is published, will not come, or nobody waits. A submission waits for one only."""
-        if submission.waited_us:
-            return submission.refuse_rest()
-        submission.waited_us = due_us
-        with TRACES.span("wait for table"):
-            coming = asyncio.create_task(self._parts.tables.wait_for(self._appender.cloud_id, due_us))
-            either: list[asyncio.Future[Any]] = [coming, submission.answered]
-            try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await _end(coming)
+def _decide_without(batch: Batch, cloud: Cloud, server_us: int, quotes: Quotes | None, pending: _Pending) -> None:
+    """Decide a step whose table is missing if it has waited for it, else skip the rest of its submission.
 
-
-def _answer(submission: _Submission, outcome: Outcome) -> None:
-    submission.outcomes.append(outcome)
-    if len(submission.outcomes) == len(submission.steps) and not submission.answered.done():
-        submission.answered.set_result(submission.outcomes)
+    Deciding anything of the rest before it would break the order.
+    """
+    at, ends = len(batch.outcomes), [*accumulate(len(steps) for _, steps in pending)]
+    index = bisect_right(ends, at)
+    one, steps = pending[index]
+    step = steps[at - ends[index]]
+    if one.waited_us and decide_next(batch, cloud, step, server_us, quotes, one.waited_us):
+        return
+    one.due_us = due_table_us(cloud, step, quotes)
+    error = EpochsCrossed("what comes before is decided, and this operation needs a table that is not there yet")
+    batch.outcomes += [error] * (ends[index] - at)
 
 
-def _fail(batch: Iterable[_Submission], error: Exception) -> None:
+def _fail(batch: Iterable[Submission], error: Exception) -> None:
     for submission in batch:
-        if not submission.answered.done():
-            submission.answered.set_exception(error)
-
-
-async def _end(task: asyncio.Future[None]) -> None:
-    """Cancel the task if it still runs; raise its error if it failed."""
-    if not task.done():
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    elif not task.cancelled():
-        task.result()
+        submission.fail(error)

@@ -11,7 +11,9 @@ from typing import Any
 NO_CONNECTION = 0
 """In place of a status: nobody took the request."""
 SURELY_NOT = frozenset({NO_CONNECTION, 429})
-SURELY_NOT_CODES = frozenset({"preemptible.service.overloaded", "preemptible.log.contended"})
+SURELY_NOT_CODES = frozenset(
+    {"preemptible.service.overloaded", "preemptible.log.contended", "preemptible.service.stopping"}
+)
 """Refusals after which nothing was decided (docs/client.md); any other 5xx, or no answer, leaves that open."""
 
 

@@ -17,6 +17,7 @@ from app.domain.errors import LogUnavailable
 from app.platform.asked import bounds_of_their_own, one_bound
 from app.platform.database.bounds import waiting_since
 from app.platform.database.database import Database
+from app.platform.database.lockids import FIRST_TOKEN_LOCK
 from app.platform.database.locks import Locks
 from app.platform.database.migrating import upgrade
 
@@ -63,7 +64,7 @@ async def transact(database: Database) -> None:
 
 
 async def take_lock(database: Database) -> None:
-    async with Locks(database).first_token_lock():
+    async with Locks(database).held(FIRST_TOKEN_LOCK):
         pass
 
 

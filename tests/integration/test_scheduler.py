@@ -20,6 +20,7 @@ from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Reso
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.jobs import Schedule
+from app.forecasts.places import Places
 from app.forecasts.recompute import Forecasts
 from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
@@ -287,7 +288,7 @@ async def worker(process: Process, now_us: Callable[[], int]) -> AsyncIterator[S
     database = process.database
     states, runs, tables = States(process.logs), Runs(database), Tables(database)
     with ThreadPoolExecutor(2) as executor:
-        forecasts = Forecasts(process.log, states, tables, runs, Locks(database), executor, now_us)
+        forecasts = Forecasts(process.log, states, tables, runs, Locks(database), Places(executor, 2), now_us)
 
         async def work() -> None:
             while True:
@@ -315,12 +316,15 @@ async def test_on_an_external_clock_a_spot_start_waits_for_the_table_of_its_epoc
     async with worker(process, lambda: 0):
         steps = [*busy_day(DAY_US), spot("first", at_us=DAY_US), on_demand("o", at_us=DAY_US + HOUR_US), late]
         steps.append(StopRequest("o", at_us=DAY_US + 8 * HOUR_US))
-        outcomes = await process.scheduler.batch(name, steps)
+        past = await process.scheduler.batch(name, steps)
+        assert [type(outcome) for outcome in past[-4:]] == [errors.EpochsCrossed] * 4, "what has written waits for none"
+        assert (await process.scheduler.state(name)).at_us == DAY_US - HOUR_US
+        outcomes = await process.scheduler.batch(name, steps[-4:])
         assert [type(outcome) for outcome in outcomes[-2:]] == [errors.EpochsCrossed] * 2, "one table for each batch"
         assert (await process.scheduler.state(name)).at_us == DAY_US + HOUR_US
         again = await process.scheduler.batch(name, steps[-4:])
-        assert again[0] == replace(outcomes[-4], repeated=True)
-    first, last = outcomes[-4].decision, again[-2].decision
+        assert again[0] == replace(outcomes[0], repeated=True)
+    first, last = outcomes[0].decision, again[-2].decision
     assert again[-1] == Stopped("o", changed=True)
     assert isinstance(first, InstanceStarted)
     assert isinstance(last, InstanceStarted)
@@ -423,6 +427,31 @@ async def test_what_is_under_way_is_not_asked_for_again(process: Process):
         await process.database.execute("UPDATE forecast_run SET retry_at = NULL WHERE id = %(id)s", {"id": run.id})
         await schedule_of(api, lambda: now[0]).request_due()
         assert len(await runs.page(cloud_id, 10)) == 2, "a worker that starts gives what was given up another chance"
+
+
+async def test_a_table_that_takes_longer_than_its_interval_is_not_followed_by_the_next_at_once(process: Process):
+    now = [DAY_US]
+    async with running(Process(process.database, lambda: now[0])) as api:
+        policy = Policy(recompute_every_us=SECOND_US, table_max_age_us=DAY_US)
+        cloud_id = await api.scheduler.cloud_id(await make_cloud(api, policy))
+        runs, schedule = Runs(process.database), schedule_of(api, lambda: now[0])
+        now[0] += 2 * SECOND_US
+        await schedule.request_due()
+        (run,) = await runs.page(cloud_id, 10)
+        attempt = await runs.start(run.id)
+        now[0] += 2 * SECOND_US
+        await schedule.request_due()
+        assert len(await runs.page(cloud_id, 10)) == 1, "one is under way"
+        table = QuantileTable(1, now[0], 1, {}).to_bytes()
+        await Tables(process.database).publish(cloud_id, epoch=1, epoch_us=now[0], seq=1, data=table, wall_s=100.0)
+        await runs.finish(run.id, attempt, 1)
+        await process.database.execute(
+            f"UPDATE quantile_table SET computed_at = to_timestamp({now[0] // SECOND_US}) WHERE cloud_id = {cloud_id}"
+        )
+        for after_s, count in ((50, 1), (51, 2)):
+            now[0] += after_s * SECOND_US
+            await schedule.request_due()
+            assert len(await runs.page(cloud_id, 10)) == count
 
 
 async def test_one_clouds_trouble_leaves_the_others_their_tables(process: Process):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,6 +23,7 @@ from app.platform.database.lockids import MIGRATION_LOCK
 from app.platform.database.migrating import DowngradeRefused, downgrade, stand, upgrade
 
 _numbers = count(1)
+ROOT = Path(__file__).parents[2]
 GO_BACK = {"0002", "0005", "0007", "0008", "0009", "0010"}
 """Of the others docs/operations.md says why not."""
 FILL = """
@@ -249,3 +254,64 @@ def test_only_who_finishes_puts_a_log_format_in_force(url: str) -> None:
     assert stand(url).log_format == 0
     upgrade(url, finish=True)
     assert stand(url).log_format == migrating.LOG_FORMAT
+
+
+MIGRATOR = "import sys; from app.platform.database.migrating import upgrade; upgrade(sys.argv[1])"
+
+
+def test_a_process_that_stands_still_in_a_migration_holds_the_others_up_for_seconds_only(
+    url: str, tmp_path: Path
+) -> None:
+    """It is stopped at a statement that waits for a lock, and then finds itself in a transaction that nobody ends."""
+    upgrade_to(url, "0001")
+    with psycopg.connect(url) as holder, (tmp_path / "said").open("w+") as said:
+        holder.execute("LOCK TABLE cloud IN ACCESS SHARE MODE")
+        stopped = subprocess.Popen([sys.executable, "-c", MIGRATOR, url], stderr=said, cwd=ROOT)
+        try:
+            wait_until(url, "SELECT count(*) FROM pg_locks WHERE NOT granted")
+            stopped.send_signal(signal.SIGSTOP)
+            holder.rollback()
+            begin = time.monotonic()
+            upgrade(url, patience_s=60)
+            took_s = time.monotonic() - begin
+            run_sql(url, "SELECT count(*) FROM cloud")
+            stopped.send_signal(signal.SIGCONT)
+            assert stopped.wait(60) != 0
+        finally:
+            stopped.kill()
+            stopped.wait()
+        said.seek(0)
+        assert "stood still for over 5 s and lost its turn" in said.read()
+    assert took_s < 20
+    assert stand(url).revision == migrations.newest()
+
+
+def test_a_process_that_holds_the_turn_and_says_nothing_loses_it(url: str) -> None:
+    upgrade_to(url, "0001")
+
+    def stall() -> None:
+        with migrating._connected(url) as idle, migrating._turn(idle, 1):
+            begin = time.monotonic()
+            upgrade(url, patience_s=60)
+            assert 4 < time.monotonic() - begin < 20
+            migrating._revision(idle)
+
+    with pytest.raises(LogUnavailable):
+        stall()
+
+
+def test_a_process_at_a_long_statement_keeps_its_turn(url: str) -> None:
+    with migrating._connected(url) as busy, migrating._turn(busy, 1):
+        busy.exec_driver_sql("SELECT pg_sleep(8)")
+        with pytest.raises(LogUnavailable, match="gave up"):
+            upgrade(url, patience_s=1)
+
+
+def wait_until(url: str, question: str) -> None:
+    """Until the answer is not 0."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(600):
+            if connection.execute(question).fetchone() != (0,):
+                return
+            time.sleep(0.05)
+    raise AssertionError(question)

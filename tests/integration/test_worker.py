@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 
 from app.domain.events import CloudCreated, Recorded
 from app.domain.times import SECOND_US
-from app.domain.values import Policy, RunCause
-from app.forecasts.rules import Run
+from app.domain.values import Clock, Policy, RunCause
+from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
 from app.platform.settings import Settings
@@ -74,3 +76,51 @@ async def test_a_table_that_falls_due_in_a_bad_moment_is_asked_for_soon_after(
         await trouble(database)
         run = await first_run(database, cloud_id)
     assert (run.cause, run.due_us) == (RunCause.SCHEDULED, due_us)
+
+
+_CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+AND EXISTS (SELECT FROM pg_locks WHERE relation = 'quantile_table'::regclass AND NOT granted)
+"""
+
+
+def cut_off_while_publishing(database_url: str, locked: threading.Event) -> None:
+    """End every connection to the database while a worker waits to write its table."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute("LOCK TABLE quantile_table IN EXCLUSIVE MODE")
+        locked.set()
+        for _ in range(600):
+            if connection.execute(_CUT).fetchall():
+                return
+            time.sleep(0.1)
+    raise AssertionError("nothing was published")
+
+
+async def succeeded(database: Database, cloud_id: int, run_id: int) -> Run:
+    for _ in range(1800):
+        run = await Runs(database).get(cloud_id, run_id)
+        assert run is not None
+        if run.status == RunStatus.SUCCEEDED:
+            return run
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not done: {run}")
+
+
+async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(
+    database_url: str, database: Database
+) -> None:
+    policy = Policy(clock=Clock.EXTERNAL, sample_count=10)
+    cloud_id = await Clouds(database).create("disturbed", Recorded(1, CloudCreated(at_us=0, policy=policy)))
+    async with working(database_url):
+        first = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, SECOND_US)
+        await succeeded(database, cloud_id, first.id)
+        for number in (2, 3, 4):
+            locked = threading.Event()
+            cutting = asyncio.create_task(asyncio.to_thread(cut_off_while_publishing, database_url, locked))
+            assert await asyncio.to_thread(locked.wait, 20)
+            run = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, number * SECOND_US)
+            await cutting
+            cut_s = time.monotonic()
+            run = await succeeded(database, cloud_id, run.id)
+            assert time.monotonic() - cut_s < 8, "a run that fails by itself waits for 30 s"
+            assert run.epoch == number

@@ -38,3 +38,9 @@ def test_nothing_is_sent_inside(address: str) -> None:
 @pytest.mark.parametrize("address", OUTSIDE)
 def test_what_is_public_is_sent_to(address: str) -> None:
     assert is_public(ip_address(address))
+
+
+@pytest.mark.parametrize("url", ["http://example.org:0/", "https://example.org:0/hook"])
+def test_no_receiver_has_the_port_0(url: str) -> None:
+    with pytest.raises(WebhookRefused):
+        read_url(url, allow_private=True)

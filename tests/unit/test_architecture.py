@@ -47,6 +47,7 @@ PLATFORM_MAY: dict[str, set[str]] = {
     "turns": set(),
     "each": set(),
     "asked": set(),
+    "once": set(),
     "database": {"asked", "background"},
     "telemetry": set(),
     "outbound": set(),
@@ -81,7 +82,7 @@ class May:
 
 _SERVING = {"rules", "store", "service"}
 _ANSWERING = {"rules", "service", "wire"}
-_GROUND = {"database", "telemetry", "outbound", "turns", "each", "clock", "background"}
+_GROUND = {"asked", "once", "database", "telemetry", "outbound", "turns", "each", "clock", "background"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
     "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),

@@ -166,3 +166,14 @@ def test_rises_are_stored_with_a_table_and_older_tables_have_none() -> None:
     assert again.to_bytes() == data
     assert replace(again, rises=None).to_bytes() == replace(table, rises=None).to_bytes()
     assert replace(table, rises=None).to_bytes().startswith(b"tenure quantile table 2\n")
+
+
+@given(rows, st.integers(0, 24), st.integers(0, 14), st.floats(0, 0.999))
+@settings(max_examples=500, derandomize=True, deadline=None)
+def test_the_starts_accepted_one_after_another_are_counted_as_by_trying_each(
+    samples: Rows, slots: int, lifetime_us: int, p: float
+) -> None:
+    table = table_of([(3 * seen, lasted, evicted) for seen, lasted, evicted in samples])
+    tried = [table.lifetime_us("f", slots - count, p) > lifetime_us for count in range(slots)]
+    assert table.accepted_count("f", slots, lifetime_us, p) == [*tried, False].index(False)
+    assert table.accepted_count("unknown", slots, lifetime_us, p) == 0

@@ -25,7 +25,8 @@ from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler
-from tenure_client.forms.forecasts import RunsAnswer, TablesAnswer
+from app.scheduling.slots import made_of_each, slots_of
+from tenure_client.forms.forecasts import FlavorQuoteAnswer, RunsAnswer, TablesAnswer
 
 
 async def read_quotes(request: Request) -> Response:
@@ -41,21 +42,16 @@ async def read_quotes(request: Request) -> Response:
     if table is None:
         raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
-    flavors = _flavors_asked(cloud, query.flavor)
+    policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
     in_force = quotes_in_force(table, cloud, flavors, now_us)
-    quotes = [
-        flavor_quote(
-            in_force,
-            evidence_in_force(table, cloud, flavor, query.slots),
-            flavor,
-            cloud.available_slots(flavor) if query.slots is None else query.slots,
-            probability,
-            query.lifetime_us,
-            cloud.policy.confidence,
-        )
-        for flavor in flavors
-    ]
-    return respond(quotes_answer(table, cloud.policy, quotes))
+    slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
+
+    def quote(flavor: str, count: int) -> FlavorQuoteAnswer:
+        evidence = evidence_in_force(table, policy, flavor, count)
+        return flavor_quote(in_force, evidence, flavor, count, probability, query.lifetime_us, policy.confidence)
+
+    quotes = await made_of_each(slots, quote)
+    return respond(quotes_answer(table, policy, quotes))
 
 
 async def list_tables(request: Request) -> Response:

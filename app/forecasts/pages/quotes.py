@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.admission.quote import Quotes, quotes_in_force
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, Flavor
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import evidence_in_force, guaranteed_bound
 from app.forecasts.rules import Evidence
@@ -20,10 +20,11 @@ from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import made_of_each, slots_of
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
 _LONGEST_US = 3660 * DAY_US
-_MOST_COUNTED = 5_000
+_MOST_COUNTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +65,18 @@ async def show(request: Request) -> Response:
     table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
-    now_us = cloud.present_us(from_datetime(server_time(request)))
-    lines = [] if table is None else _lines(table, cloud, asked, now_us)
+    now_us, policy = cloud.present_us(from_datetime(server_time(request))), cloud.policy
+    lines = [] if table is None else await _lines(table, cloud, asked, now_us)
     return render(
         request,
         "quotes.html",
         table=table,
-        policy=cloud.policy,
+        policy=policy,
         asked=asked,
         lines=lines,
         units=UNITS,
-        stale=table is not None and now_us - table.epoch_us > cloud.policy.table_max_age_us,
-        promised=cloud.policy.guarantee is not Guarantee.NONE,
+        stale=table is not None and now_us - table.epoch_us > policy.table_max_age_us,
+        promised=policy.guarantee is not Guarantee.NONE,
         live=f"/ui/clouds/{name}/live",
     )
 
@@ -99,31 +100,40 @@ def read_form(request: Request, policy: Policy) -> Asked:
     return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
 
 
-def count_accepted(table: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
-    """Return how many starts the table accepts one after the other; `_MOST_COUNTED` at most are counted."""
+async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
+    """Return the lines of all flavors, with turns for other tasks."""
+    flavors, policy = {**cloud.flavors}, cloud.policy
+    quotes = quotes_in_force(table, cloud, flavors, now_us)
+
+    def line(flavor: str, slots: int) -> Line:
+        evidence = evidence_in_force(table, policy, flavor, slots)
+        return _line(quotes, evidence, flavors[flavor], slots, asked, policy.confidence)
+
+    return await made_of_each(await slots_of(cloud, [*flavors]), line)
+
+
+def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
+    """Return how many starts are accepted one after the other; of those that are tried one by one, 500 at most."""
+    if isinstance(quotes, QuantileTable):
+        return quotes.accepted_count(flavor, slots, lifetime_us, probability)
     for count in range(min(slots, _MOST_COUNTED)):
-        quoted_us = table.lifetime_us(flavor, slots - count, probability)
+        quoted_us = quotes.lifetime_us(flavor, slots - count, probability)
         if quoted_us is None or quoted_us <= lifetime_us:
             return count
     return min(slots, _MOST_COUNTED)
 
 
-def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
-    quotes = quotes_in_force(table, cloud, cloud.flavors, now_us)
-    return [_line(quotes, evidence_in_force(table, cloud, flavor), cloud, flavor, asked) for flavor in cloud.flavors]
-
-
-def _line(table: Quotes, evidence: Sequence[Evidence], cloud: Cloud, flavor: str, asked: Asked) -> Line:
-    slots, lifetime_us = cloud.available_slots(flavor), asked.lifetime_us
+def _line(table: Quotes, evidence: Sequence[Evidence], of: Flavor, slots: int, asked: Asked, confidence: float) -> Line:
+    flavor, lifetime_us, probability = of.name, asked.lifetime_us, asked.probability
     return Line(
         flavor,
-        cloud.flavors[flavor].resources.cores,
+        of.resources.cores,
         slots,
-        table.lifetime_us(flavor, slots, asked.probability),
-        guaranteed_bound(table, flavor, slots, asked.probability, cloud.policy.confidence),
+        table.lifetime_us(flavor, slots, probability),
+        guaranteed_bound(table, flavor, slots, probability, confidence),
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
-        None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, cloud.policy.confidence),
-        None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, asked.probability),
+        None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence),
+        None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, probability),
         evidence,
     )
 

@@ -26,6 +26,9 @@ RETURNING
 _OPEN = """
 status IN ('pending', 'running') OR (status = 'failed' AND retry_at <= now())
 """
+_IS_BUSY = """
+SELECT EXISTS (SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND status IN ('pending', 'running'))
+"""
 _IS_OPEN = """
 SELECT EXISTS (
     SELECT FROM forecast_run WHERE cloud_id = %(cloud_id)s AND due_us = %(due_us)s
@@ -44,6 +47,13 @@ WHERE id = %(id)s AND ({_OPEN}) RETURNING status, attempts
 _STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
 _FINISH = f"""
 UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
+"""
+# Attempts that the database ended are not the run's failures, so they never are the last one.
+_DISTURB = f"""
+UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
+    retry_at = now() + make_interval(secs => CASE WHEN attempts > 1 THEN 2 ^ (attempts - 2) ELSE 0 END),
+    attempts = least(attempts, {_MAX_ATTEMPTS} - 1)
+{_STILL}
 """
 _FAIL = f"""
 UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
@@ -69,6 +79,11 @@ class Runs:
         rows = await self._database.execute(_IS_OPEN, {"cloud_id": cloud_id, "due_us": due_us})
         return bool(rows[0][0])
 
+    async def is_busy(self, cloud_id: int) -> bool:
+        """Return True if any run of the cloud is pending or running."""
+        rows = await self._database.execute(_IS_BUSY, {"cloud_id": cloud_id})
+        return bool(rows[0][0])
+
     async def pending(self) -> list[Run]:
         """Return all runs to execute, to retry, or perhaps left by a dead worker, oldest first."""
         rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
@@ -92,6 +107,13 @@ class Runs:
         Nothing changes if another worker has taken the run over.
         """
         await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
+
+    async def disturb(self, run_id: int, attempt: int, error: str) -> None:
+        """Mark the attempt as ended by the database. It is tried again at once, or within 8 s if this happens often.
+
+        Nothing changes if another worker has taken the run over.
+        """
+        await self._database.execute(_DISTURB, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
 
     async def get(self, cloud_id: int, run_id: int) -> Run | None:
         """Return the cloud's run with this id, or None."""

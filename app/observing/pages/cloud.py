@@ -16,6 +16,7 @@ from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import slots_of
 from app.utilisation.service import Utilisation, UtilisationHistory
 from app.utilisation.timeline import (
     DEFAULT_RANGE,
@@ -43,6 +44,7 @@ async def show(request: Request) -> Response:
     decisions = (await reached(request, Explaining).decisions(name, None, _DECISIONS_SHOWN)).items
     state = await reached(request, Scheduler).state(name)
     now = _now(state, server_time(request))
+    slots = await slots_of(state, [flavor.name for flavor in now["flavors"]])
     names = [one.node.name for one in now["nodes"]]
     system_clock = state.policy.clock is Clock.SYSTEM
     return render(
@@ -53,6 +55,7 @@ async def show(request: Request) -> Response:
         ranges=tuple(RANGES),
         live=f"/ui/clouds/{name}/live",
         **now,
+        slots=slots,
         **await _over_time(request, over, names, system_clock=system_clock),
     )
 
@@ -64,7 +67,7 @@ def _now(state: Cloud, now: datetime) -> dict[str, Any]:
         "usage": usage_of(state),
         "nodes": nodes[:_NODES_SHOWN],
         "node_count": len(nodes),
-        "flavors": [(flavor, state.available_slots(flavor.name)) for flavor in state.flavors.values()],
+        "flavors": [*state.flavors.values()],
         "counts": state.counts,
         "notices": notices_of(state, now),
         "policy": state.policy,

@@ -6,6 +6,7 @@ that a change would have broken. After `LogUnavailable` it may be unknown whethe
 
 from __future__ import annotations
 
+import asyncio
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
@@ -21,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import LogUnavailable
+from app.platform.asked import is_read
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
 
@@ -95,6 +97,7 @@ class Database:
         self.newer = NewerLogs()
         self._bounds = Bounds(timeout_s)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
+        self._reads = asyncio.Semaphore(pool_size // 2)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
         for engine in (self._engine, self._apart):
@@ -159,13 +162,27 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self, engine: AsyncEngine, bound: Bound) -> AsyncIterator[AsyncConnection]:
+        async with self._share(bound):
+            with translated():
+                connection = await bound.connected(engine.connect())
+            try:
+                yield connection
+            finally:
+                with suppress(LogUnavailable):
+                    await _finish(connection.close())
+
+    @asynccontextmanager
+    async def _share(self, bound: Bound) -> AsyncIterator[None]:
+        """Hold one of the reads' places in the pool, if this is a read."""
+        if not is_read():
+            yield
+            return
         with translated():
-            connection = await bound.connected(engine.connect())
+            await bound.connected(self._reads.acquire())
         try:
-            yield connection
+            yield
         finally:
-            with suppress(LogUnavailable):
-                await _finish(connection.close())
+            self._reads.release()
 
     async def close(self) -> None:
         """Close the connections that are not in use."""

@@ -42,10 +42,6 @@ class Locks:
         """Yield True if this process is the one to import the cloud's past, until the block ends."""
         return self._is_held(lockids.import_lock(cloud_id))
 
-    def first_token_lock(self) -> AbstractAsyncContextManager[bool]:
-        """Yield True if this process may replace an admin token that was never used, until the block ends."""
-        return self._is_held(lockids.FIRST_TOKEN_LOCK)
-
     @asynccontextmanager
     async def _is_held(self, lock: LockId) -> AsyncIterator[bool]:
         async with self.held(lock) as hold:

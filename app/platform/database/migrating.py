@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 import sqlalchemy
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
@@ -31,6 +33,8 @@ T = TypeVar("T")
 
 _CONNECT_S = 10
 _LOCK_TIMEOUT_MS = 2000
+_STILL_MS = 5000
+"""The time after which a migrating process that says nothing, between two statements, loses its session."""
 _RETRY_S = 3.0
 _TURN_S = 0.2
 _PATIENCE_S = 600.0
@@ -95,6 +99,7 @@ def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) 
     with _connected(url) as connection:
         was_empty = _revision(connection) is None
         if not _is_newest(connection):
+            import_module("alembic.command")  # half a second, and not while others wait for the turn
             with _turn(connection, patience_s):
                 if not _is_newest(connection):
                     _migrate(connection, "upgrade", "head", patience_s)
@@ -174,18 +179,31 @@ def _is_newest(connection: Connection) -> bool:
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
     parsed = parse_url(url)
-    # The last option bounds statements: one of a killed process must not hold the turn until it is done.
-    options = (
-        f"{parsed.query.get('options', '')} -c lock_timeout={_LOCK_TIMEOUT_MS} -c timezone=UTC "
-        "-c client_connection_check_interval=1000"
-    )
+    options = " ".join([str(parsed.query.get("options", "")), *(f"-c {name}={value}" for name, value in _session())])
     arguments = {"connect_timeout": _CONNECT_S, "options": options.strip()}
-    engine = sqlalchemy.create_engine(parsed, connect_args=arguments)
+    engine = sqlalchemy.create_engine(parsed, connect_args=arguments, poolclass=NullPool)
     try:
         with translated(), engine.connect() as connection:
             yield connection
     finally:
         engine.dispose()
+
+
+def _session() -> Iterator[tuple[str, object]]:
+    """Yield the server's settings for a session that migrates.
+
+    One that works, at a statement however long, keeps its locks and its turn. The server ends one whose process stands
+    still, is dead or has lost its host, for others wait for both.
+    """
+    yield "lock_timeout", _LOCK_TIMEOUT_MS
+    yield "idle_in_transaction_session_timeout", _STILL_MS
+    yield "idle_session_timeout", _STILL_MS
+    yield "client_connection_check_interval", 1000
+    yield "tcp_keepalives_idle", 5
+    yield "tcp_keepalives_interval", 2
+    yield "tcp_keepalives_count", 3
+    yield "tcp_user_timeout", 10_000
+    yield "timezone", "UTC"
 
 
 def _revision(connection: Connection) -> str | None:
@@ -208,7 +226,7 @@ def _turn(connection: Connection, patience_s: float) -> Iterator[None]:
     try:
         yield
     finally:
-        if not connection.invalidated:  # a lost connection has lost the lock
+        if not (connection.invalidated or connection.closed):  # a lost connection has lost the lock
             connection.rollback()
             connection.exec_driver_sql("SELECT pg_advisory_unlock(%s, %s)", MIGRATION_LOCK)
             connection.commit()
@@ -223,7 +241,10 @@ def _migrate(connection: Connection, direction: str, target: str, patience_s: fl
                 _run_alembic(connection, direction, target)
         except SQLAlchemyError as error:
             if connection.invalidated:
-                raise LogUnavailable("the database was lost while the schema was being changed") from error
+                raise LogUnavailable(
+                    "the database was lost while the schema was being changed, or this process stood still for over "
+                    f"{_STILL_MS / 1000:g} s and lost its turn; what was finished stays, and the rest can be done again"
+                ) from error
             connection.rollback()
             if not _is_lock_missing(error):
                 raise
@@ -258,8 +279,11 @@ def _told_while(engine: sqlalchemy.Engine) -> Iterator[None]:
     def tell() -> None:
         begin = monotonic()
         while not over.wait(_SAY_EVERY_S):
-            with engine.connect() as connection:
-                oldest = _oldest(connection)
+            try:
+                with engine.connect() as connection:
+                    oldest = _oldest(connection)
+            except SQLAlchemyError:  # the migration will tell
+                return
             logger.warning(
                 "the schema is being changed for %.0f s; perhaps waiting for %s", monotonic() - begin, oldest
             )

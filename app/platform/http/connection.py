@@ -7,7 +7,7 @@ their answer that way, are handled here. All of it costs a request no more than 
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle, Transport
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.platform.http.addresses import Addresses
+from app.platform.http.addresses import Addresses, place_of
 from app.platform.http.errors import (
     ConnectionsExhausted,
     HeadTooLarge,
@@ -28,6 +28,7 @@ from app.platform.http.errors import (
     TargetTooLong,
     raw_answer,
 )
+from app.platform.http.passes import Passes
 from app.platform.turns import Rounds
 
 MOST_WAITING = 16
@@ -56,7 +57,8 @@ class ConnectionLimits:
     this.
 
     `connections`: connections beyond this are refused, and those beyond `of_one_address` from one address.
-    `parsing` holds the connections that have more to parse than they may at once.
+    `parsing` holds the connections that have more to parse than they may at once, `passes` those of callers who
+    began as many requests as they may in this pass of the loop.
     """
 
     timeout_s: float
@@ -64,6 +66,7 @@ class ConnectionLimits:
     of_one_address: int
     addresses: Addresses
     parsing: Rounds = field(default_factory=Rounds)
+    passes: Passes = field(default_factory=Passes)
 
 
 class _Flow(FlowControl):
@@ -156,6 +159,7 @@ class BoundedConnection(HttpToolsProtocol):
         limits, host = self._limits, (self.client or (None,))[0]
         why = limits.addresses.open(host, limits.connections, limits.of_one_address)
         self._is_kept = why is None
+        self._caller: Hashable = place_of(host)
         if why is not None:
             self._refuse(ConnectionsExhausted(why))
 
@@ -172,7 +176,11 @@ class BoundedConnection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
-        if not self._parse():
+        if not self._limits.passes.may(self._caller):
+            self._unset_keepalive_if_required()
+            self.flow.pause_reading()
+            self._limits.passes.wait(self._caller, self._parse_on)
+        elif not self._parse():
             self.flow.pause_reading()
 
     def _parse_soon(self) -> None:
@@ -267,6 +275,16 @@ class BoundedConnection(HttpToolsProtocol):
         """Note that the request has arrived in full."""
         self._is_whole, self._has_head, self._head_bytes, self._was_partial = True, False, 0, False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request that waits on this connection, when it is its caller's turn."""
+        caller = self.cycle.scope["state"].get("caller")
+        if caller is not None:
+            self._caller = caller.id
+        if not self.pipeline or self._limits.passes.may(self._caller):
+            super().on_response_complete()
+        else:
+            self._limits.passes.wait(self._caller, super().on_response_complete)
 
     def resume_writing(self) -> None:
         """Note that the caller takes its answer."""

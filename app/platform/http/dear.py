@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from app.platform.asked import reading
 from app.platform.http.errors import RateExceeded
 from app.platform.http.rates import COSTS
 
-READS = COSTS.keys() - {"request_table", "test_webhook"}
-"""Operations that read much; of the others that cost more, one waits and one is done elsewhere."""
+READS = COSTS.keys() - {"request_table", "test_webhook", "check_readiness"}
+"""Operations that read much; of the others that cost more, one waits, one is done elsewhere, and one is shared."""
 GREAT_BODIES = {"run_batch"}
 """Operations whose bodies may be large."""
 _GREAT = 1 << 14
@@ -61,7 +62,8 @@ class DearQueues:
 async def read_in_turn(request: Request) -> AsyncIterator[None]:
     """Wait for a place of the caller's dear reads in the cloud that is asked for."""
     async with _queues(request).place(_key(request, is_read=True), _READS_AT_ONCE):
-        yield
+        with reading():
+            yield
 
 
 @asynccontextmanager

@@ -155,7 +155,8 @@ class Exchange:
             TRACES.failed(error)
         if self.status:
             raise error
-        await answer(self.scope, error)(self.scope, self._receive, self.send)
+        with suppress(ClientDisconnect):
+            await answer(self.scope, error)(self.scope, self._receive, self.send)
 
     def log(self) -> None:
         """Log the request, with the caller's request id and ours. Status 0: the caller left before the answer."""

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.domain.values import Role
+from app.platform.asked import reading
 from app.platform.http.auth import authorise
 from app.platform.http.bodies import read_query
 from app.platform.http.dear import GREAT_BODIES, READS, body_in_turn, read_in_turn
@@ -81,7 +82,7 @@ class Served:
     def guarded(self) -> Handler:
         """Return the handler behind the checks that all endpoints share."""
         role, for_scoped, takes_query = self.role, self.for_scoped, self.query is not None
-        handler, is_probe = _in_turn(self.handler), self.name in PROBES
+        handler, is_probe = _in_turn(self.handler, is_read=self.method == "GET"), self.name in PROBES
 
         async def handle(request: Request) -> Response:
             if role is not None:
@@ -97,15 +98,26 @@ class Served:
         return handle
 
 
-def _in_turn(handler: Handler) -> Handler:
+def _in_turn(handler: Handler, *, is_read: bool) -> Handler:
     """The handler, where it is dear behind those of the same caller that came before."""
     name = handler.__name__
+    handler = _reading(handler) if is_read else handler
     if name not in READS | GREAT_BODIES:
         return handler
     turn = read_in_turn if name in READS else body_in_turn
 
     async def handle(request: Request) -> Response:
         async with turn(request):
+            return await handler(request)
+
+    return handle
+
+
+def _reading(handler: Handler) -> Handler:
+    """The handler, with the reads' part of the database's connections."""
+
+    async def handle(request: Request) -> Response:
+        with reading():
             return await handler(request)
 
     return handle

@@ -72,6 +72,8 @@ def read_url(url: str, *, allow_private: bool) -> Target:
         port = parts.port
     except ValueError as error:
         raise WebhookRefused(f"this is not a URL: {error}") from error
+    if port == 0:
+        raise WebhookRefused("a URL's port is a number from 1 to 65535")
     _check_parts(parts)
     host = parts.hostname or ""
     literal = _literal(host)

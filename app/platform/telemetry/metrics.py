@@ -106,7 +106,7 @@ TASK_FAILURES = Counter(
     registry=PROCESS,
 )
 RECOMPUTATIONS = Counter(
-    "tenure_recomputations_total", "Runs that this worker ended, by how.", ["outcome"], registry=PROCESS
+    "tenure_recomputations_total", "Attempts at runs that this worker ended, by how.", ["outcome"], registry=PROCESS
 )
 RECOMPUTATION_S = Histogram(
     "tenure_recomputation_duration_seconds",

@@ -59,7 +59,11 @@ async def stop_instance(request: Request) -> Response:
 async def run_batch(request: Request) -> Response:
     """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
 
-    If the body is invalid anywhere, nothing is decided.
+    If they have more than 5000 events together, the rest follows in further transactions, whole operations in each.
+
+    If the body is invalid anywhere, nothing is decided. On an external clock a batch waits for a table only before it
+    has written anything. If an operation after that needs one, this and all further ones are not decided and say so
+    (`preemptible.batch.epochs_crossed`): send them again.
     """
     operations = await read_batch(request, _owner(request))
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)

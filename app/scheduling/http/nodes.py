@@ -14,6 +14,7 @@ from app.platform.http.paging import page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler, find_node
+from app.scheduling.slots import slots_of
 from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
 from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
 
@@ -85,7 +86,8 @@ async def list_flavors(request: Request) -> Response:
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     flavors, marker = page_after([*cloud.flavors.values()], query.marker, query.limit, lambda flavor: flavor.name)
-    answers = [flavor_answer(cloud, flavor) for flavor in flavors]
+    slots = await slots_of(cloud, [flavor.name for flavor in flavors])
+    answers = [flavor_answer(flavor, slots[flavor.name]) for flavor in flavors]
     return respond(FlavorsAnswer(flavors=answers, links=next_link(request, marker)))
 
 
@@ -107,4 +109,4 @@ async def _answer_flavor(
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     if name not in cloud.flavors:
         raise FlavorNotFound(f"there is no flavor {name!r}")
-    return respond(flavor_answer(cloud, cloud.flavors[name]), status, headers)
+    return respond(flavor_answer(cloud.flavors[name], cloud.available_slots(name)), status, headers)

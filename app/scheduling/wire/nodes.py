@@ -52,15 +52,15 @@ def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
     )
 
 
-def flavor_answer(cloud: Cloud, flavor: Flavor) -> FlavorAnswer:
-    """Return the wire form of a flavor and of its available slots."""
+def flavor_answer(flavor: Flavor, slots: int) -> FlavorAnswer:
+    """Return the wire form of a flavor with its available slots."""
     cores, memory_mib, disk_gib = flavor.resources
     return FlavorAnswer(
         name=flavor.name,
         cores=cores,
         memory_mib=memory_mib,
         disk_gib=disk_gib,
-        available_slots=cloud.available_slots(flavor.name),
+        available_slots=slots,
     )
 
 

@@ -32,7 +32,12 @@ LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
 _SILENT_S = 2.0
 """Retries that take longer are told in the log, once a request."""
-_NOT_TAKEN = {"preemptible.log.contended", "preemptible.log.newer", "preemptible.service.overloaded"}
+_NOT_TAKEN = {
+    "preemptible.log.contended",
+    "preemptible.log.newer",
+    "preemptible.service.overloaded",
+    "preemptible.service.stopping",
+}
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
 _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)

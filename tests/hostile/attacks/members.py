@@ -75,6 +75,20 @@ async def many_starts(target: Target) -> None:
 
 
 @attack("member", *_BUSY)
+async def starts_on_700(target: Target) -> None:
+    """Starts on nearly as many connections as one address may have."""
+    member = target.tokens["member"]
+    await target.hammer(700, lambda: request("POST", _STARTS.format("target"), member, _start()))
+
+
+@attack("member", *_BUSY)
+async def unknown_flavors_on_300(target: Target) -> None:
+    """Starts with a flavor that there is not, on 300 connections."""
+    member = target.tokens["member"]
+    await target.hammer(300, lambda: request("POST", _STARTS.format("target"), member, _start() | {"flavor": "none"}))
+
+
+@attack("member", *_BUSY)
 async def many_batches(target: Target) -> None:
     """Batches of 1000 starts and stops over 32 connections: more than the queue of a cloud takes."""
     ready = []
@@ -97,7 +111,7 @@ async def many_classes(target: Target) -> None:
     await target.hammer(16, start)
 
 
-_WAITS = (*_BUSY, "batch.epochs_crossed", "log.unavailable")
+_WAITS = (*_BUSY, "batch.epochs_crossed", "log.unavailable", "service.stopping")
 
 
 @attack("member", *_WAITS)

@@ -22,6 +22,18 @@ def _reads(target: Target, *paths: str) -> Callable[[], bytes]:
 
 
 @attack("reader")
+async def readiness_on_300(target: Target) -> None:
+    """Readiness, with a token, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/readiness", target.tokens["reader"]))
+
+
+@attack("reader")
+async def runs_on_300(target: Target) -> None:
+    """The list of runs, on 300 connections."""
+    await target.hammer(300, lambda: request("GET", "/v1/clouds/target/runs", target.tokens["reader"]))
+
+
+@attack("reader")
 async def dear_lists(target: Target) -> None:
     """Whole pages of events, instances, decisions and nodes, as fast as they are answered."""
     cloud = "/v1/clouds/target"

@@ -1,0 +1,73 @@
+"""Reads leave a part of the database's connections to those who write, and share what all of them ask for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.domain.errors import LogUnavailable
+from app.platform.asked import reading
+from app.platform.database.database import Database
+from app.platform.http.rates import COSTS, PLAIN
+from app.platform.once import Shared
+from app.platform.telemetry.metrics import PAGE
+from app.processes.endpoints import ENDPOINTS
+
+
+def test_every_operation_says_what_it_costs() -> None:
+    assert {one.name for one in ENDPOINTS} == (COSTS.keys() | PLAIN) - {PAGE}
+    assert not COSTS.keys() & PLAIN
+
+
+pytestmark = pytest.mark.anyio
+
+
+async def _sleep(database: Database, seconds: float) -> None:
+    await database.execute("SELECT pg_sleep(%(seconds)s)", {"seconds": seconds})
+
+
+async def test_no_write_waits_for_reads(database: Database) -> None:
+    with reading():
+        reads = [asyncio.ensure_future(_sleep(database, 0.5)) for _ in range(40)]
+    await asyncio.sleep(0.2)
+    async with asyncio.timeout(1.0):
+        await asyncio.gather(*(_sleep(database, 0.0) for _ in range(5)))
+    assert sum(one.done() for one in reads) < 20
+    for one in reads:
+        one.cancel()
+    await asyncio.gather(*reads, return_exceptions=True)
+    with reading():
+        await asyncio.gather(*(_sleep(database, 0.0) for _ in range(40)))
+
+
+async def test_who_waits_shares_one_computation() -> None:
+    made = 0
+
+    async def compute() -> int:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0.01)
+        if made == 2:
+            raise LogUnavailable("gone")
+        return made
+
+    shared = Shared(compute, 0.0)
+    assert await asyncio.gather(*(shared.get() for _ in range(9))) == [1] * 9
+    failed = await asyncio.gather(*(shared.get() for _ in range(9)), return_exceptions=True)
+    assert [type(one) for one in failed] == [LogUnavailable] * 9
+    assert await shared.get() == 3
+    kept = Shared(compute, 60.0)
+    assert [await kept.get(), await kept.get()] == [4, 4]
+
+
+async def test_who_leaves_takes_nothing_from_those_who_wait() -> None:
+    async def compute() -> int:
+        await asyncio.sleep(0.05)
+        return 1
+
+    shared = Shared(compute)
+    leaving, staying = asyncio.ensure_future(shared.get()), asyncio.ensure_future(shared.get())
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    assert await staying == 1
