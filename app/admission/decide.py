@@ -31,8 +31,10 @@ from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
 
-MOST_VICTIMS = 10_000
-"""The number of instances that one request may evict."""
+MOST_VICTIMS = 1000
+"""The number of instances that one start may evict. Its answer names them all, and is in one piece."""
+MOST_REMOVED = 10_000
+"""The number of instances that the removal of a node may evict."""
 MOST_HANDOVERS = 50_000
 """The number of evictions of a cloud that may be unconfirmed. The state keeps each until its deadline."""
 
@@ -158,8 +160,9 @@ def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: Evictio
     if not victims:  # as for nearly every start
         return []
     deadline_us = _deadline_us(cloud, at_us)
-    if len(victims) > MOST_VICTIMS:
-        raise TooManyEvictions(f"{len(victims)} instances would be evicted; one request evicts {MOST_VICTIMS} at most")
+    most = MOST_REMOVED if reason is EvictionReason.NODE_REMOVED else MOST_VICTIMS
+    if len(victims) > most:
+        raise TooManyEvictions(f"{len(victims)} instances would be evicted; one such request evicts {most} at most")
     if deadline_us is not None and len(cloud.handovers) + len(victims) > MOST_HANDOVERS:
         raise TooManyEvictions(f"{len(cloud.handovers)} evictions are unconfirmed, and {MOST_HANDOVERS} may be")
     count = len(victims) if deadline_us is None else 2 * len(victims)

@@ -120,7 +120,7 @@ class TestHeads:
 class TestPipelines:
     def test_few_requests_wait_and_all_are_answered_in_order(self, service: Service) -> None:
         count = 3000
-        sent = b"".join(f"GET /v1/{number} HTTP/1.1\r\n\r\n".encode() for number in range(count))
+        sent = b"".join(f"GET /v1/{number} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for number in range(count))
         with connected(service) as connection, another_caller(service) as took:
             threading.Thread(target=connection.sendall, args=(sent,)).start()
             came, most = b"", 0

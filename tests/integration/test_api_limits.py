@@ -265,6 +265,23 @@ def test_refusals_go_at_a_pace_and_nobody_else_waits(database_url: str) -> None:
         assert time.monotonic() - begun > 0.4
 
 
+@pytest.mark.parametrize("path", ["/v1/clouds", "/zzz"])
+def test_who_leaves_while_its_refusal_waits_leaves_nothing_in_the_log(
+    database_url: str, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    with running_service(database_url, address_requests_per_min=1) as service, ExitStack() as stack:
+        assert service.client.get("/v1/clouds").status_code == 200
+        connections = [stack.enter_context(connected(service)) for _ in range(REFUSALS_PER_S)]
+        for connection in connections:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert read(connections[1])[0].status == 429
+        for connection in connections[REFUSALS_PER_S // 2 :]:
+            connection.close()
+        time.sleep(1.5)
+        assert service.client.get("/v1/clouds").status_code == 200
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
 def test_the_files_of_pages_count_for_who_asks(database_url: str) -> None:
     with (
         running_service(database_url, address_requests_per_min=3) as service,
@@ -432,7 +449,7 @@ class TestConnections:
         for sent in (
             b"\x16\x03\x01\x02\x00\x01",
             b"HELO\r\n\r\n",
-            b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
             *heads,
         ):
             for before in (b"", LIST):

@@ -126,3 +126,13 @@ def test_a_request_names_one_host(service: Service) -> None:
             connection.sendall(f"GET / HTTP/1.1\r\nHost: x\r\n{second}\r\n\r\n".encode())
             answer, body = read(connection)
         check(answer.status, answer, body, errors.RequestMalformed)
+
+
+def test_a_request_of_http_1_1_names_its_host_and_one_of_1_0_need_not(service: Service) -> None:
+    for target in ("/healthcheck", "http://x/healthcheck"):
+        with connected(service) as connection:
+            connection.sendall(f"GET {target} HTTP/1.1\r\nAccept: */*\r\n\r\n".encode())
+            answer, body = read(connection)
+        check(answer.status, answer, body, errors.RequestMalformed)
+    assert answered(service, "GET /healthcheck HTTP/1.0\r\n\r\n")[0] == 200
+    assert answered(service, "GET /healthcheck HTTP/1.1\r\nHost:\r\n\r\n")[0] == 200

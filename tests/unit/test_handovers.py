@@ -12,7 +12,7 @@ from oracles.histories import RandomCloud
 
 from app.admission import decide
 from app.admission.batch import EVENTS_AT_ONCE, Batch, Started, decide_batch, decide_more
-from app.admission.decide import decide_start
+from app.admission.decide import decide_node_removal, decide_start
 from app.domain.errors import TooManyEvictions
 from app.domain.events import (
     CloudCreated,
@@ -149,3 +149,12 @@ def test_a_step_that_would_evict_too_many_is_an_error_and_changes_nothing(
     batch = decide_batch(cloud, [StartRequest("big", Market.ON_DEMAND, "big")], {}, 5, None)
     assert isinstance(batch.outcomes[0], TooManyEvictions)
     assert cloud.digest() == before
+
+
+def test_a_start_evicts_fewer_than_the_removal_of_a_node_may() -> None:
+    batch = decide_batch(filled(1000), [StartRequest("big", Market.ON_DEMAND, "big")], {}, 5, None)
+    assert len(batch.ended) == 1000
+    cloud = filled(1001)
+    batch = decide_batch(cloud, [StartRequest("big", Market.ON_DEMAND, "big")], {}, 5, None)
+    assert isinstance(batch.outcomes[0], TooManyEvictions)
+    assert sum(isinstance(event, InstanceEvicted) for event in decide_node_removal(cloud, "n", 5)) == 1001

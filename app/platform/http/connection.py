@@ -257,6 +257,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Take the complete head. Its answer goes through the joined transport."""
+        if not self._hosts and self.parser.get_http_version() == "1.1":  # probes that speak 1.0 name none
+            self._break_off(RequestMalformed("a request of HTTP/1.1 names its host"))
         super().on_headers_complete()
         self.cycle.transport = self._joined  # type: ignore[assignment]
         self._has_head, self._head_bytes = True, 0
