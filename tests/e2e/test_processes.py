@@ -218,3 +218,18 @@ def start_and_stop(client: httpx2.Client, processes: list[Process], number: int)
             gone = running.pop(choice.randrange(len(running)))
             assert client.delete(f"{instances}/{gone}").status_code == 204
     return answers
+
+
+def test_a_drive_by_the_calibrated_forecast_equals_the_evaluation(directory: Path):
+    """The worker's tables hold what these decisions need, and they are the tables of the evaluation."""
+    _, options = workload_of(directory)
+    options += ["--forecast", "calibrated"]
+    process = Process("run", directory)
+    process.start()
+    driven = tenure_json("drive", "--url", process.url, "--token", TOKEN, "--cloud", "calibrated", *options)
+    expected = tenure_json("evaluate", *options)
+    assert expected["settings"]["forecast"] == "calibrated"
+    assert expected["spot"]["evicted"] > 0
+    for part in ("on_demand", "spot", "strata", "flavors", "epochs"):
+        assert driven[part] == expected[part]
+    assert process.interrupt() == 0

@@ -80,7 +80,9 @@ class PolicyBody(Body):
         description="Let any caller start and stop any instance id. Otherwise ids begin with the token's name.",
     )
     forecast: Forecast = Field(
-        _DEFAULT.forecast, description="How risks are estimated: by replays of the log, or from the rises of the load."
+        _DEFAULT.forecast,
+        description="How risks are estimated: by replays, or from the rises of the load, which says too little on full "
+        "clouds of short instances.",
     )
 
     def over(self, policy: Policy) -> Policy:
