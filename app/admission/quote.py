@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from app.domain.values import Forecast
@@ -43,3 +43,11 @@ def quotes_in_force(quotes: Quotes, cloud: Cloud, flavors: Iterable[str], at_us:
     if cloud.policy.forecast is Forecast.REPLAY:
         return quotes
     return quotes.seen_from({flavor: cloud.outlook(flavor, at_us) for flavor in flavors})
+
+
+def quotes_of_now(quotes: Quotes, cloud: Cloud, flavors: Iterable[str], at_us: int) -> Callable[[], Quotes]:
+    """Return a function that returns what `quotes_in_force` would return now, later and on any thread."""
+    if cloud.policy.forecast is Forecast.REPLAY:
+        return lambda: quotes
+    outlooks = cloud.outlooks_now(flavors, at_us)
+    return lambda: quotes.seen_from(outlooks())

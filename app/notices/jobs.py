@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from app.admission.decide import decide_overdue
-from app.admission.quote import quotes_in_force
+from app.admission.quote import quotes_of_now
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
 from app.domain.events import Event, Recorded
 from app.engine.cloud import Cloud
@@ -76,8 +76,8 @@ class NoticeWriter:
         table = await self._table(cloud_id)
         if table is None or at_us - table.epoch_us > policy.table_max_age_us:
             return []
-        quotes = quotes_in_force(table, cloud, {one.flavor for one in exposed}, at_us)
-        changed = await asyncio.to_thread(assess_risk, exposed, at_risk, threshold, quotes)
+        quotes = quotes_of_now(table, cloud, {one.flavor for one in exposed}, at_us)
+        changed = await asyncio.to_thread(lambda: assess_risk(exposed, at_risk, threshold, quotes()))
         if not changed:
             return []
         return await self._append(

@@ -1,4 +1,4 @@
-"""Available slots of many flavors, counted beside the event loop."""
+"""Available slots and outlooks of many flavors, found beside the event loop."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _FEW = 50_000
 """So many pairs of a flavor and a node are counted at once, which takes less than a millisecond."""
 _BESIDE = ThreadPoolExecutor(1, thread_name_prefix="slots")
 """One thread: whoever asks much waits for others who ask much, and one core stays for all the rest."""
+_PAIRS_OF_CALL = 5000
+"""An outlook takes as long as so many pairs of a flavor and a row, and then as long as its rows."""
 
 
 async def slots_of(cloud: Cloud, flavors: Sequence[str]) -> dict[str, int]:
@@ -26,6 +28,14 @@ async def slots_of(cloud: Cloud, flavors: Sequence[str]) -> dict[str, int]:
     else:
         found = await asyncio.get_running_loop().run_in_executor(_BESIDE, count)
     return dict(zip(flavors, found, strict=True))
+
+
+async def outlooks_beside(cloud: Cloud, flavors: Sequence[str], look: Callable[[], T]) -> T:
+    """Return what `look` finds, which takes an outlook of each of these flavors."""
+    rows = len(cloud.cluster.is_open) + len(cloud.cluster.node_of)
+    if len(flavors) * (rows + _PAIRS_OF_CALL) <= _FEW:
+        return look()
+    return await asyncio.get_running_loop().run_in_executor(_BESIDE, look)
 
 
 async def made_of_each(slots: Mapping[str, int], make: Callable[[str, int], T]) -> list[T]:

@@ -176,3 +176,22 @@ def test_without_a_slot_nothing_is_promised() -> None:
     outlook, rises = cloud.outlook("g", 0), random_rises(Random(1))
     assert eviction_probability(rises, outlook, 1) == 1 - LEAST
     assert longest_lifetime(rises, outlook, 0.5) == 0
+
+
+def test_outlooks_of_a_moment_stay_what_they_were() -> None:
+    cloud = two_nodes()
+    before = cloud.outlook("f", 0)
+    later = cloud.outlooks_now(["f"], 0)
+    cloud.apply(
+        InstanceStarted(
+            at_us=0,
+            instance_id="more",
+            market=Market.ON_DEMAND,
+            flavor="f",
+            node=next(iter(cloud.nodes)),
+            lifetime_us=None,
+        )
+    )
+    cloud.apply(NodeAdded(at_us=0, node="more", capacity=Resources(64)))
+    assert not np.array_equal(cloud.outlook("f", 0).free, before.free)
+    assert all(map(np.array_equal, later()["f"], before))

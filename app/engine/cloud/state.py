@@ -174,9 +174,25 @@ class Cloud:
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
+        sizes, demand = self._room.sizes, self.flavors[flavor].demand
+        return look_ahead(self.cluster, sizes, demand, self._excess(), NEVER_US, now_us)
+
+    def outlooks_now(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, Outlook]]:
+        """Return a function that returns the outlooks of starts of these flavors as things are now, on any thread.
+
+        It takes a tenth of a second if flavors, nodes and instances are many.
+        """
+        cluster, sizes = Cluster._make(array.copy() for array in self.cluster), self._room.sizes.copy()
+        excess = self._excess()
+        demands = {flavor: self.flavors[flavor].demand for flavor in flavors}
+        return lambda: {
+            flavor: look_ahead(cluster, sizes, demand, excess, NEVER_US, now_us) for flavor, demand in demands.items()
+        }
+
+    def _excess(self) -> Ints:
+        """Return by how much the highest on-demand load so far exceeds the present one, by resource."""
         loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
-        excess = np.array([max(peak - load, 0) for peak, load in loads], np.int64)
-        return look_ahead(self.cluster, self._room.sizes, self.flavors[flavor].demand, excess, NEVER_US, now_us)
+        return np.array([max(peak - load, 0) for peak, load in loads], np.int64)
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""

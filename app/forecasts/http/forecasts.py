@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.quote import quotes_in_force
+from app.admission.quote import quotes_of_now
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.domain.times import time_text
 from app.engine.cloud import Cloud
@@ -25,7 +25,7 @@ from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import made_of_each, slots_of
+from app.scheduling.slots import made_of_each, outlooks_beside, slots_of
 from tenure_client.forms.forecasts import FlavorQuoteAnswer, RunsAnswer, TablesAnswer
 
 
@@ -43,8 +43,9 @@ async def read_quotes(request: Request) -> Response:
         raise TableNotFound(_no_table_yet(cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
-    in_force = quotes_in_force(table, cloud, flavors, now_us)
+    of_now = quotes_of_now(table, cloud, flavors, now_us)
     slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
+    in_force = await outlooks_beside(cloud, flavors, of_now)
 
     def quote(flavor: str, count: int) -> FlavorQuoteAnswer:
         evidence = evidence_in_force(table, policy, flavor, count)

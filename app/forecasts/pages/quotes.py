@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.quote import Quotes, quotes_in_force
+from app.admission.quote import Quotes, quotes_of_now
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud, Flavor
@@ -20,7 +20,7 @@ from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import made_of_each, slots_of
+from app.scheduling.slots import made_of_each, outlooks_beside, slots_of
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
 _LONGEST_US = 3660 * DAY_US
@@ -103,13 +103,15 @@ def read_form(request: Request, policy: Policy) -> Asked:
 async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
     """Return the lines of all flavors, with turns for other tasks."""
     flavors, policy = {**cloud.flavors}, cloud.policy
-    quotes = quotes_in_force(table, cloud, flavors, now_us)
+    of_now = quotes_of_now(table, cloud, flavors, now_us)
+    slots = await slots_of(cloud, [*flavors])
+    quotes = await outlooks_beside(cloud, [*flavors], of_now)
 
     def line(flavor: str, slots: int) -> Line:
         evidence = evidence_in_force(table, policy, flavor, slots)
         return _line(quotes, evidence, flavors[flavor], slots, asked, policy.confidence)
 
-    return await made_of_each(await slots_of(cloud, [*flavors]), line)
+    return await made_of_each(slots, line)
 
 
 def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
