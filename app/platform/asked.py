@@ -1,4 +1,4 @@
-"""What the database is told of the request that asks it: when it asked first, and if it only reads.
+"""Tells the database about the request that asks it: when it asked first, and if it only reads.
 
 All calls of a request are counted from its first one, so their bounds do not add up
 (docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
@@ -14,7 +14,7 @@ from time import monotonic
 
 
 class _FirstCall:
-    """What a request has asked of the database so far: the moment of its first call, on the monotonic clock."""
+    """The moment of a request's first call, on the monotonic clock."""
 
     def __init__(self) -> None:
         self._first_s: float | None = None

@@ -15,7 +15,7 @@ from servers import debian_binaries, on_database, run_sql
 
 NAME = "tenure_gone"
 EMPTY_S = 12
-"""How long the database has no tables: longer than every pause between two looks."""
+"""The time for which the database has no tables: longer than every pause between two looks."""
 POLICY = {
     "guarantee": "per_instance",
     "eviction_probability": 0.5,

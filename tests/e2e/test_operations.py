@@ -157,7 +157,7 @@ class Load:
 
 
 def restore_beneath(directory: Path, environment: Mapping[str, str], tools: Path) -> None:
-    """As the page says: again, if it and a statement of the service waited for each other."""
+    """Repeat a command, as the page says, if it and a statement of the service waited for each other."""
     for _ in range(5):
         try:
             run(RESTORE_BENEATH, directory, environment, tools)

@@ -380,7 +380,7 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
 
 
 def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service) -> None:
-    """What is scrolled aside is not seen: the tab of the page, and each value of its tables, are within the width."""
+    """Nothing scrolled aside is seen: the tab of the page, and each value of its tables, are within the width."""
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     sign_in(page, service.url, TOKEN)

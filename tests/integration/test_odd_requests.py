@@ -110,7 +110,7 @@ def test_no_url_of_a_receiver_is_too_odd_to_be_refused(service: Service, url: st
 
 
 def test_a_trailer_is_no_header(service: Service) -> None:
-    """What comes after the body neither names a caller nor changes what was asked for."""
+    """A trailer after the body neither names a caller nor changes what was asked for."""
     body = b"%x\r\n%s\r\n0\r\n" % (len(OPERATION), OPERATION)
     head = "POST /v1/clouds/odd/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n".encode()

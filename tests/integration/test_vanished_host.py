@@ -76,7 +76,7 @@ async def test_starts_go_on_when_the_host_of_a_turns_holder_vanishes(two: Two):
 
 
 async def test_a_listener_whose_connection_leads_nowhere_listens_anew(two: Two):
-    """What is in between takes its bytes and keeps it up, so the system has nothing to tell."""
+    """A proxy in between takes its bytes and keeps it up, so the system has nothing to tell."""
     async with aclosing(listen(two.far)) as notices:
         assert await anext(notices) == Resync()
         heard = asyncio.ensure_future(anext(notices))

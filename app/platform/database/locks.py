@@ -21,7 +21,7 @@ pg_try_advisory_lock(%(lock_space)s, %(lock_id)s) AS taken
 
 @dataclass(frozen=True, slots=True)
 class LockPauses:
-    """How a lock is kept, in seconds: a silent holder loses it after `lost_after_s`, and beats every `beat_s`."""
+    """The beats that keep a lock, in seconds: one every `beat_s`; a silent holder loses it after `lost_after_s`."""
 
     lost_after_s: float = 10.0
     beat_s: float = 2.0
