@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.errors import LogUnavailable
 from app.domain.times import SECOND_US
 from app.domain.values import Clock
 from app.forecasts.store.tables import Tables
@@ -17,6 +18,7 @@ from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
 _GOOD_FOR_S = 1.0
+_READ_ONLY = "SELECT current_setting('transaction_read_only') = 'on' FROM agreement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class HealthCheck:
         self._clock = clock
         self._shared = Shared(self._all, _GOOD_FOR_S)
         self._checks = Shared(self._check)
+        self._newcomers = Shared(self._check_newcomer, _GOOD_FOR_S)
 
     async def check_ready(self) -> None:
         """Raise LogUnavailable without the database, LogNewer if this process is too old for it or for a log.
@@ -54,8 +57,19 @@ class HealthCheck:
 
     async def _check(self) -> None:
         await check_agreement(self._database)
+        await self._newcomers.get()
         await self._log.check_all_readable()
         check_background()
+
+    async def _check_newcomer(self) -> None:
+        """Raise LogUnavailable if the database refuses a new connection, or all writes.
+
+        Connections that are open answer reads from memory even where the server cannot reach its files any more.
+        """
+        async with self._database.connection() as newcomer:
+            rows = await newcomer.execute(_READ_ONLY)
+        if any(is_read_only for (is_read_only,) in rows):
+            raise LogUnavailable("the database takes no writes: it is a standby, or set to read only")
 
     async def readiness(self) -> list[Readiness]:
         """Return the newest table of every cloud, as it was at most a second ago."""

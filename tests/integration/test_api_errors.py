@@ -417,6 +417,25 @@ def test_a_lost_database_is_an_error_and_not_the_end(world: Service, database_ur
     assert client.post(f"{CLOUD}/instances", json={**START, "id": "lost"}).status_code == 201
 
 
+@pytest.mark.parametrize("harm", ["ALLOW_CONNECTIONS false", "SET default_transaction_read_only = on"])
+def test_a_database_that_only_answers_old_connections_is_not_ready(
+    world: Service, database_url: str, embedded_server: str, harm: str
+) -> None:
+    name = database_url.rsplit("/", 1)[-1].partition("?")[0]
+    assert world.client.get("/readiness").status_code == 200
+    run_sql(embedded_server, f"ALTER DATABASE {name} {harm}")
+    try:
+        time.sleep(1.2)  # the last answer is good for a second
+        answer = world.client.get("/readiness")
+        assert (answer.status_code, answer.json()["ready"]) == (503, False)
+        assert answer.json()["database"] != "OK"
+        assert world.client.get("/healthcheck").status_code == 503
+    finally:
+        run_sql(embedded_server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        run_sql(embedded_server, f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    assert world.client.get("/readiness").status_code == 200
+
+
 @contextmanager
 def lost(database_url: str, server_url: str) -> Iterator[None]:
     """Nobody is let in, and whoever was in is thrown out."""

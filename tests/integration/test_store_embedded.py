@@ -18,6 +18,7 @@ import psutil
 import psycopg
 import pytest
 
+from app.domain.errors import NoDatabase
 from app.platform.database.embedded import embedded_url
 
 # Holds the server until its standard input ends, as the service does until it is told to stop.
@@ -210,22 +211,84 @@ def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -
         assert ask(url, "SELECT seven FROM crashed") == 7
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="without root every test here is this one")
-def test_another_user_than_root(fresh_dir: Path) -> None:
+def held_by_nobody(data_dir: Path) -> Holder:
+    """Hold the server as the user nobody, in a directory of its own."""
     python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
     if not Path(python).exists():
         pytest.skip(f"no {python}: user nobody may not run root's own Python")
-    fresh_dir.parent.parent.chmod(0o755)
-    fresh_dir.parent.mkdir()
-    shutil.chown(fresh_dir.parent, "nobody")
+    data_dir.parent.parent.chmod(0o755)
+    data_dir.parent.mkdir(exist_ok=True)
+    shutil.chown(data_dir.parent, "nobody")
     path = os.pathsep.join([str(Path(__file__).parents[2]), sysconfig.get_path("purelib")])
-    holder = Holder(fresh_dir, python, user="nobody", cwd="/", env={"PYTHONPATH": path})
+    return Holder(data_dir, python, user="nobody", cwd="/", env={"PYTHONPATH": path})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root every test here is this one")
+def test_another_user_than_root(fresh_dir: Path) -> None:
+    holder = held_by_nobody(fresh_dir)
     assert ask(holder.url(), "SELECT 1") == 1
     pid = server_pid(fresh_dir)
     assert pid is not None
     assert psutil.Process(pid).username() == "nobody"
     holder.leave()
     assert server_pid(fresh_dir) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can reach another user's server")
+def test_root_uses_another_users_server_and_takes_nothing_away(fresh_dir: Path) -> None:
+    holder = held_by_nobody(fresh_dir)
+    url = holder.url()
+    before = owners(fresh_dir)
+    with embedded_url(fresh_dir, create=False) as found:
+        assert found == url
+        assert ask(found, "SELECT 1") == 1
+    assert owners(fresh_dir) == before
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE still_its_own AS SELECT 7 AS seven")
+    holder.leave()
+    assert server_pid(fresh_dir) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be in the way of another user")
+@pytest.mark.parametrize("create", [True, False])
+def test_another_users_stopped_server_is_left_alone(fresh_dir: Path, create: bool) -> None:
+    holder = held_by_nobody(fresh_dir)
+    holder.url()
+    holder.leave()
+    before = owners(fresh_dir)
+    with pytest.raises(NoDatabase, match="sudo -u nobody tenure"), embedded_url(fresh_dir, create=create):
+        pass
+    assert owners(fresh_dir) == before
+    again = held_by_nobody(fresh_dir)
+    assert ask(again.url(), "SELECT 1") == 1
+    again.leave()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hold a server in front of another user")
+def test_roots_server_is_not_for_another_user(data_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with embedded_url(data_dir) as url:
+        before = owners(data_dir)
+        data_dir.parent.parent.chmod(0o755)
+        assert held_as_nobody_fails(data_dir, capfd)
+        assert owners(data_dir) == before
+        assert ask(url, "SELECT 1") == 1
+
+
+def held_as_nobody_fails(data_dir: Path, capfd: pytest.CaptureFixture[str]) -> bool:
+    owner = data_dir.parent.stat()
+    try:
+        holder = held_by_nobody(data_dir)
+        assert holder.url() == ""
+    finally:
+        os.chown(data_dir.parent, owner.st_uid, owner.st_gid)
+    return "NoDatabase" in capfd.readouterr().err
+
+
+def owners(data_dir: Path) -> dict[str, tuple[int, int]]:
+    """The owner and mode of the directory, and of what lies in the first two floors of it."""
+    found = [data_dir, *data_dir.glob("*"), *data_dir.glob("postgres/[a-zA-Z]*")]
+    lasting = [path for path in found if not path.name.startswith("postmaster")]
+    return {str(path): (path.stat().st_uid, path.stat().st_mode) for path in lasting}
 
 
 def test_first_starts_at_once_do_not_race(fresh_dir: Path) -> None:

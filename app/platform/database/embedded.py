@@ -17,12 +17,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
-import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
 from app.domain.inputs import InputError
 from app.platform.database.passage import PassageClosed, let_pass
+from app.platform.database.strangers import serves, strangers_url
 
 with warnings.catch_warnings():
     # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
@@ -78,9 +78,14 @@ setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 - as above
 def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
     """Yield the URL of a private server in `data_dir`/postgres, started if needed and shared between processes.
 
-    The last process to leave stops it. Without `create`, raises NoDatabase if there is none yet. Raises InputError for
-    a folder that cannot be made or written in.
+    The last process to leave stops it. Another user's directory is never touched: its server is used while it runs
+    and may be reached, else NoDatabase is raised. Without `create`, raises NoDatabase if there is none yet. Raises
+    InputError for a folder that cannot be made or written in.
     """
+    strangers = strangers_url(data_dir.resolve() / "postgres", _USER, DATABASE)
+    if strangers is not None:
+        yield strangers
+        return
     if not create and pgdata_version(data_dir / "postgres") is None:
         raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
     with _opened_users(data_dir) as users:
@@ -155,16 +160,8 @@ def _forget_the_dead(directory: Path) -> None:
     shared memory whether a dead server's children still use the data.
     """
     left = directory / "postmaster.pid"
-    if left.exists() and not _serves(left.read_text().partition("\n")[0].strip(), directory):
+    if left.exists() and not serves(left.read_text().partition("\n")[0].strip(), directory):
         left.unlink()
-
-
-def _serves(pid: str, directory: Path) -> bool:
-    """Return True if this process is the server of the directory."""
-    try:
-        return pid.isdecimal() and str(directory) in psutil.Process(int(pid)).cmdline()
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _create_database(url: str) -> None:
