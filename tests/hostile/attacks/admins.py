@@ -107,7 +107,7 @@ async def recomputations(target: Target) -> None:
 
 @attack("cloud admin", "service.overloaded", "log.contended")
 async def many_flavors(target: Target) -> None:
-    """As many flavors as there may be, hundreds of nodes, and quotes and a table of them all."""
+    """The greatest number of flavors, hundreds of nodes, and quotes and a table of them all."""
     admin = target.tokens["flavored"]
     await _furnish(target, "flavored", admin, 300, 300)
     paths = cycle([f"/v1/clouds/flavored/{what}" for what in ("quotes", "flavors", "sla", "tables/newest", "nodes")])
