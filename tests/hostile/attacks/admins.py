@@ -137,6 +137,7 @@ async def greedy_tables(target: Target) -> None:
             await asyncio.sleep(0.1)
         await asyncio.Event().wait()
     finally:
+        wire = await target.open(HERE)  # the other one was idle, and ends
         await asyncio.shield(_done(wire, policy(recompute_every_s=3600, sample_count=1000)))
         if not has_come:
             target.wrong.append(f"the other cloud got no table within {time.monotonic() - begun:.1f} s")
