@@ -113,7 +113,7 @@ class Forecasts:
 
     async def run(self, run: Run) -> bool:
         """Execute one run, unless another worker holds the cloud's lock or has done it."""
-        with working_on(run_id=run.id, cloud_id=run.cloud_id):
+        with working_on(run_id=run.number, cloud_id=run.cloud_id):
             try:
                 return await self._run(run)
             except _Disturbed:  # the lock may have been lost as well, so it is taken again
@@ -128,7 +128,7 @@ class Forecasts:
             if attempt is None:
                 return False
             try:
-                with TRACES.span("recompute", run_id=run.id, cloud_id=run.cloud_id, cause=run.cause):
+                with TRACES.span("recompute", run_id=run.number, cloud_id=run.cloud_id, cause=run.cause):
                     epoch = await self._recompute(run)
                     TRACES.add(epoch=epoch)
             except LogUnavailable as error:

@@ -24,6 +24,7 @@ class RunStatus(StrEnum):
 class Run:
     """A run. `due_us`: the end of the history to use, None for the present; `epoch`: the resulting table.
 
+    `number` counts the cloud's runs; callers know it alone, because the `id` tells of other clouds' runs too.
     `cause` and `status` are words of `RunCause` and `RunStatus`, or those of a newer version.
     """
 
@@ -39,6 +40,7 @@ class Run:
     started_at: datetime | None
     finished_at: datetime | None
     retry_at: datetime | None
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

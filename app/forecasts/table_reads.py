@@ -64,13 +64,13 @@ class TableReads:
         return await self._runs.request(await self._clouds.id_of(cloud), RunCause.REQUESTED, None)
 
     async def runs(self, cloud: str, marker: int | None, limit: int) -> Page[Run]:
-        """Return the runs after the one with the id `marker`, newest first."""
+        """Return the runs after the one with the number `marker`, newest first."""
         found = await self._runs.page(await self._clouds.id_of(cloud), limit + 1, marker)
-        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
+        return Page(found[:limit], str(found[limit - 1].number) if len(found) > limit else None)
 
-    async def run(self, cloud: str, run_id: int) -> Run:
+    async def run(self, cloud: str, number: int) -> Run:
         """Return one run."""
-        run = await self._runs.get(await self._clouds.id_of(cloud), run_id)
+        run = await self._runs.get(await self._clouds.id_of(cloud), number)
         if run is None:
-            raise RunNotFound(f"there is no run {run_id}")
+            raise RunNotFound(f"there is no run {number}")
         return run

@@ -115,7 +115,7 @@ class Imports:
             if waited_s > wait_s or (run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
-            run = await self._runs.get(run.cloud_id, run.id)
+            run = await self._runs.get(run.cloud_id, run.number)
         return run
 
     async def abandon(self, name: str) -> bool:

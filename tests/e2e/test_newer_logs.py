@@ -258,7 +258,9 @@ def test_a_worker_leaves_such_clouds_alone_and_takes_them_up_again(house: House)
     time.sleep(12)
     with psycopg.connect(house.database_url) as connection:
         runs = connection.execute(
-            "SELECT status, attempts FROM forecast_run WHERE id = %s", [asked.json()["id"]]
+            "SELECT status, attempts FROM forecast_run "
+            "JOIN cloud ON cloud.id = cloud_id WHERE name = %s AND number = %s",
+            ["newer-kind", asked.json()["id"]],
         ).fetchall()
     assert runs == [("pending", 0)], "it is left for the newer version's worker"
     assert house.receivers["newer-kind"].taken[-1].seq == 4

@@ -31,6 +31,9 @@ CLOUDS: dict[str, dict[str, Any]] = {
     "overrun": _UNASKED,
     "jumping": {"clock": "external", "recompute_every_s": 60, "warm_up_s": 0, "horizon_s": 3600},
     "owned": {"shared_ids": False},
+    "graced": {"guarantee": "none", "grace_s": 3600},
+    "flavored": {"warm_up_s": 0, "recompute_every_s": 3600},
+    "greedy": {"warm_up_s": 0, "recompute_every_s": 3600},
 }
 """The honest caller's cloud, and those that are attacked, with their policies."""
 _CORES = {"overrun": 1000, "target": 1000}
@@ -49,6 +52,9 @@ TOKENS = {
     "mallory": ("member", "owned"),
     "alice": ("member", "owned"),
     "peer": ("peer", None),
+    "graced": ("service", "graced"),
+    "flavored": ("admin", "flavored"),
+    "greedy": ("admin", "greedy"),
 }
 """By name: role and cloud."""
 
@@ -145,6 +151,7 @@ def _furnish(admin: httpx2.Client, tokens: dict[str, str]) -> None:
         tokens[name] = made["token"]
     _fill(admin, "target", 3000, [86_400])
     _fill(admin, "overrun", 16_000, [1, 86_400])
+    _fill(admin, "graced", 1024, [86_400])
 
 
 def _time(cloud: str) -> dict[str, str]:

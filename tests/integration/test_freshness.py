@@ -163,7 +163,7 @@ async def test_promises_are_read_as_of_now(pair: Pair):
 async def published(runs: Runs, run: Run) -> None:
     """Wait until the run has its table."""
     for _ in range(18_000):  # the first table of an installation waits for the compiler
-        if (await runs.get(run.cloud_id, run.id)).epoch is not None:
+        if (await runs.get(run.cloud_id, run.number)).epoch is not None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("no table was published")

@@ -204,7 +204,7 @@ async def computed(process: Process, cloud_id: int) -> None:
     runs = Runs(process.database)
     run = await runs.request(cloud_id, RunCause.REQUESTED, None)
     for _ in range(18_000):  # the first table of an installation waits for the compiler
-        if (await runs.get(cloud_id, run.id)).epoch is not None:
+        if (await runs.get(cloud_id, run.number)).epoch is not None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("no table was computed")

@@ -93,7 +93,7 @@ class TestRuns:
         assert run in await runs.pending()
         assert await runs.start(run.id)
         await runs.finish(run.id, 1, 4)
-        done = await runs.get(cloud_id, run.id)
+        done = await runs.get(cloud_id, run.number)
         assert done is not None
         assert (done.status, done.epoch, done.attempts) == (RunStatus.SUCCEEDED, 4, 1)
         assert done.started_at is not None
@@ -116,7 +116,7 @@ class TestRuns:
             await runs.fail(run.id, attempt - 1, "it is another worker's")
             await runs.finish(run.id, attempt - 1, 4)
             await runs.fail(run.id, attempt, "it broke")
-            failed = await runs.get(cloud_id, run.id)
+            failed = await runs.get(cloud_id, run.number)
             assert failed is not None
             assert (failed.status, failed.error, failed.attempts) == (RunStatus.FAILED, "it broke", attempt)
             assert not await runs.start(run.id)
@@ -131,16 +131,31 @@ class TestRuns:
             assert await runs.start(run.id)
             assert run.id in {waiting.id for waiting in await runs.pending()}
         assert not await runs.start(run.id)
-        buried = await runs.get(cloud_id, run.id)
+        buried = await runs.get(cloud_id, run.number)
         assert buried is not None
         assert (buried.status, buried.error) == (RunStatus.FAILED, "the worker died in the last attempt")
 
     async def test_pages_go_back_from_the_newest(self, database: Database, cloud_id: int) -> None:
         runs = Runs(database)
-        ids = [(await runs.request(cloud_id, RunCause.REQUESTED, due_us)).id for due_us in (1, 2, 3)]
-        assert [run.id for run in await runs.page(cloud_id, 2)] == ids[:0:-1]
-        assert [run.id for run in await runs.page(cloud_id, 2, before_id=ids[1])] == ids[:1]
+        ids = [(await runs.request(cloud_id, RunCause.REQUESTED, due_us)).number for due_us in (1, 2, 3)]
+        assert [run.number for run in await runs.page(cloud_id, 2)] == ids[:0:-1]
+        assert [run.number for run in await runs.page(cloud_id, 2, before=ids[1])] == ids[:1]
         assert await runs.get(cloud_id + 1000, ids[0]) is None
+
+    async def test_each_cloud_numbers_its_runs_without_gaps(self, database: Database, cloud_id: int) -> None:
+        """The numbers of one cloud tell nothing of another's, whichever process asks at the same time."""
+        runs = Runs(database)
+        other = await Clouds(database).create(
+            f"rest-{next(_names)}", Recorded(1, CloudCreated(at_us=0, policy=Policy()))
+        )
+        asked = await asyncio.gather(
+            *(runs.request(of, RunCause.REQUESTED, due_us) for due_us in range(1, 7) for of in (cloud_id, other))
+        )
+        again = await asyncio.gather(*(runs.request(cloud_id, RunCause.REQUESTED, due_us) for due_us in range(1, 7)))
+        assert {run.number for run in again} == set(range(1, 7))
+        for of in (cloud_id, other):
+            assert sorted(run.number for run in asked if run.cloud_id == of) == [*range(1, 7)]
+        assert (await runs.request(other, RunCause.REQUESTED, 99)).number == 7
 
 
 class TestNotices:

@@ -96,9 +96,9 @@ def cut_off_while_publishing(database_url: str, locked: threading.Event) -> None
     raise AssertionError("nothing was published")
 
 
-async def succeeded(database: Database, cloud_id: int, run_id: int) -> Run:
+async def succeeded(database: Database, cloud_id: int, number: int) -> Run:
     for _ in range(1800):
-        run = await Runs(database).get(cloud_id, run_id)
+        run = await Runs(database).get(cloud_id, number)
         assert run is not None
         if run.status == RunStatus.SUCCEEDED:
             return run
@@ -113,7 +113,7 @@ async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(
     cloud_id = await Clouds(database).create("disturbed", Recorded(1, CloudCreated(at_us=0, policy=policy)))
     async with working(database_url):
         first = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, SECOND_US)
-        await succeeded(database, cloud_id, first.id)
+        await succeeded(database, cloud_id, first.number)
         for number in (2, 3, 4):
             locked = threading.Event()
             cutting = asyncio.create_task(asyncio.to_thread(cut_off_while_publishing, database_url, locked))
@@ -121,6 +121,6 @@ async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(
             run = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, number * SECOND_US)
             await cutting
             cut_s = time.monotonic()
-            run = await succeeded(database, cloud_id, run.id)
+            run = await succeeded(database, cloud_id, run.number)
             assert time.monotonic() - cut_s < 8, "a run that fails by itself waits for 30 s"
             assert run.epoch == number

@@ -16,7 +16,7 @@ _FIRST_RETRY_S = 30.0
 
 
 _COLUMNS = """
-id, cloud_id, cause, due_us, status, attempts, error, epoch, created_at, started_at, finished_at, retry_at
+id, cloud_id, cause, due_us, status, attempts, error, epoch, created_at, started_at, finished_at, retry_at, number
 """
 _INSERT = """
 INSERT INTO forecast_run (cloud_id, cause, due_us) VALUES (%(cloud_id)s, %(cause)s, %(due_us)s)
@@ -115,20 +115,20 @@ class Runs:
         """
         await self._database.execute(_DISTURB, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
 
-    async def get(self, cloud_id: int, run_id: int) -> Run | None:
-        """Return the cloud's run with this id, or None."""
+    async def get(self, cloud_id: int, number: int) -> Run | None:
+        """Return the cloud's run with this number, or None."""
         rows = await self._database.execute(
-            f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s AND id = %(id)s",
-            {"cloud_id": cloud_id, "id": run_id},
+            f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s AND number = %(number)s",
+            {"cloud_id": cloud_id, "number": number},
         )
         return _run(rows[0]) if rows else None
 
-    async def page(self, cloud_id: int, limit: int, before_id: int | None = None) -> list[Run]:
-        """Return the newest runs before an id, newest first, at most `limit`."""
+    async def page(self, cloud_id: int, limit: int, before: int | None = None) -> list[Run]:
+        """Return the newest runs before a number, newest first, at most `limit`."""
         rows = await self._database.execute(
             f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s "
-            "AND (%(before)s::bigint IS NULL OR id < %(before)s) ORDER BY id DESC LIMIT %(limit)s",
-            {"cloud_id": cloud_id, "before": before_id, "limit": limit},
+            "AND (%(before)s::bigint IS NULL OR number < %(before)s) ORDER BY number DESC LIMIT %(limit)s",
+            {"cloud_id": cloud_id, "before": before, "limit": limit},
         )
         return [_run(row) for row in rows]
 

@@ -130,11 +130,11 @@ def _bucket(bucket: Bucket) -> BucketAnswer:
 
 def run_answer(cloud: str, run: Run) -> RunAnswer:
     """Return the wire form of a run, with links to itself and to its table."""
-    links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.id}")]
+    links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.number}")]
     if run.epoch is not None:
         links.append(Link(rel="table", href=f"/v1/clouds/{cloud}/tables/{run.epoch}"))
     return RunAnswer(
-        id=run.id,
+        id=run.number,
         cause=run.cause,
         status=run.status,
         due_at=None if run.due_us is None else to_datetime(run.due_us),

@@ -117,7 +117,9 @@ forecast_run = Table(
     Column("started_at", DateTime(timezone=True)),
     Column("finished_at", DateTime(timezone=True)),
     Column("retry_at", DateTime(timezone=True)),
+    Column("number", BigInteger, nullable=False),
 )
+Index("forecast_run_number", forecast_run.c.cloud_id, forecast_run.c.number, unique=True)
 Index("forecast_run_cloud", forecast_run.c.cloud_id, forecast_run.c.id)
 Index(
     "forecast_run_one_pending",

@@ -105,6 +105,53 @@ async def recomputations(target: Target) -> None:
     await target.hammer(8, change)
 
 
+@attack("cloud admin", "service.overloaded", "log.contended")
+async def many_flavors(target: Target) -> None:
+    """The greatest number of flavors, hundreds of nodes, and quotes and a table of them all."""
+    admin = target.tokens["flavored"]
+    await _furnish(target, "flavored", admin, 300, 300)
+    paths = cycle([f"/v1/clouds/flavored/{what}" for what in ("quotes", "flavors", "sla", "tables/newest", "nodes")])
+    wire = await target.open(HERE)
+    target.tally(await wire.ask(request("POST", "/v1/clouds/flavored/tables", admin)))
+    await target.hammer(8, lambda: request("GET", next(paths), admin))
+
+
+@attack("cloud admin", "service.overloaded", "log.contended", least_s=12)
+async def greedy_tables(target: Target) -> None:
+    """Tables of 200 flavors and a million samples each are due every second, and another cloud wants one."""
+    admin, wire = target.tokens["greedy"], await target.open(HERE)
+    await _furnish(target, "greedy", admin, 200, 20)
+
+    def policy(**changed: int) -> bytes:
+        return request("PATCH", "/v1/clouds/greedy", admin, {"policy": changed})
+
+    await _done(wire, policy(recompute_every_s=1, sample_count=1_000_000))
+    has_come, begun = False, time.monotonic()
+    try:
+        await asyncio.sleep(2)
+        asked = await _done(wire, request("POST", "/v1/clouds/honest/tables", target.tokens["honest_admin"]))
+        run = request("GET", f"/v1/clouds/honest/runs/{asked['id']}", target.tokens["honest_admin"])
+        while not has_come:
+            has_come = (await _done(wire, run))["status"] == "succeeded"
+            target.counts["looked for the other cloud's table"] += 1
+            await asyncio.sleep(0.1)
+        await asyncio.Event().wait()
+    finally:
+        wire = await target.open(HERE)  # the other one was idle, and ends
+        await asyncio.shield(_done(wire, policy(recompute_every_s=3600, sample_count=1000)))
+        if not has_come:
+            target.wrong.append(f"the other cloud got no table within {time.monotonic() - begun:.1f} s")
+
+
+async def _furnish(target: Target, cloud: str, admin: str, flavors: int, nodes: int) -> None:
+    """Add so many flavors and nodes to the cloud."""
+    wire = await target.open(HERE)
+    for kind, count in (("flavors", flavors), ("nodes", nodes)):
+        for number in range(count):
+            body = {"name": f"{kind}-{number}", "cores": 1 + number % 60}
+            target.tally(await wire.ask(request("POST", f"/v1/clouds/{cloud}/{kind}", admin, body)))
+
+
 @asynccontextmanager
 async def _hooks(target: Target, admin: str, cloud: str, serves: list[Serve]) -> AsyncIterator[list[str]]:
     """Webhooks of the cloud, each led to such a receiver; the paths of the webhooks."""

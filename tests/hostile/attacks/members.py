@@ -100,6 +100,22 @@ async def many_batches(target: Target) -> None:
     await target.hammer(32, lambda: request("POST", _BATCH.format("target"), target.tokens["member"], next(bodies)))
 
 
+@attack("service", *_BUSY)
+async def handovers(target: Target) -> None:
+    """Evictions under a grace period that nobody confirms, up to the bound, and lists of them all."""
+    token, path = target.tokens["graced"], "/v1/clouds/graced/handovers?limit=1000"
+
+    def evictions() -> bytes:
+        operations = []
+        for _ in range(333):
+            start = _start()
+            operations += [{"start": start}, {"stop": {"id": start["id"]}}, {"start": _start("spot", lifetime_s=9999)}]
+        return request("POST", _BATCH.format("graced"), token, {"operations": operations})
+
+    kinds = cycle([evictions, evictions, lambda: request("GET", path, token)])
+    await target.hammer(6, lambda: next(kinds)())  # noqa: PLW0108 - each call takes the next
+
+
 @attack("member", *_BUSY)
 async def many_classes(target: Target) -> None:
     """Spot starts, each with an eviction probability of its own."""
