@@ -17,9 +17,9 @@ from app.engine.cloud import Cloud
 class Attainment:
     """All instances promised one eviction probability since the cloud began.
 
-    `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` bound the
-    probability observed (Wilson interval at `CONFIDENCE`, as if evictions were independent). `committed`: the charges
-    of the running ones, 0 unless the guarantee is pooled.
+    `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` are the
+    interval of `ratio` (Wilson at `CONFIDENCE`, as if evictions were independent); who still runs counts as not
+    evicted. `committed`: the charges of the running ones, 0 unless the guarantee is pooled.
     """
 
     promised: float
@@ -37,8 +37,13 @@ class Attainment:
 
     @property
     def ratio(self) -> float | None:
-        """The share of admitted instances that was evicted; None if none was admitted."""
+        """The share of admitted instances that was evicted so far; None if none was admitted."""
         return self.evicted / self.admitted if self.admitted else None
+
+    @property
+    def is_open(self) -> bool:
+        """True if the interval reaches to both sides of the promise: too little is known to tell."""
+        return self.low <= self.promised < self.high
 
     @property
     def earned(self) -> float:
@@ -72,5 +77,5 @@ def read_attainment(cloud: Cloud, at_us: int) -> list[Attainment]:
 
 def _attainment(cloud: Cloud, promised: float, running: int, committed: float) -> Attainment:
     admitted, evicted = cloud.classes[promised]
-    low, high = wilson_interval(evicted, admitted - running, CONFIDENCE)
+    low, high = wilson_interval(evicted, admitted, CONFIDENCE)
     return Attainment(promised, admitted, running, evicted, low, high, committed)

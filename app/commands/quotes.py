@@ -27,7 +27,7 @@ _GUARANTEED = (
 )
 _BOUND = Column("bound", 8, is_number=True)
 _ASKED = (Column("declared", 5, is_number=True), Column("estimate", 7, is_number=True))
-_SAMPLES = (Column("samples", 3, is_number=True), Column("evicted", 2, is_number=True))
+_SAMPLES = (Column("samples", 3, is_number=True), Column("ever evicted", 2, is_number=True))
 
 
 def register(app: typer.Typer) -> None:
@@ -76,6 +76,7 @@ def _print(answer: QuotesAnswer) -> None:
     of = "declared" if asked else "guaranteed"
     caption = (
         f"bound: what the samples certify for the {of} lifetime\n"
+        "ever evicted: of the samples, at any time that they were followed, not only within a lifetime\n"
         f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
     )
     print_text(Text(caption, style="dim"))

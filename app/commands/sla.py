@@ -12,7 +12,7 @@ from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
 from app.domain.numbers import number_text
 from tenure_client import json_of
-from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer
+from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer, SlaAnswer
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -57,8 +57,19 @@ def sla(
         pooled = any(found.budget is not None for found in answer.classes)
         columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
         print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
+        if answer.classes:
+            print_text(Text(_legend(answer), style="dim"))
     if not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
+
+
+def _legend(answer: SlaAnswer) -> str:
+    of = f"with {percent(answer.confidence)} confidence if evictions were independent"
+    said = f"evicted: so far, of those admitted; between: the interval of that share, {of}"
+    open_ones = [percent(one.promised) for one in answer.classes if one.is_kept and one.high > one.promised]
+    if not open_ones:
+        return said
+    return f"{said}\nkept so far, but too few instances are known to be sure: {', '.join(open_ones)}"
 
 
 def _class(found: ClassAnswer) -> list[object]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from app.admission.attainment import Attainment
+from app.domain.errors import Unavailable
 from app.domain.events import (
     InstanceEvicted,
     InstanceRejected,
@@ -16,6 +18,7 @@ from app.domain.events import (
     InstanceStopped,
     NodeRemoved,
     Recorded,
+    StartDecision,
     registry,
 )
 from app.domain.paging import Page
@@ -40,6 +43,7 @@ from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import decision_in, end_in
+from app.scheduling.scheduler import Scheduler
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
@@ -59,7 +63,10 @@ class Explaining:
     `now` is the server's clock.
     """
 
-    def __init__(self, clouds: Clouds, log: EventLog, tables: TableReads, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, clouds: Clouds, log: EventLog, tables: TableReads, scheduler: Scheduler, now: Callable[[], datetime]
+    ) -> None:
+        self._scheduler = scheduler
         self._clouds = clouds
         self._log = log
         self._tables = tables
@@ -96,7 +103,18 @@ class Explaining:
             notices=tuple(notices),
             grace=grace,
         )
+        if found.promise is PromiseStatus.BROKEN:
+            found = replace(found, standing=await self._standing(cloud, decision))
         return replace(found, sentences=tuple(explain_in_words(found)))
+
+    async def _standing(self, cloud: str, decision: StartDecision) -> Attainment | None:
+        """Return the present standing of all instances with the promise of this one; None if it cannot be read."""
+        try:
+            _, _, classes = await self._scheduler.attainment(cloud)
+        except Unavailable:  # the explanation needs neither the whole log nor its newest table
+            return None
+        promised = None if decision.basis is None else decision.basis.probability
+        return next((one for one in classes if one.promised == promised), None)
 
     async def _ground(
         self, cloud_id: int, decision: InstanceStarted | InstanceRejected, forecast: Forecast

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class ClassFacts:
     """The class of all instances that were promised one eviction probability; `left` is its eviction budget.
 
-    `low` and `high` bound the probability that was observed. `name` is the promise as text, or `OTHER`.
+    `low` and `high` are the interval of evicted / admitted. `name` is the promise as text, or `OTHER`.
     """
 
     name: str

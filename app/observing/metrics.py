@@ -90,10 +90,10 @@ FAMILIES = (
     _of_class(
         _GAUGE,
         "eviction_ratio",
-        "Evicted of those admitted: the SLA is kept while it is not above the promise; absent before the first.",
+        "Evicted so far of those admitted: the SLA is kept while it is not above the promise; absent before the first.",
         lambda k: k.evicted / k.admitted if k.admitted else None,
     ),
-    _of_class(_GAUGE, "eviction_ratio_low", "Lower bound of the eviction probability that happened.", lambda k: k.low),
+    _of_class(_GAUGE, "eviction_ratio_low", "Lower bound of eviction_ratio (Wilson, 95 %).", lambda k: k.low),
     _of_class(_GAUGE, "eviction_ratio_high", "Upper bound of the same.", lambda k: k.high),
     _of_class(
         _GAUGE,

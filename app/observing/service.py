@@ -146,7 +146,7 @@ def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
     admitted, running = sum(part.admitted for part in parts), sum(part.running for part in parts)
     evicted = sum(part.evicted for part in parts)
     mean = sum(part.earned for part in parts) / admitted if admitted else parts[0].promised
-    low, high = wilson_interval(evicted, admitted - running, CONFIDENCE)
+    low, high = wilson_interval(evicted, admitted, CONFIDENCE)
     promised = parts[0].promised if len(parts) == 1 else mean
     return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
 

@@ -165,7 +165,7 @@ async def open_services(
         )
         health = HealthCheck(database, clouds, log, tables, clock)
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
-        explaining = Explaining(clouds, log, reads[1], clock.now)
+        explaining = Explaining(clouds, log, reads[1], scheduler, clock.now)
         try:
             observing = CloudWatch(scheduler, Observations(database), clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))

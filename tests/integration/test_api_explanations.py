@@ -194,8 +194,8 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "
             "06:00:00 UTC) guaranteed a lifetime of 5 h at an eviction probability of 5 % (the SLA of the cloud), not "
             "longer than was declared. The table estimated the probability of an eviction within the declared lifetime "
-            "at 11 %; with 95 % confidence it was at most 43 %. That rested on 40 samples at 4 slots (3 evicted), 5 of "
-            "them independent of each other for so long a lifetime. "
+            "at 11 %; with 95 % confidence it was at most 43 %. That rested on 40 samples at 4 slots (3 evicted sooner "
+            "or later), 5 of them independent of each other for so long a lifetime. "
             "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
             "eviction probability of 11 % or a little more.",
         ),
@@ -216,8 +216,8 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "cores, 5 GiB of disk on one node (flavor c3); no open node had that free. 3 spot instances had to go, "
             "taken youngest first: had any of them been spared, the start would not have fitted. The victims, youngest "
             "first: over (1 core, 3.5 h of 1 h), young (1 core, 1.5 h of 4 h), old (1 core, 2.5 h of 4 h). It had "
-            "run for 1.5 h of its declared 4 h, so the promise counts as broken: it is one of those, at most 5 %, "
-            "that may be evicted within their lifetime.",
+            "run for 1.5 h of its declared 4 h, so the promise to it counts as broken. At most 5 % of those "
+            "with this promise may be evicted within their lifetime",
         ),
         (
             "over",

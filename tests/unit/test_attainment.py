@@ -48,7 +48,7 @@ def test_every_class_stands_by_itself(guarantee: Guarantee) -> None:
     first, second = read_attainment(make_cloud(guarantee), HOUR_US)
     assert (first.promised, first.admitted, first.running, first.evicted, first.settled) == (0.1, 5, 1, 1, 4)
     assert (second.promised, second.admitted, second.running, second.evicted) == (0.5, 1, 1, 0)
-    assert (first.low, first.high) == wilson_interval(1, 4, CONFIDENCE)
+    assert (first.low, first.high) == wilson_interval(1, 5, CONFIDENCE)
     assert first.ratio == 0.2
     assert not first.is_kept
     assert second.is_kept
@@ -56,6 +56,22 @@ def test_every_class_stands_by_itself(guarantee: Guarantee) -> None:
     charged = 0.0 if guarantee is Guarantee.PER_INSTANCE else first.committed
     assert first.left == pytest.approx(0.5 - 1 - charged)
     assert (first.committed > 0) is (guarantee is Guarantee.POOLED)
+
+
+@pytest.mark.parametrize("running", range(8))
+def test_the_ratio_lies_in_its_own_interval(running: int) -> None:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=Policy(guarantee=Guarantee.PER_INSTANCE, eviction_probability=0.1)))
+    cloud.apply(NodeAdded(at_us=0, node="n", capacity=Resources(9)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
+    for number in range(running + 2):
+        start(cloud, f"i{number}", 10 * HOUR_US, None)
+    for name in ("i0", "i1"):
+        cloud.apply(InstanceEvicted(at_us=5, instance_id=name, reason=EvictionReason.ON_DEMAND_START, cause_seq=1))
+    (found,) = read_attainment(cloud, HOUR_US)
+    assert found.ratio is not None
+    assert found.low <= found.ratio <= found.high
+    assert found.is_open is (found.low <= 0.1)
 
 
 def test_a_cloud_without_promises_has_no_class() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.admission.attainment import Attainment
 from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
     EvictionConfirmed,
@@ -146,7 +147,8 @@ class Explanation:
 
     `policy` was in force when the start was decided. `ground` is None if the decision read no table, or if that table
     is gone. `created_us` is the time at which the cloud's log begins. `notices` are the newest notices of the instance,
-    in log order; `grace` is what they say of its eviction.
+    in log order; `grace` is what they say of its eviction. `standing` is the present standing of all with the same
+    promise, if it was broken.
     """
 
     instance: Instance
@@ -160,6 +162,7 @@ class Explanation:
     eviction: EvictionExplained | None
     notices: tuple[Recorded, ...]
     grace: Grace | None
+    standing: Attainment | None = None
     sentences: tuple[str, ...] = ()
 
     @property

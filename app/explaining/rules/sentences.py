@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.admission.attainment import Attainment
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
@@ -164,7 +165,8 @@ def _evidence(ground: Ground | None) -> Iterator[str]:
     if ground is None or not ground.evidence:
         return
     seen = [
-        f"{_count(one.sample_count, 'sample')} at {_count(one.slots, 'slot')} ({one.evicted_count} evicted)"
+        f"{_count(one.sample_count, 'sample')} at {_count(one.slots, 'slot')} "
+        f"({one.evicted_count} evicted sooner or later)"
         for one in ground.evidence
     ]
     are_all = ground.window_count == sum(one.sample_count for one in ground.evidence)
@@ -245,6 +247,16 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
         yield "It had overrun its declared lifetime, and such instances go before all others."
 
 
+def standing_in_words(standing: Attainment | None, share: str) -> str:
+    """Say how many of all with this promise were evicted in time, and if those are too many."""
+    allowed = f"at most {share} of those with this promise may be evicted within their lifetime"
+    if standing is None or standing.ratio is None:
+        return f"{allowed[0].upper()}{allowed[1:]}."
+    happened = f"{number_text(standing.evicted)} of {number_text(standing.admitted)} ({share_text(standing.ratio)})"
+    verdict = "the promise is kept so far" if standing.is_kept else "that is more than was promised"
+    return f"{allowed[0].upper()}{allowed[1:]}; so far {happened} were: {verdict}."
+
+
 def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
     end = explanation.instance.end
     if explanation.promise is PromiseStatus.NONE or decision.lifetime_us is None or decision.basis is None:
@@ -257,10 +269,8 @@ def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[st
     share = _percent(decision.basis.probability)
     match explanation.promise:
         case PromiseStatus.BROKEN:
-            yield (
-                f"It had run for {ran} of its declared {declared}, so the promise counts as "
-                f"broken: it is one of those, at most {share}, that may be evicted within their lifetime."
-            )
+            yield f"It had run for {ran} of its declared {declared}, so the promise to it counts as broken."
+            yield standing_in_words(explanation.standing, share)
         case PromiseStatus.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
             yield "The promise does not count as broken: a drill is to the SLA what a stop is."
         case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):

@@ -15,7 +15,9 @@ class EvidenceAnswer(Answer, kw_only=True):
 
     slots: int
     sample_count: int
-    evicted_count: int
+    evicted_count: Annotated[
+        int, Meta(description="Samples evicted at any time that they were followed, not only within the lifetime.")
+    ]
 
 
 class FlavorQuoteAnswer(Answer, kw_only=True):

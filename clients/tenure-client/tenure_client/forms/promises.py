@@ -74,8 +74,8 @@ class ClassAnswer(Answer, kw_only=True):
     admitted: int
     running: Annotated[int, Meta(description="Instances still within their declared lifetime.")]
     evicted: Annotated[int, Meta(description="Evictions within the declared lifetime, without drills.")]
-    ratio: Annotated[float | None, Meta(description="The share evicted of those admitted.")]
-    low: Annotated[float, Meta(description="The lower bound of the probability observed (Wilson).")]
+    ratio: Annotated[float | None, Meta(description="evicted / admitted so far; who still runs counts as not evicted.")]
+    low: Annotated[float, Meta(description="The lower bound of `ratio` (Wilson interval of evicted of admitted).")]
     high: Annotated[float, Meta(description="The upper bound.")]
     is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
     budget: Annotated[ClassBudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]

@@ -1,0 +1,26 @@
+"""The words on a class of promises that lost an instance."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.admission.attainment import Attainment
+from app.explaining.rules.sentences import standing_in_words
+
+
+@pytest.mark.parametrize(
+    ("admitted", "evicted", "said"),
+    [
+        (11, 2, "; so far 2 of 11 (18 %) were: that is more than was promised."),
+        (200, 2, "; so far 2 of 200 (1 %) were: the promise is kept so far."),
+    ],
+)
+def test_a_broken_promise_is_told_with_the_standing_of_its_class(admitted: int, evicted: int, said: str) -> None:
+    standing = Attainment(0.01, admitted, 0, evicted, 0.0, 1.0, 0.0)
+    words = standing_in_words(standing, "1 %")
+    assert words == f"At most 1 % of those with this promise may be evicted within their lifetime{said}"
+
+
+def test_without_a_standing_nothing_is_claimed_of_the_others() -> None:
+    words = standing_in_words(None, "1 %")
+    assert words == "At most 1 % of those with this promise may be evicted within their lifetime."
