@@ -61,16 +61,18 @@ def work(server: Process) -> None:
 
 
 def complain(server: Process, worker: Process, database: str) -> None:
-    """Something that is no HTTP, and a database that lacks a table until both processes have met that."""
+    """Something that is no HTTP, and a table that cannot be read until both processes have met that."""
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"\x00not HTTP\r\n\r\n")
         connection.recv(100)
     run_sql(database, "ALTER TABLE forecast_run RENAME TO mislaid")
+    run_sql(database, "CREATE VIEW forecast_run AS SELECT * FROM mislaid WHERE 1 / 0 > 0")
     assert httpx2.get(f"{server.url}{CLOUD}/runs", headers=HEADERS, timeout=60).status_code == 500
     deadline = time.monotonic() + 60
     while "forecast_run" not in worker.log.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    run_sql(database, "DROP VIEW forecast_run")
     run_sql(database, "ALTER TABLE mislaid RENAME TO forecast_run")
 
 
