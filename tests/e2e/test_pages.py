@@ -296,7 +296,7 @@ def test_the_quote_calculator(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold/quotes")
     page.get_by_label("Run for").fill("30")
     page.get_by_label("Unit").select_option("minutes")
-    page.get_by_label("Evicted at most").fill("10")
+    page.get_by_label("Promised eviction probability").fill("10")
     page.get_by_role("button", name="Ask").click()
     quotes = service.client.get(
         "/v1/clouds/sold/quotes", params={"eviction_probability": 0.1, "lifetime_s": 1800}
