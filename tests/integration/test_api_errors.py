@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import threading
@@ -22,6 +23,7 @@ from app.admission import batch, decide
 from app.domain import errors
 from app.domain.errors import TenureError
 from app.domain.events.formats import LOG_FORMAT
+from app.platform.background import background
 from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
 from app.platform.http.openapi import errors_of
@@ -622,15 +624,33 @@ def test_a_fault_of_the_service_shows_nothing_of_the_inside(
     world: Service, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_sql(database_url, "ALTER TABLE forecast_run RENAME TO mislaid")
+    run_sql(database_url, "CREATE VIEW forecast_run AS SELECT * FROM mislaid WHERE 1 / 0 > 0")
     try:
         answer = world.client.get(f"{CLOUD}/runs")
     finally:
+        run_sql(database_url, "DROP VIEW forecast_run")
         run_sql(database_url, "ALTER TABLE mislaid RENAME TO forecast_run")
     check(answer, api_errors.Unforeseen)
     assert "forecast_run" not in answer.text
     (record,) = [record for record in caplog.records if record.msg == "a request failed"]
     assert answer.headers["X-Openstack-Request-Id"] == record.request_id
     assert "forecast_run" in caplog.text
+
+
+def test_a_background_task_that_keeps_failing_is_told_by_health(world: Service) -> None:
+    async def fail() -> None:
+        raise KeyError("n2")
+
+    async def ask() -> tuple[httpx2.Response, httpx2.Response]:
+        async with background(doomed=fail):
+            await asyncio.sleep(2)  # three failures, with the pauses between them
+            return await asyncio.to_thread(lambda: tuple(map(world.client.get, ("/healthcheck", "/readiness"))))
+
+    health, readiness = asyncio.run(ask())
+    assert (health.status_code, readiness.status_code) == (503, 503)
+    assert health.text.startswith(code_of(errors.TaskFailing))
+    assert readiness.json()["code"] == code_of(errors.TaskFailing)
+    assert "doomed" in health.text
 
 
 def test_the_table_of_errors_is_complete() -> None:
@@ -658,9 +678,10 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
 
 
 def test_every_error_of_the_table_is_documented() -> None:
-    """But for those of paths and methods that there are not, and of what never became a request."""
+    """But for those of paths and methods that there are not, of what never became a request, and of health alone."""
     documented = {error for operation in ENDPOINTS for error in errors_of(operation)}
     assert set(PROBLEMS) - documented == {
+        errors.TaskFailing,
         api_errors.PathUnknown,
         api_errors.MethodUnknown,
         api_errors.RequestMalformed,
