@@ -14,9 +14,13 @@ def main() -> None:
     sys.path[:] = [entry for entry in sys.path if not _shadows(entry)]
     if str(_HERE) not in sys.path:
         sys.path.append(str(_HERE))
-    from app.cli import main as run  # noqa: PLC0415 - only now is it certain which `app` this is
+    try:
+        from app.cli import main as run  # noqa: PLC0415 - only now is it certain which `app` this is
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while the libraries are loaded, or when all is done
+        sys.stderr.write("tenure: interrupted\n")
+        sys.exit(130)
 
 
 def _shadows(entry: str) -> bool:

@@ -1,14 +1,15 @@
 """The `tenure` command.
 
-Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached.
+Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app import __version__
 from app.commands import (
@@ -30,10 +31,18 @@ from app.commands import (
     workloads,
 )
 from app.commands.configuring import warn_of_unknown_variables
+from app.commands.output import INTERRUPTED
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
-from tenure_client import AnswerUnreadable, ArgumentInvalid, NotConnected, ServiceRefused, ServiceUnreachable
+from tenure_client import (
+    AnswerUnreadable,
+    ArgumentInvalid,
+    NotConnected,
+    ServiceRefused,
+    ServiceUnreachable,
+    Unauthenticated,
+)
 
 _EXIT_CODES: dict[type[Exception], int] = {
     InputError: 2,
@@ -48,7 +57,20 @@ _EXIT_CODES: dict[type[Exception], int] = {
 }
 """The first that fits."""
 
+
+class _Commands(TyperGroup):
+    """The commands; one that Ctrl-C ends says so."""
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - typer's own context
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.stderr.write("tenure: interrupted\n")
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="A scheduler service that sells a cloud's spare capacity with a promise.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -104,6 +126,11 @@ def _told(error: Exception) -> str:
     """Return the sentence for an error, with what the caller can do where only the command line knows it."""
     if isinstance(error, ArgumentInvalid):
         return f"--{error.argument} or TENURE_{error.argument.upper()}: {error}"
+    if isinstance(error, Unauthenticated):
+        return (
+            f"{error}; give a valid token with --token or TENURE_TOKEN; on the service's machine"
+            " `tenure token create NAME --role reader` makes one (or another role: tenure token create --help)"
+        )
     if isinstance(error, NotConnected):
         return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
     return str(error)

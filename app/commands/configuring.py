@@ -134,7 +134,8 @@ def _check_not_empty(given: Mapping[str, object]) -> None:
 
 def _said(error: ErrorDetails) -> str:
     words = _SAID.get(error["type"])
-    return error["msg"][:1].lower() + error["msg"][1:] if words is None else words.format(**error.get("ctx", {}))
+    said = error["msg"].removeprefix("Value error, ")
+    return said[:1].lower() + said[1:] if words is None else words.format(**error.get("ctx", {}))
 
 
 def _check_database(settings: Settings, given: Mapping[str, object]) -> None:

@@ -37,7 +37,7 @@ def list_handovers(
     if as_json:
         print_json({"handovers": [json_of(handover) for handover in found]})
     else:
-        STDOUT.print(_table(found))
+        STDOUT.print(_table(found) if found else "no handovers")
 
 
 def confirm(

@@ -10,6 +10,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -49,12 +50,12 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds
 
 @contextmanager
 def interruptible(state: str) -> Iterator[None]:
-    """Say on standard error what is kept and how to go on, if Ctrl-C ends what is done meanwhile."""
+    """Say on standard error what is kept and how to go on, and leave, if Ctrl-C ends what is done meanwhile."""
     try:
         yield
     except (KeyboardInterrupt, CancelledError):
         STDERR.print(f"\ninterrupted: {state}", markup=False, highlight=False, soft_wrap=True)
-        raise
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

@@ -83,12 +83,13 @@ def _print(answer: QuotesAnswer) -> None:
 
 
 def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
-    declared = [length(quote.asked_lifetime_s), estimated(quote.estimated_eviction_probability)] if asked else []
+    estimate = "no room" if not quote.slots else estimated(quote.estimated_eviction_probability)
+    declared = [length(quote.asked_lifetime_s), estimate] if asked else []
     return [
         quote.flavor,
         quote.slots,
         percent(quote.eviction_probability),
-        length(quote.lifetime_s),
+        length(quote.lifetime_s) if quote.slots else "no room",
         *declared,
         percent(quote.eviction_probability_bound if asked else quote.lifetime_bound),
         sum(bucket.sample_count for bucket in quote.evidence),

@@ -74,7 +74,7 @@ def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, a
     if as_json:
         print_json({"tokens": [_fields(token) for token in found]})
     else:
-        STDOUT.print(_table(found))
+        STDOUT.print(_table(found) if found else "no tokens")
 
 
 def revoke(

@@ -73,7 +73,7 @@ def list_webhooks(
     if as_json:
         print_json({"webhooks": [json_of(webhook) for webhook in found]})
     else:
-        STDOUT.print(_table(found))
+        STDOUT.print(_table(found) if found else "no webhooks")
 
 
 def show(
@@ -158,6 +158,9 @@ def dead(
         letters = list(client.dead_letters(cloud_meant(client, cloud), webhook))
     if as_json:
         print_json({"dead": [json_of(letter) for letter in letters]})
+        return
+    if not letters:
+        STDOUT.print("no dead letters")
         return
     table = numbers_table(("kind", "error", "died"), ("seq", "tries"))
     for letter in letters:

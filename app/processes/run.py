@@ -35,6 +35,7 @@ from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_waits
 from app.processes.wiring import WorkerParts, database_url
 
+_LAST_PORT = 65535
 _EARS = 16
 _YOUNG = 20_000
 """New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""
@@ -320,7 +321,14 @@ def _why_not_listening(host: str, port: int, variable: str, error: OSError | Uni
     if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:
         why = "it is no host's name" if isinstance(error, UnicodeError) else error.strerror
         return f"cannot listen on the host {host!r}: {why}; name an address of this machine with --host or TENURE_HOST"
-    return f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port or {variable}"
+    return f"cannot listen on {host}:{port}: {error.strerror}; choose another port with {_ways(variable, port)}"
+
+
+def _ways(variable: str, port: int) -> str:
+    """Return the ways to name another port; `make run` takes no options."""
+    if variable != "TENURE_PORT":
+        return variable
+    return f"--port or {variable} (make run {variable}={port + 1 if port < _LAST_PORT else port - 1})"
 
 
 def greeting(settings: Settings, port: int, token: AdminToken) -> str:
@@ -347,7 +355,7 @@ def _token_lines(settings: Settings, token: AdminToken) -> list[str]:
     another = f"tenure token create NAME --role admin{_database_option(settings)}"
     match token.origin:
         case AdminOrigin.MADE:
-            first = "The admin token; a start shows a new one until one was used, and none from then on:"
+            first = "The admin token; a start shows a new one, and revokes the unused one before, until one was used:"
             return [first, "", f"    export TENURE_TOKEN={token.secret}"]
         case AdminOrigin.GIVEN:
             return ["The admin token is the one in TENURE_ADMIN_TOKEN."]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from app.admission.attainment import Attainment
@@ -18,8 +20,10 @@ from app.domain.events import (
 )
 from app.domain.values import Clock, EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
+from app.forecasts.rules import Run
 from app.observing.facts import OTHER
 from app.observing.metrics import FAMILIES
+from app.observing.pages.epochs import needless
 from app.observing.service import CLASSES_MAX, facts_of
 from app.observing.store import Observation
 
@@ -97,3 +101,12 @@ def test_a_log_that_is_ahead_of_the_server_is_told(clock: str, server_us: int, a
     cloud = Cloud()
     cloud.apply(CloudCreated(at_us=7, policy=Policy(clock=Clock(clock))))
     assert facts_of(FOUND, cloud, 7, [], server_us).log_ahead_s == ahead_s
+
+
+def test_a_run_that_found_its_table_made_is_told_apart() -> None:
+    made = {"cloud_id": 1, "cause": "scheduled", "due_us": None, "status": "succeeded", "attempts": 1, "error": None}
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    times = {"created_at": at, "started_at": at, "finished_at": at, "retry_at": None}
+    epochs = {5: 2, 4: None, 3: 1, 2: 1, 1: None}
+    runs = [Run(id=number, epoch=epoch, number=number, **made, **times) for number, epoch in epochs.items()]
+    assert needless(runs) == {3}

@@ -11,7 +11,7 @@ from app.explaining.rules.sentences import standing_in_words
 @pytest.mark.parametrize(
     ("admitted", "evicted", "said"),
     [
-        (11, 2, "; so far 2 of 11 (18 %) were: that is more than was promised."),
+        (11, 2, "; so far 2 of 11 (18.2 %) were: that is more than was promised."),
         (200, 2, "; so far 2 of 200 (1 %) were: the promise is kept so far."),
     ],
 )

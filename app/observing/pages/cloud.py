@@ -17,7 +17,7 @@ from app.platform.pages.asking import choice, server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import slots_of
-from app.utilisation.service import Utilisation, UtilisationHistory
+from app.utilisation.service import Utilisation, UtilisationHistory, UtilisationPoint
 from app.utilisation.timeline import (
     DEFAULT_RANGE,
     RANGES,
@@ -98,4 +98,9 @@ async def _over_time(request: Request, over: str, nodes: list[str], *, system_cl
 
 
 def _charts(fine: Utilisation, coarse: Utilisation) -> tuple[dict[str, object], dict[str, object]] | None:
-    return (utilisation_chart(fine), decisions_chart(coarse)) if coarse.points else None
+    return (utilisation_chart(fine), decisions_chart(coarse)) if any(map(_shows, coarse.points)) else None
+
+
+def _shows(point: UtilisationPoint) -> bool:
+    """True if a point has anything to draw: cores, or decisions on spot starts."""
+    return bool(point.total_mean or point.used_peak or point.spot_admitted or point.spot_rejected or point.evicted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,6 +48,7 @@ async def show(request: Request) -> Response:
         "epochs.html",
         tables=tables,
         runs=runs,
+        needless=needless(runs.items),
         health=health_of(cloud, newest[0] if newest else None, runs.items if before_run is None else [], now),
         newest=newest[0] if newest else None,
         now=now,
@@ -57,6 +59,11 @@ async def show(request: Request) -> Response:
         before_run=before_run,
         live=f"/ui/clouds/{name}/live",
     )
+
+
+def needless(runs: Sequence[Run]) -> set[int]:
+    """Return the numbers of runs, given newest first, that found the table of an older one and made none."""
+    return {newer.number for newer, older in pairwise(runs) if newer.epoch is not None and newer.epoch == older.epoch}
 
 
 def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], now: datetime) -> ForecastHealth:

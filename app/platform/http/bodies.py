@@ -37,7 +37,7 @@ async def read_body(request: Request, form: type[B]) -> B:
     try:
         body = form.model_validate_json(content)
     except ValidationError as error:
-        raise RequestInvalid(faults_in(error)) from None
+        raise RequestInvalid(faults_in(error, form)) from None
     refuse_repeated(content, len(body.model_fields_set))
     return body
 
@@ -67,7 +67,7 @@ def read_query(request: Request, form: type[Q]) -> Q:
     try:
         return form.model_validate_strings(values)
     except ValidationError as error:
-        raise RequestInvalid(faults_in(error)) from None
+        raise RequestInvalid(faults_in(error, form)) from None
 
 
 def check_query(query: bytes) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -273,12 +273,28 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
     return ErrorAnswer(**common)
 
 
-def faults_in(error: ValidationError, *within: str) -> Iterator[RequestError]:
+def faults_in(error: ValidationError, form: type[BaseModel] | None, *within: str) -> Iterator[RequestError]:
     """Yield the faults that a form found; `within` is the form's place in the body."""
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
-        yield kind(f"{place}: {item['msg']}" if place else item["msg"])
+        said = _no_such_field(form, item["loc"]) if kind is FieldUnknown else item["msg"]
+        yield kind(f"{place}: {said}" if place else said)
+
+
+def _no_such_field(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> str:
+    """Return the words on a field that the form has not, with the place where it belongs or the fields that are."""
+    if form is None or len(place) != 1:
+        return "there is no such field"
+    for name, field in form.model_fields.items():
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, BaseModel) and place[0] in _fields(part):
+                return f"there is no such field here; it belongs into {field.alias or name!r}"
+    return f"there is no such field; there are: {', '.join(_fields(form)) or 'none'}"
+
+
+def _fields(form: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in form.model_fields.items()]
 
 
 def _headers(error: Exception) -> dict[str, str]:

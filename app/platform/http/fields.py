@@ -23,6 +23,9 @@ LONGEST_S = 10 * 366 * DAY_US // SECOND_US
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+_HUGE = re.compile(r"[0-9]{13,300}(\.[0-9]{1,6})?|[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
+_TOO_LONG_US = 2 * LONGEST_S * SECOND_US
+"""Stands for any longer duration: it is refused for its length."""
 
 
 class Body(BaseModel):
@@ -61,12 +64,18 @@ def _whole(value: object) -> object:
 
 
 def _of_text(value: object) -> int | None:
-    return parse_seconds(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else None
+    if not isinstance(value, str):
+        return None
+    if _HUGE.fullmatch(value):
+        return _TOO_LONG_US
+    return parse_seconds(value) if _DECIMAL.fullmatch(value) else None
 
 
 def _of_number(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2 * LONGEST_S:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         return None
+    if abs(value) > 2 * LONGEST_S:
+        return _TOO_LONG_US
     us = round(value * SECOND_US)
     return us if us / SECOND_US == value else None
 

@@ -61,7 +61,7 @@ async def _read_by_forms(parts: Sequence[msgspec.Raw], owner: str | None, turns:
         try:
             read.append(_operation(bytes(part)).request(owner))
         except ValidationError as error:
-            faults.extend(faults_in(error, "operations", str(number)))
+            faults.extend(faults_in(error, None, "operations", str(number)))
         except FieldInvalid as error:
             faults.append(FieldInvalid(f"operations.{number}: {error}"))
         if len(faults) >= MOST_FAULTS:
@@ -105,7 +105,7 @@ def _wrong_fields(fields: dict[str, msgspec.Raw]) -> Iterator[RequestError]:
         yield FieldMissing("operations: Field required")
     for name in fields:
         if name != "operations":
-            yield FieldUnknown(f"{name[:100]}: Extra inputs are not permitted")
+            yield FieldUnknown(f"{name[:100]}: there is no such field; there are: operations")
 
 
 def _raise_malformed(error: Exception) -> NoReturn:
