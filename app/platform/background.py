@@ -49,9 +49,11 @@ class _Kept:
             try:
                 await self.work()
             except LogUnavailable as error:  # the health tells of the database itself
+                _end_if_cancelled()
                 logger.warning("the background task %s was interrupted: %s", self.name, error)
             except Exception as error:  # noqa: BLE001 - whatever it was: the task has to go on
                 self._failed(error)
+            _end_if_cancelled()
             if monotonic() - began >= _STEADY_S:
                 pause_s = _FIRST_PAUSE_S
             await asyncio.sleep(pause_s)
@@ -63,6 +65,13 @@ class _Kept:
         self.failures = self.failures + 1 if monotonic() - self.failed_at < _STEADY_S else 1
         self.failed_at = monotonic()
         self.why = f"{type(error).__name__}: {error}"
+
+
+def _end_if_cancelled() -> None:
+    """Raise CancelledError if this task was cancelled, where a library made another error of that."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 _kept: list[_Kept] = []

@@ -276,7 +276,9 @@ def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(databa
     seen += [json.loads(follower.stdout.readline())["seq"] for _ in range(last - 1)]
     assert seen == list(range(1, 82))
     follower.send_signal(signal.SIGINT)
-    assert follower.communicate(timeout=60) == ("", "")
+    rest, told = follower.communicate(timeout=60)
+    assert rest == ""
+    assert all("trying again" in line for line in told.splitlines()), told
     assert follower.returncode == 0
     assert process.interrupt() == 0
 

@@ -95,3 +95,21 @@ async def test_a_work_that_nobody_awaits_does_not_fail_unseen(caplog: pytest.Log
     await asyncio.sleep(0)
     assert counted("sixth") == 1
     assert "the task sixth failed" in caplog.text
+
+
+async def test_a_cancellation_that_a_library_takes_for_a_failure_ends_the_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun_once = asyncio.Event()
+
+    async def work() -> None:
+        begun_once.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise LogUnavailable("closing connection") from None
+
+    async with asyncio.timeout(5):
+        async with background(taken=work):
+            await begun_once.wait()
+    assert caplog.text == ""
