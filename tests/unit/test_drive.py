@@ -118,7 +118,7 @@ class Peer:
             self.apply([FlavorAdded(at_us=0, flavor=body["name"], demand=resources)])
         if kind == "nodes":
             return answered(201, node_answer(self.cloud, self.cloud.nodes[body["name"]]))
-        return answered(201, flavor_answer(self.cloud, self.cloud.flavors[body["name"]]))
+        return answered(201, flavor_answer(self.cloud.flavors[body["name"]], self.cloud.available_slots(body["name"])))
 
     def list_nodes(self) -> httpx2.Response:
         nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
