@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
@@ -22,6 +23,9 @@ if find_spec("tenure_client") is None:
     pytest.exit(f"tenure-client is not installed here: make clean and make, or run {command}", 4)
 
 _TEMPLATE = "tenure_template"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's job in the background ignores Ctrl-C, and so would every process that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 _numbers = count(1)
 
 

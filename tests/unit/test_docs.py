@@ -42,7 +42,9 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 def test_make_tells_its_targets() -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony
     assert {line.split()[0] for line in told.splitlines()} == set(phony[1].split())
