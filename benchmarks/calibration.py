@@ -24,7 +24,7 @@ import numpy as np
 from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
 from app.workbench.calibration import calibration_report
 from app.workbench.evaluate import evaluate
-from app.workbench.following import Follower
+from app.workbench.fates import Fates
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload
 from benchmarks.promises import HELD_OUT, SIXTEEN, TRACES, recorded, synthetic_workload
@@ -61,10 +61,10 @@ def _platforms(part: str, traces: Path) -> Iterator[tuple[str, tuple[Resources, 
 
 def follow(name: str, nodes: tuple[Resources, ...], workload: Workload) -> Run:
     """Evaluate a platform without an SLA, print its line, and return what was said and what happened."""
-    follower = Follower(POLICY)
+    fates = Fates(POLICY)
     with ThreadPoolExecutor(1) as executor:
-        evaluate(Scenario(nodes, workload, POLICY), executor, follower=follower)
-    report = calibration_report(follower.cases(), Forecast.CALIBRATED) or {"evicted": 0, "cases": 0}
+        evaluate(Scenario(nodes, workload, POLICY), executor, fates=fates)
+    report = calibration_report(fates.cases(), Forecast.CALIBRATED) or {"evicted": 0, "cases": 0}
     line = f"  {name:18} {report['cases']:6} {report['evicted']:5}"
     if report["evicted"]:
         report["relative"] = report["log_loss"] / report["constant_log_loss"]

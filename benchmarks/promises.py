@@ -33,7 +33,7 @@ from rich.progress import Progress as Bar
 
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
-from app.workbench import following
+from app.workbench import fates
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
@@ -255,10 +255,10 @@ def _run(cases: list[Case]) -> list[Result]:
 
 def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], None]) -> Result:
     began = perf_counter()
-    follower = None if case.policy.guarantee is Guarantee.NONE else following.Follower(case.policy)
-    outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, follower=follower, progress=progress)
+    followed = None if case.policy.guarantee is Guarantee.NONE else fates.Fates(case.policy)
+    outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, fates=followed, progress=progress)
     wall_s, tally = perf_counter() - began, outcome.tally
-    rows = [] if follower is None else coverage(follower.cases())
+    rows = [] if followed is None else coverage(followed.cases())
     hard = [covered for covered, evicted in rows if evicted]
     return Result(
         tally.spot_requested,
@@ -273,7 +273,7 @@ def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], Non
     )
 
 
-def coverage(cases: Sequence[following.Case]) -> list[tuple[bool, bool]]:
+def coverage(cases: Sequence[fates.Case]) -> list[tuple[bool, bool]]:
     """Return for every epoch if its quotes' bounds held, and if anything was evicted."""
     found: dict[int, list[tuple[bool, float]]] = defaultdict(list)
     for case in cases:
@@ -281,8 +281,8 @@ def coverage(cases: Sequence[following.Case]) -> list[tuple[bool, bool]]:
         if said is not None and said.bound is not None:
             found[case.quoted.epoch].append((case.evicted_after_us is not None, said.bound))
     rows = []
-    for fates in found.values():
-        share, bound = np.mean(np.array(fates, float), axis=0)
+    for ends in found.values():
+        share, bound = np.mean(np.array(ends, float), axis=0)
         rows.append((bool(share <= bound), bool(share > 0)))
     return rows
 

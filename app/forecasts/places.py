@@ -60,10 +60,10 @@ class Places:
         with self._changing:
             self._free += 1
             self._fill()
-        if (error := done.exception()) is not None:
-            answered.set_exception(error)
-        else:
+        try:
             answered.set_result(done.result())
+        except Exception as error:  # noqa: BLE001 - the caller's, or that the task was cancelled
+            answered.set_exception(error)
 
 
 class _PlacesOfCloud(Executor):

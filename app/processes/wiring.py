@@ -77,8 +77,8 @@ __all__ = ["LOG_FORMAT", "DowngradeRefused"]
 """Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
-_CLUSTER_PLACES = 64
 """Of one cloud."""
+_CLUSTER_PLACES = 64
 
 
 class Services(dict[type, Any]):

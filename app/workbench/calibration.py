@@ -13,7 +13,7 @@ import numpy as np
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
 from app.forecast.survival import Floats
-from app.workbench.following import Case, Said
+from app.workbench.fates import Case, Said
 
 SURE = 1e-4
 """Probabilities below this, or above 1 less this, are scored as this: a certainty that fails costs no infinity."""

@@ -16,7 +16,7 @@ from app.domain.values import Forecast, Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.table import QuantileTable
-from app.workbench.following import Follower
+from app.workbench.fates import Fates
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations
 
@@ -38,15 +38,15 @@ def evaluate(
     *,
     log: EventSink | None = None,
     tables: TableSink | None = None,
-    follower: Follower | None = None,
+    fates: Fates | None = None,
     progress: Progress | None = None,
 ) -> DrivenScenario:
     """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning.
 
-    A follower is told of every quoted spot start and of every event.
+    A fates is told of every quoted spot start and of every event.
     """
     began = perf_counter()
-    run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, follower=follower)
+    run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, fates=fates)
     tally = WorkloadTally.of(scenario.workload)
     run.record(opening(scenario))
     steps = operations(scenario.workload)
@@ -121,12 +121,12 @@ class DrivenCloud:
         *,
         log: EventSink | None = None,
         tables: TableSink | None = None,
-        follower: Follower | None = None,
+        fates: Fates | None = None,
     ) -> None:
-        self.tables = _EvaluationTables(policy, executor, tables, followed=follower is not None)
+        self.tables = _EvaluationTables(policy, executor, tables, followed=fates is not None)
         self.cloud = Cloud()
-        self._follower = follower
-        self._logs = [sink for sink in (log, follower) if sink is not None]
+        self._follower = fates
+        self._logs = [sink for sink in (log, fates) if sink is not None]
 
     def step(self, operation: Operation) -> Event | None:
         """Decide one operation and record its events; the decision on a start is the last of them."""

@@ -16,8 +16,8 @@ from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import EventSink, evaluate
+from app.workbench.fates import Case, Fates
 from app.workbench.findings import LogFindings, Watch
-from app.workbench.following import Case, Follower
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import DrivenScenario, Scenario
@@ -105,11 +105,11 @@ def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progres
             file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
         keep = partial(_keep_last, tables)
-        follower = Follower(scenario.policy) if evaluation.followed else None
-        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, follower=follower, progress=progress)
+        fates = Fates(scenario.policy) if evaluation.followed else None
+        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, fates=fates, progress=progress)
     end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
     findings = watch.findings(end_us, tables[-1] if tables else None) if watch else None
-    return Evaluated(outcome, findings, follower.cases() if follower else None)
+    return Evaluated(outcome, findings, fates.cases() if fates else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
+from itertools import count
 from pathlib import Path
+from typing import Self
 
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -128,3 +132,32 @@ def agrees(answer: Mapping[str, object], row: Mapping[str, str]) -> bool:
         and row["node"] == (answer["node"] or "")
         and row["reason"] == (answer["reason"] or "")
     )
+
+
+class Callers:
+    """So many threads that call, each with a client of its own, until the block is left."""
+
+    def __init__(self, number: int) -> None:
+        self.leaving = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(caller,)) for caller in range(number)]
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leaving.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _run(self, caller: int) -> None:
+        with httpx2.Client(headers=HEADERS, timeout=30) as client:
+            for number in count():
+                if self.leaving.is_set():
+                    return
+                self.call(client, caller, number)
+
+    def call(self, client: httpx2.Client, caller: int, number: int) -> None:
+        """Make the next calls of one of them."""
+        raise NotImplementedError

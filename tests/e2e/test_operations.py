@@ -7,17 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import psycopg
 import pytest
-from processes import HEADERS, Process
+from processes import HEADERS, Callers, Process
 from servers import debian_binaries, on_database, run_sql
 
 import migrations
@@ -114,39 +112,24 @@ def test_dump_and_restore(server: tuple[str, Path], tmp_path: Path) -> None:
     assert restored.interrupt() == 0
 
 
-class Load:
+class Load(Callers):
     """Callers of both processes in turn, each with ids of its own; it keeps what was acknowledged, and all codes."""
 
     def __init__(self, processes: list[Process]) -> None:
+        super().__init__(4)
         self.processes = processes
         self.started: dict[str, int] = {}
         self.seen: set[tuple[int, str]] = set()
-        self.leaving = threading.Event()
-        self.threads = [threading.Thread(target=self._call, args=(number,)) for number in range(4)]
 
-    def __enter__(self) -> Load:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leaving.set()
-        for thread in self.threads:
-            thread.join()
-
-    def _call(self, caller: int) -> None:
-        with httpx2.Client(headers=HEADERS, timeout=30) as client:
-            for number in count():
-                if self.leaving.is_set():
-                    return
-                url = f"{self.processes[number % 2].url}/v1/clouds/north/instances"
-                name = f"i-{caller}-{number}"
-                answer = client.post(url, json={"id": name, **START})
-                self.seen.add((answer.status_code, "" if answer.is_success else answer.json()["errors"][0]["code"]))
-                if answer.status_code == 201:
-                    self.started[name] = answer.json()["seq"]
-                    gone = client.delete(f"{url}/{name}")
-                    self.seen.add((gone.status_code, "" if gone.is_success else gone.json()["errors"][0]["code"]))
+    def call(self, client: httpx2.Client, caller: int, number: int) -> None:
+        url = f"{self.processes[number % 2].url}/v1/clouds/north/instances"
+        name = f"i-{caller}-{number}"
+        answer = client.post(url, json={"id": name, **START})
+        self.seen.add((answer.status_code, "" if answer.is_success else answer.json()["errors"][0]["code"]))
+        if answer.status_code == 201:
+            self.started[name] = answer.json()["seq"]
+            gone = client.delete(f"{url}/{name}")
+            self.seen.add((gone.status_code, "" if gone.is_success else gone.json()["errors"][0]["code"]))
 
     def wait_for(self, more: int) -> None:
         """Until so many more starts were acknowledged."""

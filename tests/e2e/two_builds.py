@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, Process, audited, tenure
+from processes import HEADERS, Callers, Process, audited, tenure
 from servers import on_database, run_sql
 
 ROOT = Path(__file__).parents[2]
@@ -61,38 +59,23 @@ class OlderProcess(Process):
         raise AssertionError(f"not up within three minutes:\n{self.log.read_text()}")
 
 
-class Load:
+class Load(Callers):
     """Starts at one process and stops at the other, in turn. Every answer is the documented one or is kept as wrong."""
 
     def __init__(self, urls: list[str]) -> None:
+        super().__init__(3)
         self.urls = urls
         self.pairs = 0
         self.wrong: list[tuple[int, str]] = []
-        self.leaving = threading.Event()
-        self.threads = [threading.Thread(target=self._call, args=(number,)) for number in range(3)]
 
-    def __enter__(self) -> Load:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leaving.set()
-        for thread in self.threads:
-            thread.join()
-
-    def _call(self, caller: int) -> None:
-        with httpx2.Client(headers=HEADERS, timeout=30) as client:
-            for number in count():
-                if self.leaving.is_set():
-                    return
-                name = f"i-{id(self)}-{caller}-{number}"
-                first, second = (f"{self.urls[(number + turn) % 2]}/v1/clouds/north/instances" for turn in (0, 1))
-                self._expect(201, client.post(first, json={"id": name, **START}))
-                self._expect(200, client.get(f"{second}/{name}"))
-                self._expect(204, client.delete(f"{second}/{name}"))
-                self._expect(201, client.post(first, json={"id": name, **START}))  # a repetition: the same answer
-                self.pairs += 1
+    def call(self, client: httpx2.Client, caller: int, number: int) -> None:
+        name = f"i-{id(self)}-{caller}-{number}"
+        first, second = (f"{self.urls[(number + turn) % 2]}/v1/clouds/north/instances" for turn in (0, 1))
+        self._expect(201, client.post(first, json={"id": name, **START}))
+        self._expect(200, client.get(f"{second}/{name}"))
+        self._expect(204, client.delete(f"{second}/{name}"))
+        self._expect(201, client.post(first, json={"id": name, **START}))  # a repetition: the same answer
+        self.pairs += 1
 
     def _expect(self, status: int, answer: httpx2.Response) -> None:
         if answer.status_code != status:

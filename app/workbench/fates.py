@@ -52,7 +52,7 @@ class Case(NamedTuple):
     evicted_after_us: int | None
 
 
-class Follower:
+class Fates:
     """Notes quotes and the log while an evaluation runs, and finds the ends afterwards."""
 
     def __init__(self, policy: Policy) -> None:

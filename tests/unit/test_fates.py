@@ -20,7 +20,7 @@ from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
 from app.workbench.audit import audit
 from app.workbench.calibration import SURE, calibration_report, exact_interval
 from app.workbench.evaluate import evaluate
-from app.workbench.following import Case, Follower, Quoted, Said
+from app.workbench.fates import Case, Fates, Quoted, Said
 from app.workbench.tally import Scenario
 from app.workbench.workload import TraceInstance, combine
 
@@ -36,10 +36,10 @@ NOBODY = replace(EVERY, guarantee=Guarantee.PER_INSTANCE, eviction_probability=1
 
 
 def followed(scenario: Scenario) -> dict[str, Case]:
-    follower = Follower(scenario.policy)
+    fates = Fates(scenario.policy)
     with ThreadPoolExecutor(1) as threads:
-        evaluate(scenario, threads, follower=follower)
-    return {case.quoted.instance_id: case for case in follower.cases()}
+        evaluate(scenario, threads, fates=fates)
+    return {case.quoted.instance_id: case for case in fates.cases()}
 
 
 def ends(scenario: Scenario) -> dict[str, float | None]:
