@@ -50,6 +50,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert process.interrupt() == 0
 
 
+@pytest.mark.timeout(SECONDS + 300)
 def test_the_service_keeps_its_documented_contract(service: Process, tmp_path: Path) -> None:
     here = Path(__file__).parent
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(here / "contract.toml"), "run"]
