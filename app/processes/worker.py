@@ -72,7 +72,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_RISK_S, parts.warnings.assess_risks)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
-    jobs.scheduler.add_listener(_count, sum(_OUTCOMES))
+    jobs.scheduler.add_listener(_ended, sum(_OUTCOMES))
     return jobs
 
 
@@ -107,5 +107,10 @@ def _prepare() -> None:
         logger.info("forecast compiled", extra={"took_s": round(took_s, 1)})
 
 
-def _count(event: JobExecutionEvent) -> None:
+def _ended(event: JobExecutionEvent) -> None:
+    """Count the job, and log why it failed: in one line where the database was away, for the next turn comes anyway."""
     JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()
+    if isinstance(event.exception, LogUnavailable):
+        logger.warning("the job %s waits for its next turn: %s", event.job_id, event.exception)
+    elif event.exception is not None:
+        logger.error("the job %s failed", event.job_id, exc_info=event.exception)
