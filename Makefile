@@ -6,6 +6,8 @@ QUIETLY := @$(PYTHON) tools/quietly.py
 LOCK := $(BIN)/uv pip compile --quiet --no-config --generate-hashes --no-emit-index-url --no-annotate --universal \
 	--python-version 3.11 --custom-compile-command "make lock" --group build --no-emit-package tenure-client
 FAULTS_SECONDS ?= 600
+# Most of the time of the end-to-end tests goes by in waiting: twice as many as there are cores keep them busy.
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 CLIENT := clients/tenure-client
 
 .PHONY: help run test check faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
@@ -18,7 +20,7 @@ run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unle
 	@exec $(BIN)/tenure run
 
 test: .venv/dev.stamp  ## everything that must hold; TESTFLAGS
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SECONDS, FAULTS_SEED, FAULTSFLAGS
 	cd tests && exec ../$(BIN)/python -m faults --seconds $(FAULTS_SECONDS) $(addprefix --seed ,$(FAULTS_SEED)) $(FAULTSFLAGS)

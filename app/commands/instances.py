@@ -13,9 +13,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state
-from app.domain.values import Market
-from app.explaining.rules.explanations import DecisionOutcome
-from app.scheduling.rules.instances import InstanceStatus
+from app.domain.values import DecisionOutcome, InstanceStatus, Market
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
 from tenure_client.forms.instances import InstanceAnswer

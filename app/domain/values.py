@@ -95,6 +95,24 @@ class EvictionReason(StrEnum):
     DRILL = "drill"
 
 
+class InstanceStatus(StrEnum):
+    """The present state of an instance, or its outcome."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    EVICTED = "evicted"
+    REJECTED = "rejected"
+
+
+class DecisionOutcome(StrEnum):
+    """The outcome of a decision."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    STOPPED = "stopped"
+    EVICTED = "evicted"
+
+
 class Role(StrEnum):
     """The purpose of a token. `GRANTS` in app/platform/http/auth.py says which role includes which others."""
 

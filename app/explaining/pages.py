@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import InstanceNotFound
-from app.domain.values import NAME_PATTERN, Market
-from app.explaining.rules.explanations import DecisionOutcome
+from app.domain.values import NAME_PATTERN, DecisionOutcome, Market
 from app.explaining.service import Explaining
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, number

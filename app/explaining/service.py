@@ -23,10 +23,9 @@ from app.domain.events import (
 )
 from app.domain.paging import Page
 from app.domain.times import from_datetime
-from app.domain.values import Clock, Forecast, Market, Resources
+from app.domain.values import Clock, DecisionOutcome, Forecast, Market, Resources
 from app.explaining.rules.explanations import (
     Decided,
-    DecisionOutcome,
     EvictionExplained,
     Explanation,
     Grace,

@@ -8,10 +8,9 @@ from pydantic import Field
 
 from app.domain.events.wire import to_wire
 from app.domain.times import seconds, to_datetime
-from app.domain.values import Market
+from app.domain.values import DecisionOutcome, Market
 from app.explaining.rules.explanations import (
     Decided,
-    DecisionOutcome,
     EvictionExplained,
     Explanation,
     PromiseStatus,

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import HandoverNotFound, InstanceNotFound
+from app.domain.values import InstanceStatus
 from app.notices.wire import handover_answer
 from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import PageQuery, next_link
@@ -13,7 +14,6 @@ from app.platform.http.paging import page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.log_reads import LogReads
-from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import HandoversAnswer

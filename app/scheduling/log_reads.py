@@ -8,9 +8,9 @@ from heapq import nsmallest
 from app.domain.errors import InstanceNotFound, MarkerInvalid
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.paging import Page
-from app.domain.values import Market
+from app.domain.values import InstanceStatus, Market
 from app.engine.cloud import Running
-from app.scheduling.rules.instances import Instance, InstanceStatus, decision_in, end_in
+from app.scheduling.rules.instances import Instance, decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 

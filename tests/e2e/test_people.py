@@ -15,6 +15,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from select import select
 
 import httpx2
 import pytest
@@ -400,10 +401,11 @@ def answered(answer: str, *arguments: str) -> tuple[str, int]:
     with suppress(OSError):  # the other end is closed
         while part := os.read(ours, 1 << 16):
             found += part
-            if part.rstrip().endswith(b"[y/N]:") and answer == CTRL_C:
-                process.send_signal(signal.SIGINT)
-            elif part.rstrip().endswith(b"[y/N]:"):
+            if found.rstrip().endswith(b"[y/N]:") and answer != CTRL_C:
                 os.write(ours, f"{answer}\n".encode())
+            # Python misses a signal that comes just before it begins to read. A person presses again.
+            while found.rstrip().endswith(b"[y/N]:") and answer == CTRL_C and not select([ours], [], [], 0.5)[0]:
+                process.send_signal(signal.SIGINT)
     os.close(ours)
     return found.decode(), process.wait(60)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+import subprocess
 import sys
 import tomllib
 from collections import defaultdict
@@ -252,6 +253,13 @@ def test_domain_needs_the_standard_library_only() -> None:
         place(path) for path in APP if room(path) == "domain" if {m.split(".")[0] for m in imports(path)} & outside
     ]
     assert wrong == []
+
+
+def test_the_command_line_begins_without_what_only_the_service_needs() -> None:
+    """Each command is a process of its own: a person would wait for these at every one of them."""
+    heavy = ("numpy", "numba", "sqlalchemy", "fastapi", "pydantic", "apscheduler", "uvicorn")
+    program = f"import sys; import app.cli; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
 
 
 def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:

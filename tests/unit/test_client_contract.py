@@ -13,14 +13,13 @@ from mypy import api
 
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
-from app.domain.values import Policy, RunCause
-from app.explaining.rules.explanations import DecisionOutcome, PromiseStatus
+from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
+from app.explaining.rules.explanations import PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
 from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
-from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values

@@ -16,19 +16,21 @@ from app.domain.events import (
     NodeRemoved,
     Recorded,
 )
-from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources, RiskLevel
+from app.domain.values import (
+    Basis,
+    DecisionOutcome,
+    EvictionPolicy,
+    EvictionReason,
+    InstanceStatus,
+    Market,
+    Policy,
+    Rejection,
+    Resources,
+    RiskLevel,
+)
 from app.forecasts.rules import Evidence
 from app.scheduling.rules.acceptable import Acceptable
-from app.scheduling.rules.instances import End, Instance, InstanceStatus
-
-
-class DecisionOutcome(StrEnum):
-    """The outcome of a decision."""
-
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    STOPPED = "stopped"
-    EVICTED = "evicted"
+from app.scheduling.rules.instances import End, Instance
 
 
 class PromiseStatus(StrEnum):

@@ -11,6 +11,7 @@ from app.domain.times import length_text, time_text
 from app.domain.values import (
     Basis,
     Budget,
+    DecisionOutcome,
     EvictionPolicy,
     EvictionReason,
     Forecast,
@@ -21,7 +22,6 @@ from app.domain.values import (
 )
 from app.explaining.rules.explanations import (
     Decided,
-    DecisionOutcome,
     EvictionExplained,
     Explanation,
     Ground,

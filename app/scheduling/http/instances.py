@@ -9,7 +9,7 @@ from app.admission.batch import Changed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.requests import StopRequest
 from app.domain.times import to_datetime
-from app.domain.values import Role
+from app.domain.values import InstanceStatus, Role
 from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import entries_of
@@ -19,7 +19,6 @@ from app.platform.http.respond import respond
 from app.platform.turns import Turns
 from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
-from app.scheduling.rules.instances import InstanceStatus
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.wire.instances import (
     DrillBody,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from app.domain.events import (
     InstanceEvicted,
@@ -13,17 +12,9 @@ from app.domain.events import (
     Recorded,
     StartDecision,
 )
+from app.domain.values import InstanceStatus
 
 End = InstanceStopped | InstanceEvicted
-
-
-class InstanceStatus(StrEnum):
-    """The present state of an instance, or its outcome."""
-
-    RUNNING = "running"
-    STOPPED = "stopped"
-    EVICTED = "evicted"
-    REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from pydantic_core import PydanticCustomError
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import to_datetime
-from app.domain.values import Basis, Budget, EvictionReason, Market, Rejection
+from app.domain.values import Basis, Budget, EvictionReason, InstanceStatus, Market, Rejection
 from app.platform.http.fields import AT, Body, Name, Probability, Query, Time, WholeSeconds, optional_seconds
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
-from app.scheduling.rules.instances import Instance, InstanceStatus
+from app.scheduling.rules.instances import Instance
 from tenure_client.forms.instances import AcceptableAnswer, BudgetAnswer, InstanceAnswer, QuoteAnswer, StartAnswer
 from tenure_client.forms.nodes import VictimAnswer
 
