@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from app.domain.events import Recorded
 from app.domain.inputs import platform_text
 from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
@@ -105,18 +104,7 @@ def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progres
             file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
         fates = Fates(scenario.policy) if evaluation.followed else None
-        outcome = evaluate(scenario, executor, log=_All(sinks), tables=newest.append, fates=fates, progress=progress)
+        outcome = evaluate(scenario, executor, logs=sinks, tables=newest.append, fates=fates, progress=progress)
     end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
     findings = watch.findings(end_us, newest[0] if newest else None) if watch else None
     return Evaluated(outcome, findings, fates.cases() if fates else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _All:
-    """Several sinks as one."""
-
-    sinks: Sequence[EventSink]
-
-    def write(self, recorded: Recorded) -> None:
-        for sink in self.sinks:
-            sink.write(recorded)
