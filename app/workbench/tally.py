@@ -62,14 +62,7 @@ class GroupTally:
 
     def report(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
-        return {
-            "admitted": self.admitted,
-            "evicted": self.evicted,
-            "overrun_evicted": self.overrun_evicted,
-            "core_s": seconds(self.core_us),
-            "completed_core_s": seconds(self.completed_core_us),
-            "lost_core_s": seconds(self.lost_core_us),
-        }
+        return value_to_wire(self)
 
 
 class _Admitted(NamedTuple):
