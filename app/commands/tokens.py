@@ -33,12 +33,7 @@ def register(app: typer.Typer) -> None:
     tokens.command(epilog="Example: tenure token create pages --role reader --cloud north --expires 90d")(create)
     tokens.command("list", epilog="Example: tenure token list --json")(list_tokens)
     tokens.command(epilog="Example: tenure token revoke pages")(revoke)
-    tokens.callback()(_tokens)
     app.add_typer(tokens, name="token")
-
-
-def _tokens() -> None:
-    """Access tokens of the service. The commands work on the service's database, with its settings."""
 
 
 def create(

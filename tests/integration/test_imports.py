@@ -22,6 +22,7 @@ from app.importing.store.imports import ImportedClouds
 from app.importing.store.scratch import Scratch
 from app.observing.store import Observations
 from app.platform.database.database import Database
+from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
 from app.scheduling.states import load_state
 from app.scheduling.store.clouds import Clouds
@@ -246,7 +247,7 @@ async def test_one_process_imports_a_cloud_at_a_time(database: Database, imports
         await run(dying, "busy", trace)
     found = await ImportedClouds(database).find("busy")
     assert found is not None
-    async with Locks(database).import_lock(found[0]) as held:
+    async with Locks(database).held(import_lock(found[0])) as held:
         assert held
         with pytest.raises(ImportRunning, match=r"import\.running"):
             await run(imports, "busy", trace)

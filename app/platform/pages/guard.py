@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
-from app.domain.values import Role
-from app.platform.http.auth import Caller, count_unasked, granted_to, identify
+from app.domain.values import Caller, Role
+from app.platform.http.auth import count_unasked, granted_to, identify
 from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,

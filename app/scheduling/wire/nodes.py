@@ -13,7 +13,7 @@ from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
 class AtQuery(Query):
     """The time of a request without a body."""
 
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
 
 
 class NodeBody(Body):
@@ -23,7 +23,7 @@ class NodeBody(Body):
     cores: Cores
     memory_mib: Size = Field(0, description="0: memory is not counted on this node.")
     disk_gib: Size = Field(0, description="0: disk is not counted on this node.")
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)
@@ -36,7 +36,7 @@ class FlavorBody(Body):
     cores: Cores
     memory_mib: Size = Field(0, description="0: the flavor asks for no memory.")
     disk_gib: Size = Field(0, description="0: the flavor asks for no disk.")
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -77,7 +78,7 @@ def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progr
 
 def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     number, first = next(((number, line) for number, line in lines if line.strip()), (1, ""))
-    whole = _after((number, first), lines)
+    whole = chain([(number, first)], lines)
     words, cells = first.split(), first.strip().split(",")
     if words and words[0] in ("START", "STOP"):
         source.past.formats.append("eucalyptus")
@@ -90,7 +91,7 @@ def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
             raise source.broken(number, "a log is a whole past: import it alone")
         source.past.formats.append("log")
         source.past.markets[0] = "both"
-        read_past_log(source.past, _text_of(whole))
+        read_past_log(source.past, (line for _, line in whole))
     elif first.startswith(";") or len(words) == _SWF_FIELDS:
         source.past.formats.append("swf")
         _read_swf(source, whole)
@@ -127,15 +128,6 @@ def _opened(raw: BinaryIO) -> BinaryIO:
     beginning = raw.read(len(_GZIP))
     raw.seek(0)
     return gzip.open(raw) if beginning == _GZIP else raw  # type: ignore[return-value]
-
-
-def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> NumberedLines:
-    yield first
-    yield from rest
-
-
-def _text_of(lines: NumberedLines) -> Iterator[str]:
-    return (line for _, line in lines)
 
 
 # --- Eucalyptus ------------------------------------------------------------------------------------------------------
