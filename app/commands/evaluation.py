@@ -180,12 +180,13 @@ def _title(one: Evaluated) -> str:
 
 
 def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
-    from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
     from app.workbench.findings import reliability_report  # noqa: PLC0415 - as above
 
     report = one.outcome.report()
     if reliability and one.findings is not None:
         report["reliability"] = reliability_report(one.findings.reliability)
     if one.cases is not None:
+        from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
+
         report |= calibration_reports(one.cases, one.outcome.scenario.policy.forecast)
     return report
