@@ -17,18 +17,18 @@ import argparse
 import asyncio
 import statistics
 import time
-from types import SimpleNamespace
 
 import uvicorn
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.domain.values import Role
+from app.domain.values import Caller, Role
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
-from app.platform.http.install import DESCRIPTION, RequestLimits, install
+from app.platform.http.install import install
+from app.platform.http.openapi import DESCRIPTION
 from app.platform.http.rates import Rates
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.scheduler import Scheduler
@@ -46,8 +46,8 @@ class Uncounted(Rates):
 class Empty:
     """Services with one token and no cloud."""
 
-    async def find(self, _: bytes) -> SimpleNamespace:
-        return SimpleNamespace(id=1, name="benchmark", role=Role.READER, cloud=None)
+    async def find(self, _: bytes) -> Caller:
+        return Caller(1, "benchmark", Role.READER, None)
 
     async def names(self) -> list[str]:
         return []
@@ -77,8 +77,7 @@ class Transport(asyncio.Transport):
 def application(rates: Rates) -> Application:
     """Return the real application with these rates."""
     app = Application(**DESCRIPTION)
-    install(app, ENDPOINTS, RequestLimits(1 << 20, 1_000_000_000, 1))
-    app.state.rates = rates
+    install(app, ENDPOINTS, rates, 1 << 20)
     app.state.services, app.state.tokens = {Scheduler: Empty()}, Empty()
     return app
 

@@ -38,7 +38,7 @@ class BookedCloud(DrivenCloud):
 
     def __init__(self, policy: Policy, executor: ThreadPoolExecutor) -> None:
         self.books = Books()
-        super().__init__(policy, executor, log=self)
+        super().__init__(policy, executor, logs=[self])
 
     def write(self, recorded: Recorded) -> None:
         """Take the log's next event."""

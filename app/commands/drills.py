@@ -8,29 +8,28 @@ from typing import Annotated
 import typer
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
+from app.commands.options import on_cloud
 from app.commands.output import INTERRUPTED, STDERR, STDOUT, print_json
 from app.domain.inputs import InputError
-from tenure_client import json_of
+from tenure_client import TenureClient, json_of
 from tenure_client.forms.answer import Answer
 from tenure_client.forms.instances import InstanceAnswer
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: tenure drill --cloud north --dry-run")(drill)
+    app.command(epilog="Example: tenure drill --cloud north --dry-run")(on_cloud(drill))
 
 
 def drill(
+    client: TenureClient,
+    cloud: str,
     instance: Annotated[
         str | None, typer.Argument(help="A running spot instance; by default the one started last.")
     ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Evict without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Name the instance that would go; evict none.")] = False,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Evict one spot instance on purpose, to test its consequences. It does not count against the SLA.
@@ -38,15 +37,13 @@ def drill(
     The command names the instance and asks for confirmation. That instance is evicted, or none if it has ended
     meanwhile.
     """
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        victim = client.drill_victim(name, instance)
-        if dry_run:
-            _tell(f"would evict {_words(victim)}", victim, as_json=as_json)
-            return
-        if not yes:
-            _ask(name, victim)
-        evicted = client.drill(name, victim.id)
+    victim = client.drill_victim(cloud, instance)
+    if dry_run:
+        _tell(f"would evict {_words(victim)}", victim, as_json=as_json)
+        return
+    if not yes:
+        _ask(cloud, victim)
+    evicted = client.drill(cloud, victim.id)
     words = f"evicted {evicted.id} at {evicted.at:%Y-%m-%dT%H:%M:%SZ} (event {evicted.seq}), as a drill"
     _tell(words, evicted, as_json=as_json)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
-from app.commands.output import STDOUT, print_json
+from app.commands.options import on_cloud
+from app.commands.output import STDOUT, print_list
 from app.commands.tables import numbers_table
-from tenure_client import json_of
+from tenure_client import TenureClient
 from tenure_client.forms.instances import HandoverAnswer
 
 
@@ -19,41 +20,25 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     handovers = typer.Typer(help="Evictions that no controller has confirmed.", no_args_is_help=True)
     common = f"--url {options.LOCAL} --cloud north"
-    handovers.command("list", epilog=f"Example: tenure handover list {common}")(list_handovers)
-    handovers.command("confirm", epilog=f"Example: tenure handover confirm i-1 {common}")(confirm)
+    handovers.command("list", epilog=f"Example: tenure handover list {common}")(on_cloud(list_handovers))
+    handovers.command("confirm", epilog=f"Example: tenure handover confirm i-1 {common}")(on_cloud(confirm))
     app.add_typer(handovers, name="handover")
 
 
-def list_handovers(
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def list_handovers(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
     """List evictions that no controller has confirmed, with their deadlines."""
-    with connect(url, token) as client:
-        found = list(client.handovers(cloud_meant(client, cloud)))
-    if as_json:
-        print_json({"handovers": [json_of(handover) for handover in found]})
-    else:
-        STDOUT.print(_table(found) if found else "no handovers")
+    print_list("handovers", list(client.handovers(cloud)), _table, as_json=as_json)
 
 
 def confirm(
-    instance: Annotated[str, typer.Argument(help="An evicted instance.")],
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
+    client: TenureClient, cloud: str, instance: Annotated[str, typer.Argument(help="An evicted instance.")]
 ) -> None:
     """Confirm that an evicted instance is stopped, so that its room is free. Repeating it changes nothing."""
-    with connect(url, token) as client:
-        client.confirm_handover(cloud_meant(client, cloud), instance)
+    client.confirm_handover(cloud, instance)
     STDOUT.print(f"confirmed {instance}", highlight=False)
 
 
-def _table(found: list[HandoverAnswer]) -> Table:
+def _table(found: Sequence[HandoverAnswer]) -> Table:
     table = numbers_table(("instance", "node", "reason", "status", "deadline"), (), "handovers")
     for handover in found:
         overdue = handover.status == "overdue"

@@ -225,14 +225,8 @@ def _print_rules(told: dict[str, Any]) -> None:
         STDOUT.print("every line was taken as it stands")
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name, justify in (
-        ("rule", "left"),
-        ("", "left"),
-        ("count", "right"),
-        ("what", "left"),
-        ("first lines", "left"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name in ("rule", "", "count"))
+    for name in ("rule", "", "count", "what", "first lines"):
+        table.add_column(name, justify="right" if name == "count" else "left", no_wrap=name in ("rule", "", "count"))
     several = len(told["files"]) > 1
     for rule in told["rules"]:
         places = [f"{Path(p['file']).name}:{p['line']}" if several else str(p["line"]) for p in rule["lines"]]

@@ -9,12 +9,12 @@ import typer
 from rich.text import Text
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
+from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent, state
 from app.domain.values import DecisionOutcome, InstanceStatus, Market
-from tenure_client import json_of
+from tenure_client import TenureClient, json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
 from tenure_client.forms.instances import InstanceAnswer
 
@@ -57,16 +57,15 @@ MarketOption = Annotated[Market | None, typer.Option(help="Only of this market."
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(epilog="Example: tenure instances --cloud north --status evicted --market spot")(instances)
-    app.command(epilog="Example: tenure explain --cloud north i-42")(explain)
-    app.command(epilog="Example: tenure decisions --cloud north --outcome rejected --limit 5")(decisions)
+    app.command(epilog="Example: tenure instances --cloud north --status evicted --market spot")(on_cloud(instances))
+    app.command(epilog="Example: tenure explain --cloud north i-42")(on_cloud(explain))
+    app.command(epilog="Example: tenure decisions --cloud north --outcome rejected --limit 5")(on_cloud(decisions))
 
 
 def instances(
+    client: TenureClient,
+    cloud: str,
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     status: Annotated[InstanceStatus | None, typer.Option(help="Only those of which this became.")] = None,
     market: MarketOption = None,
     after: Annotated[
@@ -76,10 +75,8 @@ def instances(
     as_json: options.Json = False,
 ) -> None:
     """List instances in the order of their starts, rejected ones included."""
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        listed = client.instances(name, status=status, market=market, marker=after, limit=min(limit + 1, _PAGE))
-        found = list(islice(listed, limit + 1))
+    listed = client.instances(cloud, status=status, market=market, marker=after, limit=min(limit + 1, _PAGE))
+    found = list(islice(listed, limit + 1))
     if as_json:
         print_json({"instances": [json_of(one) for one in found[:limit]], "more": len(found) > limit})
         return
@@ -105,16 +102,14 @@ def _instance(found: InstanceAnswer) -> list[object]:
 
 
 def explain(
+    client: TenureClient,
+    cloud: str,
     instance: Annotated[str, typer.Argument(help="The instance's id.")],
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     as_json: options.Json = False,
 ) -> None:
     """Tell why an instance was accepted, rejected or evicted."""
-    with connect(url, token) as client:
-        answer = client.explain(cloud_meant(client, cloud), instance)
+    answer = client.explain(cloud, instance)
     if as_json:
         print_json(json_of(answer))
     else:
@@ -157,10 +152,9 @@ def _victim(found: VictimDetailAnswer) -> list[object]:
 
 
 def decisions(
+    client: TenureClient,
+    cloud: str,
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     outcome: Annotated[DecisionOutcome | None, typer.Option(help="Only those that came out so.")] = None,
     market: MarketOption = None,
     before_seq: Annotated[
@@ -170,10 +164,8 @@ def decisions(
     as_json: options.Json = False,
 ) -> None:
     """List the newest decisions with their reasons: starts accepted or rejected, stops, evictions."""
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        listed = client.decisions(name, before_seq=before_seq, outcome=outcome, market=market, limit=min(limit, _PAGE))
-        found = list(islice(listed, limit))
+    listed = client.decisions(cloud, before_seq=before_seq, outcome=outcome, market=market, limit=min(limit, _PAGE))
+    found = list(islice(listed, limit))
     if as_json:
         print_json({"decisions": [json_of(one) for one in found]})
     else:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
+from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
 from app.domain.inputs import InputError, parse_nodes
@@ -18,14 +18,14 @@ from app.domain.names import node_name
 from app.workbench.audit import Audit, Totals, audit
 from app.workbench.export import export_log
 from app.workbench.logcsv import read_log
+from tenure_client import TenureClient
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("audit", epilog="Example: tenure audit log.csv --nodes 31x32")(audit_log)
     log = typer.Typer(help="A running cloud's event log.", no_args_is_help=True)
-    log.command(epilog=f"Example: tenure log export --url {options.LOCAL} --cloud c-d --out log.csv")(export)
-    log.callback()(_log)
+    log.command(epilog=f"Example: tenure log export --url {options.LOCAL} --cloud c-d --out log.csv")(on_cloud(export))
     app.add_typer(log, name="log")
 
 
@@ -88,21 +88,8 @@ def _in_words(totals: Totals) -> str:
     return "\n".join([*lines, f"evicted: {totals.evicted}" + (f" ({', '.join(classes)})" if classes else "")])
 
 
-def _log() -> None:
-    """A running cloud's event log."""
-
-
-def export(
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    out: options.Out = None,
-    overwrite: options.Overwrite = False,
-) -> None:
+def export(client: TenureClient, cloud: str, *, out: options.Out = None, overwrite: options.Overwrite = False) -> None:
     """Write a running cloud's whole event log as CSV."""
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        client.cloud(name)  # before the file is touched: the service answers and has the cloud
-        with writing(out, overwrite=overwrite) as file, progress_bar("exporting") as progress:
-            export_log(client, name, file or sys.stdout, progress=progress)
+    client.cloud(cloud)  # before the file is touched: the service answers and has the cloud
+    with writing(out, overwrite=overwrite) as file, progress_bar("exporting") as progress:
+        export_log(client, cloud, file or sys.stdout, progress=progress)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from app.commands.connecting import LOCAL, complete_clouds
+from app.commands.connecting import LOCAL, cloud_meant, complete_clouds, connect
 
 __all__ = ["LOCAL"]
 
@@ -85,4 +87,19 @@ Cloud = Annotated[
         autocompletion=complete_clouds,
     ),
 ]
-Timeout = Annotated[str, typer.Option(metavar="TIME", help="Wait for an answer for at most this long.")]
+
+
+def on_cloud(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options --url, --token and --cloud, which give it its first two arguments."""
+
+    def connected(*, url: Url = LOCAL, token: Token = None, cloud: Cloud = None, **given: Any) -> None:  # noqa: ANN401
+        with connect(url, token) as client:
+            command(client, cloud_meant(client, cloud), **given)
+
+    *shared, _ = signature(connected, eval_str=True).parameters.values()
+    _, _, *own = signature(command, eval_str=True).parameters.values()
+    options = [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
+    arguments = [one for one in own if one not in options]
+    connected.__signature__ = Signature([*arguments, *shared, *options])  # type: ignore[attr-defined]
+    connected.__name__, connected.__doc__ = command.__name__, command.__doc__
+    return connected

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +26,10 @@ from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
 from app.workbench.tally import DrivenScenario
+from tenure_client import json_of
+from tenure_client.forms.answer import Answer
+
+A = TypeVar("A", bound=Answer)
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -46,6 +50,16 @@ def print_text(text: Text) -> None:
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON holds
     """Print one JSON value on a line of its own."""
     STDOUT.file.write(json.dumps(value) + "\n")
+
+
+def print_list(
+    name: str, found: Sequence[A], table: Callable[[Sequence[A]], Table], *, as_json: bool, none: str | None = None
+) -> None:
+    """Print answers as JSON under a name, or as a table; `none` are the words where there are none."""
+    if as_json:
+        print_json({name: [json_of(one) for one in found]})
+    else:
+        STDOUT.print(table(found) if found else none or f"no {name}")
 
 
 @contextmanager

@@ -26,7 +26,6 @@ def register(app: typer.Typer) -> None:
     database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
     database.command(epilog="Example: tenure db downgrade")(schema.downgrade)
     database.command(epilog="Example: tenure db status --json")(schema.status)
-    database.callback()(_database)
     app.add_typer(database, name="db")
 
 
@@ -78,10 +77,6 @@ def _logged(process: str, settings: Settings) -> Iterator[Steps]:
 
     start_logging(process, settings.log_level, settings.log_format, requests=settings.log_requests)
     yield Steps(to_log=settings.log_format == "json")
-
-
-def _database() -> None:
-    """The service's database."""
 
 
 def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:

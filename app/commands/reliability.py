@@ -7,22 +7,23 @@ from typing import Annotated
 import typer
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
+from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json
 from app.commands.tables import reliability_tables
-from tenure_client import json_of
+from tenure_client import TenureClient, json_of
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=f"Example: tenure reliability --url {options.LOCAL} --cloud north --by-epoch")(reliability)
+    app.command(epilog=f"Example: tenure reliability --url {options.LOCAL} --cloud north --by-epoch")(
+        on_cloud(reliability)
+    )
 
 
 def reliability(
+    client: TenureClient,
+    cloud: str,
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     after_seq: Annotated[
         int | None, typer.Option(min=0, help="Look at the log after this event; by default at its newest stretch.")
     ] = None,
@@ -30,12 +31,10 @@ def reliability(
     as_json: options.Json = False,
 ) -> None:
     """Compare the eviction probabilities that a running cloud promised with what happened."""
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        answer = json_of(client.reliability(name, after_seq=after_seq))
+    answer = json_of(client.reliability(cloud, after_seq=after_seq))
     if as_json:
         print_json(answer)
         return
-    for table in reliability_tables(answer, name, by_epoch=by_epoch):
+    for table in reliability_tables(answer, cloud, by_epoch=by_epoch):
         STDOUT.print(table)
     STDOUT.print(f"events {answer['first_seq']} to {answer['last_seq']}, as of {answer['as_of']}", highlight=False)

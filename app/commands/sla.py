@@ -6,12 +6,12 @@ import typer
 from rich.text import Text
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
 from app.commands.fitting import Column, print_fitting
+from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import moment, percent
 from app.domain.numbers import number_text
-from tenure_client import json_of
+from tenure_client import TenureClient, json_of
 from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer, SlaAnswer
 
 _COLUMNS = (
@@ -31,29 +31,21 @@ _BUDGET = (
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=f"Example: tenure sla --url {options.LOCAL} --cloud north")(sla)
+    app.command(epilog=f"Example: tenure sla --url {options.LOCAL} --cloud north")(on_cloud(sla))
 
 
-def sla(
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
     """Show for each SLA class how many instances were evicted, and under the pooled guarantee its eviction budget.
 
     A class is all instances that were promised the same eviction probability. The exit code is 1 if a class lost more
     than was promised.
     """
-    with connect(url, token) as client:
-        name = cloud_meant(client, cloud)
-        answer = client.sla(name)
+    answer = client.sla(cloud)
     if as_json:
         print_json(json_of(answer))
     else:
         guarantee = answer.guarantee.replace("_", " ")
-        print_text(Text(f"{name}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
+        print_text(Text(f"{cloud}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
         pooled = any(found.budget is not None for found in answer.classes)
         columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
         print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])

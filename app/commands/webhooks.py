@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 
 from app.commands import options
-from app.commands.connecting import cloud_meant, connect
-from app.commands.output import STDOUT, print_json
+from app.commands.options import on_cloud
+from app.commands.output import STDOUT, print_json, print_list
 from app.commands.tables import numbers_table
-from tenure_client import json_of
-from tenure_client.forms.webhooks import WebhookAnswer
+from tenure_client import TenureClient, json_of
+from tenure_client.forms.webhooks import DeadLetterAnswer, WebhookAnswer
 
 Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
 
@@ -22,26 +22,21 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     webhooks = typer.Typer(help="Receivers that a cloud's events are sent to.", no_args_is_help=True)
     common = f"--url {options.LOCAL} --cloud north"
-    webhooks.command(epilog=f"Example: tenure webhook create https://controller.example.org/tenure {common}")(create)
-    webhooks.command("list", epilog=f"Example: tenure webhook list {common}")(list_webhooks)
+    create_example = f"Example: tenure webhook create https://controller.example.org/tenure {common}"
+    webhooks.command(epilog=create_example)(on_cloud(create))
+    webhooks.command("list", epilog=f"Example: tenure webhook list {common}")(on_cloud(list_webhooks))
     for command in (show, delete, pause, resume, dead):
-        webhooks.command(epilog=f"Example: tenure webhook {command.__name__} 1 {common}")(command)
-    webhooks.command("test", epilog=f"Example: tenure webhook test 1 {common}")(try_out)
-    webhooks.command(epilog=f"Example: tenure webhook replay 1 --seq 7 {common}")(replay)
-    webhooks.callback()(_webhooks)
+        webhooks.command(epilog=f"Example: tenure webhook {command.__name__} 1 {common}")(on_cloud(command))
+    webhooks.command("test", epilog=f"Example: tenure webhook test 1 {common}")(on_cloud(try_out))
+    webhooks.command(epilog=f"Example: tenure webhook replay 1 --seq 7 {common}")(on_cloud(replay))
     app.add_typer(webhooks, name="webhook")
 
 
-def _webhooks() -> None:
-    """Receivers that a cloud's events are sent to."""
-
-
 def create(
+    client: TenureClient,
+    cloud: str,
     receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The URL to send events to.")],
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="A kind of event to send; may stand several times.", show_default="all")
     ] = None,
@@ -51,8 +46,7 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Send events to a URL. The secret that signs them is shown only this once."""
-    with connect(url, token) as client:
-        made = client.create_webhook(cloud_meant(client, cloud), receiver, kinds=kind, after_seq=after_seq)
+    made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
     if as_json:
         print_json(json_of(made))
     else:
@@ -60,83 +54,34 @@ def create(
         typer.echo(made.secret)
 
 
-def list_webhooks(
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def list_webhooks(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
     """List a cloud's webhooks, and how far each has got."""
-    with connect(url, token) as client:
-        found = list(client.webhooks(cloud_meant(client, cloud)))
-    if as_json:
-        print_json({"webhooks": [json_of(webhook) for webhook in found]})
-    else:
-        STDOUT.print(_table(found) if found else "no webhooks")
+    print_list("webhooks", list(client.webhooks(cloud)), _table, as_json=as_json)
 
 
-def show(
-    webhook: Webhook,
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def show(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """Show a webhook, how far it has got, and its last failure."""
-    with connect(url, token) as client:
-        found = client.webhook(cloud_meant(client, cloud), webhook)
-    _print(found, as_json=as_json)
+    _print(client.webhook(cloud, webhook), as_json=as_json)
 
 
-def delete(
-    webhook: Webhook, *, url: options.Url = options.LOCAL, token: options.Token = None, cloud: options.Cloud = None
-) -> None:
+def delete(client: TenureClient, cloud: str, webhook: Webhook) -> None:
     """Delete a webhook and its dead letters. Nothing more is sent to it."""
-    with connect(url, token) as client:
-        client.delete_webhook(cloud_meant(client, cloud), webhook)
+    client.delete_webhook(cloud, webhook)
 
 
-def pause(
-    webhook: Webhook,
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def pause(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """Stop sending until the webhook is resumed. Its place in the log is kept."""
-    with connect(url, token) as client:
-        found = client.pause_webhook(cloud_meant(client, cloud), webhook)
-    _print(found, as_json=as_json)
+    _print(client.pause_webhook(cloud, webhook), as_json=as_json)
 
 
-def resume(
-    webhook: Webhook,
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def resume(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """Continue where the webhook was paused."""
-    with connect(url, token) as client:
-        found = client.resume_webhook(cloud_meant(client, cloud), webhook)
-    _print(found, as_json=as_json)
+    _print(client.resume_webhook(cloud, webhook), as_json=as_json)
 
 
-def try_out(
-    webhook: Webhook,
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def try_out(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """Send one message that is no event, and show the receiver's answer. Exit with 1 if it was not taken."""
-    with connect(url, token) as client:
-        answer = client.test_webhook(cloud_meant(client, cloud), webhook)
+    answer = client.test_webhook(cloud, webhook)
     if as_json:
         print_json(json_of(answer))
     else:
@@ -145,48 +90,36 @@ def try_out(
         raise typer.Exit(1)
 
 
-def dead(
-    webhook: Webhook,
-    *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
-    as_json: options.Json = False,
-) -> None:
+def dead(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """List the events that the receiver did not take in all attempts."""
-    with connect(url, token) as client:
-        letters = list(client.dead_letters(cloud_meant(client, cloud), webhook))
-    if as_json:
-        print_json({"dead": [json_of(letter) for letter in letters]})
-        return
-    if not letters:
-        STDOUT.print("no dead letters")
-        return
-    table = numbers_table(("kind", "error", "died"), ("seq", "tries"))
-    for letter in letters:
-        died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
-        table.add_row(letter.kind, letter.error, died, str(letter.seq), str(letter.attempts))
-    STDOUT.print(table)
+    letters = list(client.dead_letters(cloud, webhook))
+    print_list("dead", letters, _dead_table, as_json=as_json, none="no dead letters")
 
 
 def replay(
+    client: TenureClient,
+    cloud: str,
     webhook: Webhook,
     *,
-    url: options.Url = options.LOCAL,
-    token: options.Token = None,
-    cloud: options.Cloud = None,
     seq: Annotated[
         list[int] | None, typer.Option(help="A dead letter; may stand several times.", show_default="all")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Try dead letters once more."""
-    with connect(url, token) as client:
-        answer = client.replay_dead_letters(cloud_meant(client, cloud), webhook, seqs=seq)
+    answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
     if as_json:
         print_json(json_of(answer))
     else:
         STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
+
+
+def _dead_table(letters: Sequence[DeadLetterAnswer]) -> Table:
+    table = numbers_table(("kind", "error", "died"), ("seq", "tries"))
+    for letter in letters:
+        died = f"{letter.died_at:%Y-%m-%d %H:%M:%S}"
+        table.add_row(letter.kind, letter.error, died, str(letter.seq), str(letter.attempts))
+    return table
 
 
 def _print(webhook: WebhookAnswer, *, as_json: bool) -> None:

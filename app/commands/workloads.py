@@ -29,7 +29,6 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=f"Example: tenure drive --url {options.LOCAL} --cloud c-d {_WORKLOAD}")(drive)
     trace = typer.Typer(help="Workload traces.", no_args_is_help=True)
     trace.command(epilog="Example: tenure trace synth --days 10 --mean-utilisation 21.8 --seed 1 --out od.csv")(synth)
-    trace.callback()(_trace)
     app.add_typer(trace, name="trace")
 
 
@@ -71,10 +70,6 @@ def drive(
     with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
     print_outcome(outcome, as_json=as_json)
-
-
-def _trace() -> None:
-    """Workload traces."""
 
 
 def synth(

@@ -1,15 +1,4 @@
-"""All errors that a request can meet, as one tree.
-
-    TenureError
-    +-- NotFound: CloudNotFound, NodeNotFound, FlavorNotFound, InstanceNotFound, TableNotFound, RunNotFound,
-    |             TokenNotFound, WebhookNotFound, HandoverNotFound
-    +-- Conflict: CloudExists, NodeExists, FlavorExists, InstanceConflict, NodeNotEmpty, TokenExists,
-    |             DrillImpossible, TooManyWebhooks, TooManyClasses, TooManyEvictions, TooManyNodes,
-    |             TooManyFlavors, FormatNotInForce, LogPutBack
-    +-- Invalid: TimeMissing, TimeUnexpected, TimeBackwards, TimeAhead, LifetimeMissing, ProbabilityUnexpected,
-    |            IdNotOwn, PolicyInvalid, MarkerInvalid, TimeRangeInvalid, WebhookRefused
-    +-- Unavailable: LogUnavailable, LogContended, LogNewer, LogBroken, EpochsCrossed, Overloaded, TaskFailing,
-    |                TooManyStreams
+"""All errors that a request can meet, as one tree with four branches: NotFound, Conflict, Invalid and Unavailable.
 
 `platform/http/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
 """

@@ -43,6 +43,12 @@ def from_rfc3339(text: str) -> int:
     return (datetime.fromisoformat(text) - _ZERO) // _MICROSECOND
 
 
+def seconds(us: int) -> int | float:
+    """Return microseconds as seconds, as an int if the number is whole."""
+    whole, rest = divmod(us, SECOND_US)
+    return us / SECOND_US if rest else whole
+
+
 def seconds_text(us: int) -> str:
     """Return microseconds as seconds, in the shortest exact decimal: 1500000 -> '1.5'."""
     whole, fraction = divmod(abs(us), SECOND_US)

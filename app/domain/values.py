@@ -123,6 +123,19 @@ class Role(StrEnum):
     PEER = "peer"
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request. `id` and `name` are the token's; `cloud` is the only one it is for, None: all.
+
+    `role` is a word of `Role`, or of a newer version.
+    """
+
+    id: int
+    name: str
+    role: str
+    cloud: str | None
+
+
 class RiskLevel(StrEnum):
     """The direction of a risk notice: the risk begins or ends."""
 

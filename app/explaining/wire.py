@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.domain.events.wire import to_wire
-from app.domain.times import to_datetime
+from app.domain.times import seconds, to_datetime
 from app.domain.values import DecisionOutcome, Market
 from app.explaining.rules.explanations import (
     Decided,
@@ -17,7 +17,7 @@ from app.explaining.rules.explanations import (
     Victim,
 )
 from app.forecasts.wire.forecasts import evidence_answers
-from app.platform.http.fields import Query, optional_seconds, seconds
+from app.platform.http.fields import Query, optional_seconds
 from app.platform.http.page_forms import Limit
 from app.scheduling.wire.instances import (
     acceptable_answer,
@@ -27,6 +27,7 @@ from app.scheduling.wire.instances import (
     victim_answers,
 )
 from app.scheduling.wire.nodes import resources_answer
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.decisions import (
     DecisionAnswer,
     EvictionAnswer,
@@ -48,24 +49,17 @@ class DecisionsQuery(Query):
 
 def decision_answer(decided: Decided) -> DecisionAnswer:
     """Return the wire form of one decision."""
-    return DecisionAnswer(
-        seq=decided.seq,
-        at=to_datetime(decided.at_us),
-        outcome=decided.outcome,
+    is_accepted = decided.outcome is DecisionOutcome.ACCEPTED
+    return answer_of(
+        DecisionAnswer,
+        decided,
         id=decided.instance_id,
-        market=decided.market,
-        flavor=decided.flavor,
-        node=decided.node,
-        reason=decided.reason,
+        at=to_datetime(decided.at_us),
         lifetime_s=optional_seconds(decided.lifetime_us),
         quote=quote_answer(decided.basis),
-        victims=victim_answers(decided),
-        ready_at=ready_at(decided) if decided.outcome is DecisionOutcome.ACCEPTED else None,
+        victims=victim_answers(decided.victims, decided.deadline_us),
+        ready_at=ready_at(decided.at_us, decided.ready_us) if is_accepted else None,
         ran_s=optional_seconds(decided.ran_us),
-        cause_seq=decided.cause_seq,
-        cause_id=decided.cause_id,
-        promise=decided.promise,
-        sentence=decided.sentence,
     )
 
 
@@ -102,32 +96,29 @@ def _promise(found: Explanation) -> PromiseAnswer:
 
 def _eviction(eviction: EvictionExplained) -> EvictionAnswer:
     start, removal = eviction.start, eviction.removal
-    return EvictionAnswer(
+    return answer_of(
+        EvictionAnswer,
+        eviction,
         at=to_datetime(eviction.at_us),
-        reason=eviction.reason,
-        cause_seq=eviction.cause_seq,
         cause_id=start.instance_id if start else None,
         flavor=start.flavor if start else None,
         required=resources_answer(eviction.required) if eviction.required else None,
         node=start.node if start else removal.node if removal else None,
         freed=resources_answer(eviction.freed) if eviction.freed else None,
         eviction_policy=eviction.policy,
-        rank=eviction.rank,
-        victim_count=eviction.victim_count,
         victims=[_victim(victim) for victim in eviction.victims],
     )
 
 
 def _victim(victim: Victim) -> VictimDetailAnswer:
-    return VictimDetailAnswer(
+    return answer_of(
+        VictimDetailAnswer,
+        victim,
         id=victim.instance_id,
-        flavor=victim.flavor,
         resources=resources_answer(victim.resources),
-        node=victim.node,
         started_at=to_datetime(victim.started_us),
         ran_s=seconds(victim.age_us),
         lifetime_s=optional_seconds(victim.lifetime_us),
         overrunning=victim.is_overrunning,
         deadline=None if victim.deadline_us is None else to_datetime(victim.deadline_us),
-        promise=victim.promise,
     )

@@ -99,7 +99,8 @@ class Forecaster:
 
         Folded events use a tenth of the memory. `publish` folds the rest.
         """
-        self._history.operations(until_us)
+        # No further than the last event taken, because those that follow it would come too late for the table.
+        self._history.operations(min(until_us, self._history.taken_us))
 
     def publish(
         self,

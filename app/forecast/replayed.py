@@ -119,6 +119,11 @@ class History:
         """Return the resource dimensions that some flavor asks for; the others never decide anything."""
         return [r for r in range(_R) if any(demand[r] > 0 for demand in self.flavors.values())]
 
+    @property
+    def taken_us(self) -> int:
+        """The time up to which events were taken, or folded if that is later."""
+        return max(self._until_us, self._waiting[-1].event.at_us if self._waiting else 0)
+
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events; `operations` folds them when their time has come."""
         self._waiting.extend(recorded)

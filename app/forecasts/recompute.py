@@ -32,6 +32,7 @@ from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
+from app.platform.database.lockids import forecast_lock
 from app.platform.database.locks import Locks
 from app.platform.telemetry.context import working_on
 from app.platform.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
@@ -122,8 +123,8 @@ class Forecasts:
                 return True
 
     async def _run(self, run: Run) -> bool:
-        async with self._locks.forecast_lock(run.cloud_id) as held:
-            is_mine = held and await self._is_readable(run.cloud_id)
+        async with self._locks.held(forecast_lock(run.cloud_id)) as hold:
+            is_mine = hold is not None and await self._is_readable(run.cloud_id)
             attempt = await self._runs.start(run.id) if is_mine else None
             if attempt is None:
                 return False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.admission.reliability import Fate, Reliability, fate_of, measure_reliability
-from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
+from app.domain.events import InstanceStarted, Recorded
+from app.scheduling.rules.instances import end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
@@ -54,11 +55,4 @@ async def read_reliability(
 async def _fates(log: EventLog, cloud_id: int, recorded: list[Recorded], now_us: int) -> list[Fate]:
     starts = [item.event for item in recorded if isinstance(item.event, InstanceStarted)]
     ends = await log.ends(cloud_id, [start.instance_id for start in starts]) if starts else {}
-    return [fate_of(start, _end(ends.get(start.instance_id)), now_us) for start in starts]
-
-
-def _end(recorded: Recorded | None) -> InstanceStopped | InstanceEvicted | None:
-    if recorded is None:
-        return None
-    assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)
-    return recorded.event
+    return [fate_of(start, end_in(ends.get(start.instance_id)), now_us) for start in starts]

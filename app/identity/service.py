@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.domain.errors import LogUnavailable, TokenNotFound
 from app.domain.paging import Page
-from app.domain.values import Role
+from app.domain.values import Caller, Role
 from app.identity.store import AdminOrigin, AdminToken, Token, Tokens, TokenStatus, make_secret
 from app.platform.background import background
 from app.platform.database.lockids import FIRST_TOKEN_LOCK
@@ -101,6 +101,7 @@ class TokenKeeper:
         if not await self._tokens.revoke_named(name):
             raise TokenNotFound(f"there is no valid token {name!r}")
 
-    async def find(self, token_hash: bytes) -> Token | None:
-        """Return the valid token of this SHA-256."""
-        return await self._tokens.find(token_hash)
+    async def find(self, token_hash: bytes) -> Caller | None:
+        """Return the caller with the valid token of this SHA-256."""
+        token = await self._tokens.find(token_hash)
+        return None if token is None else Caller(token.id, token.name, token.role, token.cloud)

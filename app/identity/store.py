@@ -22,7 +22,7 @@ _PREFIX = "tnr_"
 _VALID = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
 _COLUMNS = """
 token.id, token.name, role, cloud_id, cloud.name AS cloud, token.created_at, expires_at, revoked_at, last_used_at,
-revoked_at IS NULL AND expires_at <= now() AS expired
+coalesce(revoked_at IS NULL AND expires_at <= now(), false) AS expired
 """
 _FROM = "FROM token LEFT JOIN cloud ON cloud.id = token.cloud_id"
 # A use is written once a minute at most, in the round trip that finds the token.
@@ -31,7 +31,7 @@ WITH used AS (
     UPDATE token SET last_used_at = now()
     WHERE hash = %(hash)s AND {_VALID} AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
 )
-SELECT hash, {_COLUMNS} {_FROM} WHERE hash = %(hash)s AND {_VALID}
+SELECT {_COLUMNS}, hash {_FROM} WHERE hash = %(hash)s AND {_VALID}
 """
 _INSERT = """
 INSERT INTO token (name, role, cloud_id, hash, expires_at)
@@ -44,6 +44,8 @@ ON CONFLICT (hash) DO UPDATE
 SET name = EXCLUDED.name, role = EXCLUDED.role, cloud_id = NULL, expires_at = NULL, revoked_at = NULL
 """
 _ADMINS = f"SELECT name, last_used_at FROM token WHERE role = %(role)s AND cloud_id IS NULL AND {_VALID}"
+_REVOKE = "UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s RETURNING id"
+_REVOKE_NAMED = "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id"
 _REVOKE_OTHERS = """
 UPDATE token SET revoked_at = now() WHERE name = %(name)s AND hash <> %(hash)s AND revoked_at IS NULL
 """
@@ -176,21 +178,11 @@ class Tokens:
 
     async def revoke(self, token_id: int) -> bool:
         """Revoke the token; return False if there is none. A token that was revoked before stays as it is."""
-        return bool(
-            await self._database.execute(
-                "UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s RETURNING id",
-                {"id": token_id},
-            )
-        )
+        return bool(await self._database.execute(_REVOKE, {"id": token_id}))
 
     async def revoke_named(self, name: str) -> bool:
         """Revoke the valid token of this name; return False if there is none."""
-        return bool(
-            await self._database.execute(
-                "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id",
-                {"name": name},
-            )
-        )
+        return bool(await self._database.execute(_REVOKE_NAMED, {"name": name}))
 
 
 def make_secret() -> str:
@@ -210,15 +202,4 @@ async def _put_admin(session: Session, secret: str) -> None:
 
 
 def _token(row: AnyRow) -> Token:
-    return Token(
-        row.id,
-        row.name,
-        row.role,
-        row.cloud_id,
-        row.cloud,
-        row.created_at,
-        row.expires_at,
-        row.revoked_at,
-        row.last_used_at,
-        bool(row.expired),
-    )
+    return Token(*row[:10])

@@ -7,7 +7,7 @@ from pydantic import Field
 from app.domain.values import Role
 from app.identity.service import NewToken, Token
 from app.platform.http.fields import Body, Name, PositiveSeconds
-from tenure_client.forms.answer import Link
+from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.service import NewTokenAnswer, TokenAnswer
 
 
@@ -18,27 +18,16 @@ class TokenBody(Body):
     role: Role = Field(description="The purpose of the token.")
     cloud: Name | None = Field(None, description="The only cloud that it is for; left out: all clouds.")
     expires_in_us: PositiveSeconds | None = Field(
-        None, alias="expires_in_s", description="The time for which it is valid; left out: until it is revoked."
+        None, description="The time for which it is valid; left out: until it is revoked."
     )
 
 
 def token_answer(token: Token) -> TokenAnswer:
     """Return the wire form of a token's stored facts."""
-    return TokenAnswer(
-        id=str(token.id),
-        name=token.name,
-        role=token.role,
-        cloud=token.cloud,
-        status=token.status,
-        created_at=token.created_at,
-        expires_at=token.expires_at,
-        revoked_at=token.revoked_at,
-        last_used_at=token.last_used_at,
-        links=[Link(rel="self", href=f"/v1/tokens/{token.id}")],
-    )
+    links = [Link(rel="self", href=f"/v1/tokens/{token.id}")]
+    return answer_of(TokenAnswer, token, id=str(token.id), links=links)
 
 
 def new_token_answer(made: NewToken) -> NewTokenAnswer:
     """Return the wire form of a new token, with its secret."""
-    known = token_answer(made.token)
-    return NewTokenAnswer(**{name: getattr(known, name) for name in TokenAnswer.__struct_fields__}, token=made.secret)
+    return answer_of(NewTokenAnswer, token_answer(made.token), token=made.secret)

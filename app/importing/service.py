@@ -9,7 +9,7 @@ event can come between, and no table is computed from half a past.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from time import monotonic, perf_counter
@@ -26,6 +26,7 @@ from app.importing.decide_past import PastDecider
 from app.importing.errors import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Span
 from app.importing.store.imports import ImportedClouds
+from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
 from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
 from app.scheduling.store.snapshots import Snapshots
@@ -90,20 +91,20 @@ class Imports:
         found = await self._clouds.find(wanted.cloud)
         shift_us = await self._shift_us(wanted, found)
         decider = PastDecider(wanted.past, wanted.span, wanted.policy, shift_us)
-        batches = _Batches(decider)
-        first = await batches.next()
+        events = decider.events()
+        first = await _next(events)
         if found is None:
             cloud_id, importing = await self._enter(wanted.cloud, first), True
         else:
             cloud_id, importing = found
-        async with self._locks.import_lock(cloud_id) as held:
-            if not held:
+        async with self._locks.held(import_lock(cloud_id)) as hold:
+            if hold is None:
                 raise ImportRunning(f"another process imports cloud {wanted.cloud!r} now")
             writing = _Writing(self._log, wanted.cloud, cloud_id, importing=importing)
             if found is None:
                 writing.entered(first)
-                first = await batches.next()
-            await writing.write(first, batches, progress)
+                first = await _next(events)
+            await writing.write(first, events, decider, progress)
             requested = await self._finish(cloud_id, decider) if importing else None
         return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
 
@@ -123,8 +124,8 @@ class Imports:
         found = await self._clouds.find(name)
         if found is None or not found[1]:
             return False
-        async with self._locks.import_lock(found[0]) as held:
-            if not held:
+        async with self._locks.held(import_lock(found[0])) as hold:
+            if hold is None:
                 raise ImportRunning(f"another process imports cloud {name!r} now")
             await self._clouds.abandon(found[0], await self._log.last_seq(found[0]))
         return True
@@ -169,16 +170,9 @@ def choose_shift_us(wanted: Import, now_us: int) -> int:
     return shift_us
 
 
-class _Batches:
-    """The events of a past. A second thread decides the next batch while one is being written."""
-
-    def __init__(self, decider: PastDecider) -> None:
-        self.decider = decider
-        self._events = decider.events()
-
-    async def next(self) -> list[Recorded]:
-        """Return the next events; none at the end."""
-        return await asyncio.to_thread(lambda: list(islice(self._events, BATCH)))
+async def _next(events: Iterator[Recorded]) -> list[Recorded]:
+    """Return the next events, decided by a second thread; none at the end."""
+    return await asyncio.to_thread(lambda: list(islice(events, BATCH)))
 
 
 class _Writing:
@@ -198,17 +192,19 @@ class _Writing:
         self.written_count = len(first)
         self._at_end = True
 
-    async def write(self, batch: list[Recorded], batches: _Batches, progress: Progress | None) -> None:
-        """Write this batch and all that follow."""
+    async def write(
+        self, batch: list[Recorded], events: Iterator[Recorded], decider: PastDecider, progress: Progress | None
+    ) -> None:
+        """Write this batch and all events that follow. The next batch is decided while one is being written."""
         while batch:
-            done = batches.decider.steps_done
-            ahead = asyncio.create_task(batches.next())
+            done = decider.steps_done
+            ahead = asyncio.create_task(_next(events))
             try:
                 await self._keep(batch)
             finally:
                 await asyncio.wait([ahead])
             if progress is not None:
-                progress(done, batches.decider.step_count)
+                progress(done, decider.step_count)
             batch = ahead.result()
 
     async def _keep(self, batch: list[Recorded]) -> None:

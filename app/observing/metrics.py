@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from app.observing.facts import ClassFacts, CloudFacts
@@ -146,6 +147,12 @@ FAMILIES = (
         lambda c: c.snapshot_lag_events,
     ),
 )
+
+
+def exposed(metrics: Collector, accept: str) -> tuple[bytes, str]:
+    """Return the metrics as text and their content type, Prometheus' format or OpenMetrics by the Accept header."""
+    encode, content_type = choose_encoder(accept)
+    return encode(metrics), content_type
 
 
 class CloudCollector(Collector):

@@ -17,7 +17,9 @@ from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
-from app.platform.http.install import DESCRIPTION, RequestLimits, install, install_docs
+from app.platform.http.install import install
+from app.platform.http.openapi import DESCRIPTION, install_docs
+from app.platform.http.rates import Rates
 from app.platform.http.serving import Served
 from app.platform.settings import Settings
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
@@ -50,7 +52,7 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
             yield
 
     app = Application(**DESCRIPTION, lifespan=lifespan)
-    install(app, _rows(settings, ENDPOINTS), _limits(settings))
+    _install(app, settings, ENDPOINTS)
     install_docs(app, ENDPOINTS)
     install_pages(app)
     return app
@@ -60,7 +62,7 @@ def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """Return a worker's application: its health and its metrics."""
     app = Application(**DESCRIPTION)
     app.state.services, app.state.tokens = Services(parts.health), parts.tokens
-    install(app, _rows(settings, WORKERS), _limits(settings))
+    _install(app, settings, WORKERS)
     return app
 
 
@@ -73,15 +75,9 @@ def connections(app: FastAPI, settings: Settings) -> Callable[..., BoundedConnec
     return partial(BoundedConnection, limits)
 
 
-def _rows(settings: Settings, rows: Iterable[Served]) -> list[Served]:
-    """Return the endpoints of this process; metrics need no token if the settings say so."""
+def _install(app: Application, settings: Settings, rows: Iterable[Served]) -> None:
+    """Install the endpoints of this process; metrics need no token if the settings say so."""
     is_open = settings.metrics_access == "open"
-    return [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
-
-
-def _limits(settings: Settings) -> RequestLimits:
-    return RequestLimits(
-        max_body_bytes=settings.max_body_bytes,
-        token_requests_per_s=settings.token_requests_per_s,
-        address_requests_per_min=settings.address_requests_per_min,
-    )
+    served = [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
+    rates = Rates(settings.token_requests_per_s, settings.address_requests_per_min)
+    install(app, served, rates, settings.max_body_bytes)

@@ -135,11 +135,8 @@ class Scheduler:
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
         """Evict one spot instance as a test, the named one or the youngest. Raise DrillImpossible if there is none."""
-
-        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            return decide_drill(cloud, instance_id, now_us)
-
-        *_, evicted = (await self._change(name, decide, at_us)).events
+        changed = await self._change(name, lambda cloud, now_us: decide_drill(cloud, instance_id, now_us), at_us)
+        evicted = changed.events[-1]
         assert isinstance(evicted, InstanceEvicted)
         return evicted
 
@@ -149,11 +146,8 @@ class Scheduler:
 
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
         """Record a controller's confirmation that an evicted instance is stopped. Return False if none was awaited."""
-
-        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            return decide_confirmation(cloud, instance_id, now_us)
-
-        return bool((await self._change(name, decide, at_us)).events)
+        changed = await self._change(name, lambda cloud, now_us: decide_confirmation(cloud, instance_id, now_us), at_us)
+        return bool(changed.events)
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
         """Add a flavor. Return False if it exists with the same resource vector."""

@@ -54,8 +54,8 @@ class BaselineRun:
 
     def run(self, executor: Executor, progress: Progress) -> WorkloadTally:
         """Run it and count."""
-        rule, sink = _rule(self.baseline, self.scenario)
-        return lead_through(_RuledCloud(self.scenario, executor, rule, sink), self.scenario, progress)
+        rule, sinks = _rule(self.baseline, self.scenario)
+        return lead_through(_RuledCloud(self.scenario, executor, rule, sinks), self.scenario, progress)
 
 
 def baseline_runs(scenarios: Sequence[Scenario]) -> list[BaselineRun]:
@@ -77,8 +77,8 @@ def baselines_report(baselines: Baselines) -> dict[str, Any]:
 class _RuledCloud(DrivenCloud):
     """A driven cloud whose spot starts are admitted by a rule."""
 
-    def __init__(self, scenario: Scenario, executor: Executor, rule: Rule, sink: EventSink | None) -> None:
-        super().__init__(scenario.policy, executor, log=sink)
+    def __init__(self, scenario: Scenario, executor: Executor, rule: Rule, sinks: Sequence[EventSink]) -> None:
+        super().__init__(scenario.policy, executor, logs=sinks)
         self._rule = rule
 
     def decide(self, request: StartRequest, at_us: int, table: QuantileTable | None) -> Sequence[Event]:
@@ -102,12 +102,12 @@ def _rejected(request: StartRequest, at_us: int, basis: Basis | None) -> Instanc
     )
 
 
-def _rule(baseline: Baseline, scenario: Scenario) -> tuple[Rule, EventSink | None]:
-    """Return the rule, and what it must be told of."""
+def _rule(baseline: Baseline, scenario: Scenario) -> tuple[Rule, Sequence[EventSink]]:
+    """Return the rule, and what must be told of events."""
     if baseline is Baseline.CLAIRVOYANT:
         foresight = Foresight(scenario.workload)
-        return foresight.admits, foresight
-    return _leaves_head_room if baseline is Baseline.HEAD_ROOM else _admits_all, None
+        return foresight.admits, [foresight]
+    return _leaves_head_room if baseline is Baseline.HEAD_ROOM else _admits_all, []
 
 
 def _admits_all(_cloud: Cloud, _request: StartRequest, _node: str) -> bool:

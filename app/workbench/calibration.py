@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from math import exp, lgamma, log, log1p
+from math import log, log1p
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
@@ -19,7 +20,6 @@ SURE = 1e-4
 """Probabilities below this, or above 1 less this, are scored as this: a certainty that fails costs no infinity."""
 _DECILES = 10
 _CONFIDENCE = 0.95
-_HALVINGS = 50
 
 
 def calibration_report(cases: Sequence[Case], forecast: Forecast) -> dict[str, Any] | None:
@@ -147,27 +147,9 @@ def _coverage(known: Sequence[Known]) -> dict[str, Any]:
 def exact_interval(hits: int, count: int) -> tuple[float, float]:
     """Return the interval of Clopper and Pearson at 95 % for a probability seen `hits` times in `count` trials."""
     alpha = (1 - _CONFIDENCE) / 2
-    low = 0.0 if not hits else _solve(lambda p: at_least(hits, count, p) < alpha)
-    high = 1.0 if hits == count else _solve(lambda p: at_least(hits + 1, count, p) < 1 - alpha)
-    return low, high
-
-
-def _solve(is_below: Callable[[float], bool]) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_below(middle) else (low, middle)
-    return low
-
-
-def at_least(hits: int, count: int, p: float) -> float:
-    """Return the probability of at least so many hits in `count` trials with probability p, between 0 and 1."""
-    ways = lgamma(count + 1)
-    terms = (
-        ways - lgamma(k + 1) - lgamma(count - k + 1) + k * log(p) + (count - k) * log1p(-p)
-        for k in range(hits, count + 1)
-    )
-    return min(sum(map(exp, terms)), 1.0)
+    low = betaincinv(hits, count - hits + 1, alpha) if hits else 0.0
+    high = betaincinv(hits + 1, count - hits, 1 - alpha) if hits < count else 1.0
+    return float(low), float(high)
 
 
 def _rounded(value: float | None) -> float | None:

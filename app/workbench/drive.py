@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import cast
 
-from app.domain.events.wire import seconds, value_of_wire, value_to_wire
+from app.domain.events.wire import value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
 from app.domain.progress import Progress
 from app.domain.requests import Operation, StartRequest
-from app.domain.times import to_datetime
+from app.domain.times import seconds, to_datetime
 from app.domain.values import Policy
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import flavors, operations

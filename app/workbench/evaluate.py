@@ -36,7 +36,7 @@ def evaluate(
     scenario: Scenario,
     executor: Executor,
     *,
-    log: EventSink | None = None,
+    logs: Sequence[EventSink] = (),
     tables: TableSink | None = None,
     fates: Fates | None = None,
     progress: Progress | None = None,
@@ -46,7 +46,7 @@ def evaluate(
     A fates is told of every quoted spot start and of every event.
     """
     began = perf_counter()
-    run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, fates=fates)
+    run = DrivenCloud(scenario.policy, executor, logs=logs, tables=tables, fates=fates)
     tally = lead_through(run, scenario, progress)
     return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
 
@@ -125,14 +125,14 @@ class DrivenCloud:
         policy: Policy,
         executor: Executor,
         *,
-        log: EventSink | None = None,
+        logs: Sequence[EventSink] = (),
         tables: TableSink | None = None,
         fates: Fates | None = None,
     ) -> None:
         self.tables = _EvaluationTables(policy, executor, tables, followed=fates is not None)
         self.cloud = Cloud()
         self._follower = fates
-        self._logs = [sink for sink in (log, fates) if sink is not None]
+        self._logs = [*logs, fates] if fates is not None else [*logs]
 
     def step(self, operation: Operation) -> Event | None:
         """Decide one operation and record its events; the decision on a start is the last of them."""

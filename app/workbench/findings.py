@@ -23,6 +23,8 @@ from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
 from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
+from tenure_client.forms.answer import answer_of, json_of
+from tenure_client.forms.promises import CalibrationAnswer
 
 PROBABILITIES = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that are shown of a table (the paper on spot SLAs, Figure 3)."""
@@ -233,25 +235,16 @@ def reliability_report(reliability: Reliability) -> dict[str, Any]:
     """Return the reliability table as one JSON object, in the form of the service's answer."""
     return {
         "confidence": reliability.confidence,
-        "classes": [_line(line) for line in reliability.classes],
+        "classes": [_counts(line) for line in reliability.classes],
         "estimates": [
-            {"estimate_from": line.estimates[0], "estimate_to": line.estimates[1], **_line(line)}
+            {"estimate_from": line.estimates[0], "estimate_to": line.estimates[1], **_counts(line)}
             for line in reliability.estimates
             if line.estimates is not None
         ],
-        "epochs": [{"epoch": line.epoch, **_line(line)} for line in reliability.epochs],
+        "epochs": [{"epoch": line.epoch, **_counts(line)} for line in reliability.epochs],
         "coverage": reliability.coverage,
     }
 
 
-def _line(line: Calibration) -> dict[str, Any]:
-    return {
-        "promised": line.promised,
-        "admitted": line.admitted,
-        "running": line.running,
-        "evicted": line.evicted,
-        "happened": line.happened,
-        "low": line.low,
-        "high": line.high,
-        "bound": line.bound,
-    }
+def _counts(line: Calibration) -> dict[str, Any]:
+    return json_of(answer_of(CalibrationAnswer, line))

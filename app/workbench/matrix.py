@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 
-from app.domain.events import Recorded
 from app.domain.inputs import platform_text
 from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
@@ -123,30 +122,14 @@ def _run_task(task: Evaluation | BaselineRun, executor: Executor, progress: Prog
 def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progress) -> Evaluated:
     """Run one evaluation."""
     scenario, watch = evaluation.scenario, Watch() if evaluation.watched else None
-    tables: list[QuantileTable] = []
+    newest: deque[QuantileTable] = deque(maxlen=1)
     with ExitStack() as stack:
         sinks: list[EventSink] = [] if watch is None else [watch]
         if evaluation.log is not None:
             file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
-        keep = partial(_keep_last, tables)
         fates = Fates(scenario.policy) if evaluation.followed else None
-        outcome = evaluate(scenario, executor, log=_All(sinks), tables=keep, fates=fates, progress=progress)
+        outcome = evaluate(scenario, executor, logs=sinks, tables=newest.append, fates=fates, progress=progress)
     end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
-    findings = watch.findings(end_us, tables[-1] if tables else None) if watch else None
+    findings = watch.findings(end_us, newest[0] if newest else None) if watch else None
     return Evaluated(outcome, findings, fates.cases() if fates else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _All:
-    """Several sinks as one."""
-
-    sinks: Sequence[EventSink]
-
-    def write(self, recorded: Recorded) -> None:
-        for sink in self.sinks:
-            sink.write(recorded)
-
-
-def _keep_last(tables: list[QuantileTable], table: QuantileTable) -> None:
-    tables[:] = [table]

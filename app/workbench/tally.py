@@ -9,11 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from app.domain.events.wire import value_to_wire
 from app.domain.requests import StartRequest
 from app.domain.strata import STRATA, stratum_of
-from app.domain.times import SECOND_US, seconds_text
+from app.domain.times import seconds
 from app.domain.values import Market, Policy, Resources
 from app.workbench.workload import Workload, flavors
+
+_SETTINGS = (
+    "guarantee", "forecast", "eviction_probability", "eviction_policy", "warm_up_s", "recompute_every_s",
+    "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
+)  # fmt: skip
+"""The fields of a policy that an outcome tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +62,7 @@ class GroupTally:
 
     def report(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
-        return {
-            "admitted": self.admitted,
-            "evicted": self.evicted,
-            "overrun_evicted": self.overrun_evicted,
-            "core_s": _number(self.core_us),
-            "completed_core_s": _number(self.completed_core_us),
-            "lost_core_s": _number(self.lost_core_us),
-        }
+        return value_to_wire(self)
 
 
 class _Admitted(NamedTuple):
@@ -130,8 +130,8 @@ class WorkloadTally:
                 "admitted": self.spot_admitted,
                 "evicted": self.spot_evicted,
                 "completed": self.spot_completed,
-                "requested_core_s": _number(self.requested_core_us),
-                "completed_core_s": _number(self.completed_core_us),
+                "requested_core_s": seconds(self.requested_core_us),
+                "completed_core_s": seconds(self.completed_core_us),
             },
             "strata": {name: group.report() for name, group in self.strata.items()},
             "flavors": {name: group.report() for name, group in self.flavors.items()},
@@ -181,25 +181,5 @@ class DrivenScenario:
 
 def settings(scenario: Scenario) -> dict[str, Any]:
     """Return the settings of the scenario as JSON values; durations in seconds."""
-    policy = scenario.policy
-    history_us = policy.history_window_us
-    return {
-        "nodes": [node.cores for node in scenario.nodes],
-        "guarantee": policy.guarantee,
-        "forecast": policy.forecast,
-        "eviction_probability": policy.eviction_probability,
-        "eviction_policy": policy.eviction_policy,
-        "warm_up_s": _number(policy.warm_up_us),
-        "recompute_every_s": _number(policy.recompute_every_us),
-        "history_window_s": None if history_us is None else _number(history_us),
-        "horizon_s": _number(policy.horizon_us),
-        "sample_count": policy.sample_count,
-        "seed": policy.seed,
-        "confidence": policy.confidence,
-    }
-
-
-def _number(us: int) -> int | float:
-    """Return microseconds as a JSON number of seconds."""
-    whole, rest = divmod(us, SECOND_US)
-    return float(seconds_text(us)) if rest else whole
+    policy = value_to_wire(scenario.policy)
+    return {"nodes": [node.cores for node in scenario.nodes], **{name: policy[name] for name in _SETTINGS}}

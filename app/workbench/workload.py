@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -75,7 +76,7 @@ def read_trace(path: Path) -> list[TraceInstance]:
             lines = enumerate(file, start=1)
             number, first = next(lines, (1, ""))
             if first.startswith("START"):
-                return _read_eucalyptus(_numbered((number, first), lines), path)
+                return _read_eucalyptus(chain([(number, first)], lines), path)
             if first.strip().split(",") == CSV_HEADER:
                 return _read_csv(lines, path)
     except OSError as error:
@@ -83,11 +84,6 @@ def read_trace(path: Path) -> list[TraceInstance]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a text file") from error
     raise InputError(f"{path}, line 1: expected a START line or the header {','.join(CSV_HEADER)}")
-
-
-def _numbered(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    yield first
-    yield from rest
 
 
 def _read_eucalyptus(lines: Iterable[tuple[int, str]], path: Path) -> list[TraceInstance]:

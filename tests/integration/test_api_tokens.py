@@ -16,9 +16,9 @@ from servers import run_sql
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.domain.values import Role
+from app.domain.values import Caller, Role
 from app.platform.http import auth
-from app.platform.http.auth import Caller, TokenAuthenticator, may
+from app.platform.http.auth import Authenticator, may
 from app.platform.http.errors import Unauthenticated
 
 AS_TENURE = CliRunner()
@@ -216,20 +216,19 @@ def test_no_token_is_in_any_log_or_error_or_trace(
 
 @pytest.mark.anyio
 async def test_callers_are_found_by_hash_and_remembered() -> None:
-    class Known:
-        id, name, role, cloud = 7, "bob", Role.MEMBER, "north"
+    known = Caller(7, "bob", Role.MEMBER, "north")
 
     class Store:
         def __init__(self) -> None:
             self.asked: list[bytes] = []
 
-        async def find(self, token_hash: bytes) -> Known | None:
+        async def find(self, token_hash: bytes) -> Caller | None:
             self.asked.append(token_hash)
-            return Known() if len(self.asked) == 1 else None
+            return known if len(self.asked) == 1 else None
 
     store = Store()
-    authenticator = TokenAuthenticator(lambda: store)
-    assert [await authenticator.caller(b"tnr_secret") for _ in range(3)] == [Caller(7, "bob", Role.MEMBER, "north")] * 3
+    authenticator = Authenticator(lambda: store)
+    assert [await authenticator.caller(b"tnr_secret") for _ in range(3)] == [known] * 3
     assert len(store.asked) == 1
     assert b"tnr_secret" not in repr(vars(authenticator)).encode() + b"".join(store.asked)
     with pytest.raises(Unauthenticated):
@@ -243,20 +242,16 @@ class Slow:
         self.asked: list[bytes] = []
         self.answers = asyncio.Event()
 
-    async def find(self, token_hash: bytes) -> Known | None:
+    async def find(self, token_hash: bytes) -> Caller | None:
         self.asked.append(token_hash)
         await self.answers.wait()
-        return Known() if token_hash == sha256(b"tnr_good").digest() else None
-
-
-class Known:
-    id, name, role, cloud = 7, "bob", Role.MEMBER, None
+        return Caller(7, "bob", Role.MEMBER, None) if token_hash == sha256(b"tnr_good").digest() else None
 
 
 @pytest.mark.anyio
 async def test_a_token_that_many_show_at_once_is_looked_up_once() -> None:
     store = Slow()
-    authenticator = TokenAuthenticator(lambda: store)
+    authenticator = Authenticator(lambda: store)
     callers = [asyncio.ensure_future(authenticator.caller(b"tnr_good")) for _ in range(50)]
     await asyncio.sleep(0.01)
     callers[0].cancel()  # the others do not depend on who asked first
@@ -270,7 +265,7 @@ async def test_guesses_leave_the_database_to_known_tokens(monkeypatch: pytest.Mo
     monkeypatch.setattr(auth, "CACHED_S", 0)
     store = Slow()
     store.answers.set()
-    authenticator = TokenAuthenticator(lambda: store)
+    authenticator = Authenticator(lambda: store)
     await authenticator.caller(b"tnr_good")
     store.asked.clear()
     store.answers.clear()

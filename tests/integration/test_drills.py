@@ -21,6 +21,7 @@ from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.audit import Rule, audit
 from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.whatif import count_log
+from tenure_client import TenureClient
 
 CLOUD = "/v1/clouds/drilled"
 
@@ -138,5 +139,6 @@ def test_a_drill_that_was_not_committed_leaves_no_trace(client: httpx2.Client, c
 def test_the_command_tells_who_went(service: Service, cloud: str, capsys: pytest.CaptureFixture[str]) -> None:
     from app.commands.drills import drill  # noqa: PLC0415 - a command is a function
 
-    drill("s1", yes=True, url=service.url, token=service.client.headers["X-Auth-Token"], cloud="drilled")
+    with TenureClient(service.url, service.client.headers["X-Auth-Token"]) as client:
+        drill(client, "drilled", "s1", yes=True)
     assert "evicted s1" in capsys.readouterr().out

@@ -180,33 +180,33 @@ class TestNotices:
 class TestLocks:
     async def test_one_holder_at_a_time_and_cloud(self, database: Database, cloud_id: int) -> None:
         locks, others = Locks(database), Locks(database)
-        async with locks.forecast_lock(cloud_id) as held, others.forecast_lock(cloud_id) as second:
+        async with locks.held(forecast_lock(cloud_id)) as held, others.held(forecast_lock(cloud_id)) as second:
             assert held
             assert not second
-            async with others.forecast_lock(cloud_id + 1000) as elsewhere:
+            async with others.held(forecast_lock(cloud_id + 1000)) as elsewhere:
                 assert elsewhere
-        async with others.forecast_lock(cloud_id) as held:
+        async with others.held(forecast_lock(cloud_id)) as held:
             assert held
 
     async def test_the_lock_is_free_after_an_error(self, database: Database, cloud_id: int) -> None:
         async def fail() -> None:
-            async with Locks(database).forecast_lock(cloud_id):
+            async with Locks(database).held(forecast_lock(cloud_id)):
                 raise RuntimeError
 
         with pytest.raises(RuntimeError):
             await fail()
-        async with Locks(database).forecast_lock(cloud_id) as held:
+        async with Locks(database).held(forecast_lock(cloud_id)) as held:
             assert held
 
     async def test_a_lost_connection_frees_the_lock(self, database: Database, cloud_id: int) -> None:
-        async with Locks(database).forecast_lock(cloud_id) as held:
+        async with Locks(database).held(forecast_lock(cloud_id)) as held:
             assert held
             await database.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE pid <> pg_backend_pid() AND datname = current_database()"
             )
             await asyncio.sleep(0.1)
-            async with Locks(database).forecast_lock(cloud_id) as again:
+            async with Locks(database).held(forecast_lock(cloud_id)) as again:
                 assert again
 
     def test_lock_numbers_are_stable_and_differ(self) -> None:

@@ -143,7 +143,7 @@ KEPT_TO = {
     "rich": {"cli", "commands", "processes"},
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
-    "scipy": {"forecast"},
+    "scipy": {"workbench"},
     "msgspec": {"database", "http", "wire", "store", "telemetry"},
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "processes", "workbench"},
     "structlog": {"telemetry"},

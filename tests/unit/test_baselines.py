@@ -43,13 +43,10 @@ def random_scenario(seed: int) -> Scenario:
 class Admitted:
     """Notes who was started."""
 
-    def __init__(self, beside: object) -> None:
-        self.beside = beside
+    def __init__(self) -> None:
         self.names: list[str] = []
 
     def write(self, recorded: Recorded) -> None:
-        if self.beside is not None:
-            self.beside.write(recorded)  # type: ignore[attr-defined]
         if isinstance(recorded.event, InstanceStarted):
             self.names.append(recorded.event.instance_id)
 
@@ -58,10 +55,10 @@ class Admitted:
 @pytest.mark.parametrize("seed", range(40))
 def test_every_decision_is_the_oracles(seed: int, baseline: Baseline) -> None:
     scenario = random_scenario(seed)
-    rule, sink = _rule(baseline, scenario)
-    admitted = Admitted(sink)
+    rule, sinks = _rule(baseline, scenario)
+    admitted = Admitted()
     with ThreadPoolExecutor(1) as executor:
-        tally = lead_through(_RuledCloud(scenario, executor, rule, admitted), scenario)
+        tally = lead_through(_RuledCloud(scenario, executor, rule, [*sinks, admitted]), scenario)
     naive = NaiveWorld([node.cores for node in scenario.nodes], scenario.policy.eviction_policy.value)
     naive.play(baseline, operations(scenario.workload))
     assert admitted.names == naive.admitted

@@ -179,6 +179,20 @@ def test_without_history_there_is_an_empty_table() -> None:
     assert fresh_table(log, small_policy(), log[0].event.at_us).lifetime_us("f1", 1, 0.5) is None
 
 
+def test_a_log_read_in_pages_gives_the_same_table() -> None:
+    """A worker folds each page as far as it goes; the due time lies after all of them, or between two."""
+    log = random_log(5, 400, EvictionPolicy.YJF)
+    for until_us in (log[-1].event.at_us, log[250].event.at_us):
+        forecaster = Forecaster(small_policy())
+        for first in range(0, len(log), 70):
+            forecaster.extend(log[first : first + 70])
+            forecaster.fold(until_us)
+        assert (
+            forecaster.publish(until_us, 1, len(log)).to_bytes()
+            == fresh_table(log, small_policy(), until_us).to_bytes()
+        )
+
+
 def test_an_event_known_too_late_counts_from_then_on() -> None:
     """On a system clock a start may be committed just after the table of a later moment was computed."""
     log = random_log(5, 200, EvictionPolicy.YJF)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -45,31 +45,11 @@ class Kind:
 REGISTERED: dict[type, Kind] = {}
 
 
-def event(
-    name: str,
-    *,
-    version: int = 1,
-    since: int = 1,
-    subject: str | None = None,
-    group: Group | None = None,
-    urgent: bool = False,
-    outcome: str | None = None,
-    decisive: bool = True,
-) -> Callable[[type[T]], type[T]]:
+def event(name: str, **properties: Any) -> Callable[[type[T]], type[T]]:  # noqa: ANN401 - the fields of `Kind`
     """Register the class below as a kind of event; the arguments are those of `Kind`."""
 
     def register(form: type[T]) -> type[T]:
-        REGISTERED[form] = Kind(
-            name=name,
-            form=form,
-            version=version,
-            since=since,
-            subject=subject,
-            group=group,
-            urgent=urgent,
-            outcome=outcome,
-            decisive=decisive,
-        )
+        REGISTERED[form] = Kind(name=name, form=form, **properties)
         return form
 
     return register

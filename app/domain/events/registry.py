@@ -18,11 +18,6 @@ def kind_of(event: Event) -> str:
     return REGISTERED[type(event)].name
 
 
-def version_of(event: Event) -> int:
-    """Return the version in which the event's fields are written."""
-    return REGISTERED[type(event)].version
-
-
 def names_of(group: Group) -> tuple[str, ...]:
     """Return the names of the kinds of a group."""
     return tuple(kind.name for kind in KINDS.values() if kind.group is group)

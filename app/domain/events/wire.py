@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.events.registry import KINDS
-from app.domain.times import SECOND_US, from_rfc3339, rfc3339
+from app.domain.times import SECOND_US, from_rfc3339, rfc3339, seconds
 from app.domain.values import Resources
 
 RENAMED = {
@@ -70,12 +70,6 @@ _FORMS: dict[type, _Form[Any]] = {}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
-
-
-def seconds(us: int) -> int | float:
-    """Return microseconds as seconds, as an int if the number is whole."""
-    whole, rest = divmod(us, SECOND_US)
-    return us / SECOND_US if rest else whole
 
 
 def value_to_wire(value: object) -> Json:

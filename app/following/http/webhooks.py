@@ -7,19 +7,19 @@ from starlette.responses import Response
 
 from app.domain.errors import WebhookNotFound
 from app.following.webhooks import WebhookKeeper
-from app.following.wire.webhooks import (
-    DeadQuery,
-    ReplayBody,
-    WebhookBody,
-    dead_letter_answer,
-    new_webhook_answer,
-    webhook_answer,
-)
+from app.following.wire.webhooks import DeadQuery, ReplayBody, WebhookBody, new_webhook_answer, webhook_answer
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
-from tenure_client.forms.webhooks import DeadLettersAnswer, ReplayAnswer, TrialAnswer, WebhooksAnswer
+from tenure_client.forms.answer import answer_of
+from tenure_client.forms.webhooks import (
+    DeadLetterAnswer,
+    DeadLettersAnswer,
+    ReplayAnswer,
+    TrialAnswer,
+    WebhooksAnswer,
+)
 
 
 async def create_webhook(request: Request) -> Response:
@@ -64,14 +64,14 @@ async def resume_webhook(request: Request) -> Response:
 async def test_webhook(request: Request) -> Response:
     """Send one message of the type `tenure.webhook_test`, which is no event, and return the receiver's answer."""
     receipt = await reached(request, WebhookKeeper).test(*_names(request))
-    return respond(TrialAnswer(taken=receipt.taken, status=receipt.status, error=receipt.error))
+    return respond(answer_of(TrialAnswer, receipt))
 
 
 async def list_dead_letters(request: Request) -> Response:
     """List the events that the receiver did not take in all attempts."""
     query = read_query(request, DeadQuery)
     page = await reached(request, WebhookKeeper).dead(*_names(request), query.after_seq, query.limit)
-    answers = [dead_letter_answer(letter) for letter in page.items]
+    answers = [answer_of(DeadLetterAnswer, letter) for letter in page.items]
     return respond(DeadLettersAnswer(dead=answers, links=next_link(request, page.marker, "after_seq")))
 
 

@@ -9,11 +9,11 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.domain.events.registry import KINDS
-from app.following.webhooks import DeadLetter, LaneProgress, NewWebhook, Webhook
+from app.following.webhooks import NewWebhook, Webhook
 from app.platform.http.fields import WHOLE, Body, Query
 from app.platform.http.page_forms import Limit
-from tenure_client.forms.answer import Link
-from tenure_client.forms.webhooks import DeadLetterAnswer, LaneAnswer, NewWebhookAnswer, WebhookAnswer
+from tenure_client.forms.answer import Link, answer_of
+from tenure_client.forms.webhooks import LaneAnswer, NewWebhookAnswer, WebhookAnswer
 
 _SEQS_MAX = 1000
 
@@ -69,41 +69,17 @@ class DeadQuery(Query):
 
 def webhook_answer(webhook: Webhook) -> WebhookAnswer:
     """Return the wire form of a webhook."""
-    return WebhookAnswer(
+    return answer_of(
+        WebhookAnswer,
+        webhook,
         id=str(webhook.id),
-        url=webhook.url,
-        kinds=None if webhook.kinds is None else list(webhook.kinds),
         status=WebhookStatus.ACTIVE if webhook.paused_because is None else WebhookStatus.PAUSED,
-        paused_because=webhook.paused_because,
-        created_at=webhook.created_at,
-        delivered_count=webhook.delivered_count,
-        delivered_at=webhook.delivered_at,
-        last_error=webhook.last_error,
-        urgent=_lane(webhook.urgent),
-        ordinary=_lane(webhook.ordinary),
-        dead_count=webhook.dead_count,
+        urgent=answer_of(LaneAnswer, webhook.urgent),
+        ordinary=answer_of(LaneAnswer, webhook.ordinary),
         links=[Link(rel="self", href=f"/v1/clouds/{webhook.cloud}/webhooks/{webhook.id}")],
     )
 
 
 def new_webhook_answer(made: NewWebhook) -> NewWebhookAnswer:
     """Return the wire form of a webhook that was just created, with its secret."""
-    known = webhook_answer(made.webhook)
-    fields = {name: getattr(known, name) for name in WebhookAnswer.__struct_fields__}
-    return NewWebhookAnswer(**fields, secret=made.secret)
-
-
-def dead_letter_answer(letter: DeadLetter) -> DeadLetterAnswer:
-    """Return the wire form of a dead letter."""
-    return DeadLetterAnswer(
-        seq=letter.seq,
-        kind=letter.kind,
-        attempts=letter.attempts,
-        error=letter.error,
-        died_at=letter.died_at,
-        replay_asked_at=letter.replay_asked_at,
-    )
-
-
-def _lane(progress: LaneProgress) -> LaneAnswer:
-    return LaneAnswer(seq=progress.seq, attempts=progress.attempts, retry_at=progress.retry_at)
+    return answer_of(NewWebhookAnswer, webhook_answer(made.webhook), secret=made.secret)

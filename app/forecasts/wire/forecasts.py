@@ -8,14 +8,14 @@ from typing import Annotated
 from pydantic import Field
 
 from app.admission.quote import Quotes
-from app.domain.times import to_datetime
+from app.domain.times import seconds, to_datetime
 from app.domain.values import Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import guaranteed_bound
 from app.forecasts.rules import Evidence, Run, TableSummary
-from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds, seconds
-from tenure_client.forms.answer import Link
+from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds
+from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.forecasts import (
     BucketAnswer,
     CurveAnswer,
@@ -34,7 +34,7 @@ class QuotesQuery(Query):
         None, description="The eviction probability of the quote; by default the cloud's."
     )
     lifetime_us: SecondsInQuery | None = Field(
-        None, alias="lifetime_s", description="Also quote the eviction probability of this lifetime."
+        None, description="Also quote the eviction probability of this lifetime."
     )
     slots: Annotated[int, Field(ge=0, le=1 << 40)] | None = Field(
         None, description="Quote for this many available slots instead of the present number."
@@ -82,46 +82,28 @@ def flavor_quote(
 
 def evidence_answers(found: Sequence[Evidence]) -> list[EvidenceAnswer]:
     """Return the wire form of the samples that a quote rests on."""
-    return [
-        EvidenceAnswer(slots=one.slots, sample_count=one.sample_count, evicted_count=one.evicted_count) for one in found
-    ]
+    return [answer_of(EvidenceAnswer, one) for one in found]
 
 
 def table_summary(cloud: str, stored: TableSummary) -> TableSummaryAnswer:
     """Return the wire form of a table without its curves."""
-    return TableSummaryAnswer(
-        epoch=stored.epoch,
-        seq=stored.seq,
-        epoch_at=to_datetime(stored.epoch_us),
-        computed_at=stored.computed_at,
-        wall_s=stored.wall_s,
-        links=[Link(rel="self", href=f"/v1/clouds/{cloud}/tables/{stored.epoch}")],
-    )
+    links = [Link(rel="self", href=f"/v1/clouds/{cloud}/tables/{stored.epoch}")]
+    return answer_of(TableSummaryAnswer, stored, epoch_at=to_datetime(stored.epoch_us), links=links)
 
 
 def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors: list[str]) -> TableAnswer:
     """Return the wire form of a table with the curves of these flavors."""
-    summary = table_summary(cloud, stored)
     curves = [
         CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
         for flavor in flavors
     ]
-    return TableAnswer(
-        epoch=summary.epoch,
-        seq=summary.seq,
-        epoch_at=summary.epoch_at,
-        computed_at=summary.computed_at,
-        wall_s=summary.wall_s,
-        links=summary.links,
-        curves=curves,
-    )
+    return answer_of(TableAnswer, table_summary(cloud, stored), curves=curves)
 
 
 def _bucket(bucket: Bucket) -> BucketAnswer:
-    return BucketAnswer(
-        slots=bucket.slots,
-        sample_count=bucket.sample_count,
-        evicted_count=bucket.evicted_count,
+    return answer_of(
+        BucketAnswer,
+        bucket,
         longest_s=seconds(bucket.longest_us),
         times_s=[seconds(us) for us in bucket.times_us.tolist()],
         levels=bucket.levels.tolist(),
@@ -133,16 +115,5 @@ def run_answer(cloud: str, run: Run) -> RunAnswer:
     links = [Link(rel="self", href=f"/v1/clouds/{cloud}/runs/{run.number}")]
     if run.epoch is not None:
         links.append(Link(rel="table", href=f"/v1/clouds/{cloud}/tables/{run.epoch}"))
-    return RunAnswer(
-        id=run.number,
-        cause=run.cause,
-        status=run.status,
-        due_at=None if run.due_us is None else to_datetime(run.due_us),
-        attempts=run.attempts,
-        error=run.error,
-        epoch=run.epoch,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        links=links,
-    )
+    due_at = None if run.due_us is None else to_datetime(run.due_us)
+    return answer_of(RunAnswer, run, id=run.number, due_at=due_at, links=links)

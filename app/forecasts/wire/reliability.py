@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from app.admission.reliability import Calibration
 from app.domain.times import to_datetime
 from app.forecasts.reliability import LONGEST_STRETCH, Stretch
 from app.platform.http.fields import Query
-from tenure_client.forms.answer import Link
+from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.promises import CalibrationAnswer, EpochCalibrationAnswer, EstimateAnswer, ReliabilityAnswer
 
 
@@ -29,9 +29,9 @@ def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer
         last_seq=stretch.last_seq,
         as_of=to_datetime(stretch.now_us),
         confidence=found.confidence,
-        classes=[CalibrationAnswer(**_counts(line)) for line in found.classes],
+        classes=[answer_of(CalibrationAnswer, line) for line in found.classes],
         estimates=[*_estimates(found.estimates)],
-        epochs=[EpochCalibrationAnswer(**_counts(line), epoch=line.epoch) for line in found.epochs],
+        epochs=[answer_of(EpochCalibrationAnswer, line) for line in found.epochs],
         coverage=found.coverage,
         links=links,
     )
@@ -40,17 +40,5 @@ def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer
 def _estimates(lines: Iterable[Calibration]) -> Iterable[EstimateAnswer]:
     for line in lines:
         assert line.estimates is not None
-        yield EstimateAnswer(**_counts(line), estimate_from=line.estimates[0], estimate_to=line.estimates[1])
-
-
-def _counts(line: Calibration) -> dict[str, Any]:
-    return {
-        "promised": line.promised,
-        "admitted": line.admitted,
-        "running": line.running,
-        "evicted": line.evicted,
-        "happened": line.happened,
-        "low": line.low,
-        "high": line.high,
-        "bound": line.bound,
-    }
+        low, high = line.estimates
+        yield answer_of(EstimateAnswer, line, estimate_from=low, estimate_to=high)

@@ -8,6 +8,7 @@ from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE
 from app.domain.times import to_datetime
 from app.domain.values import Guarantee
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer, SlaAnswer
 
 
@@ -23,15 +24,5 @@ def sla_answer(guarantee: Guarantee, at_us: int, seq: int, classes: Iterable[Att
 
 
 def _class(found: Attainment, *, pooled: bool) -> ClassAnswer:
-    budget = ClassBudgetAnswer(earned=found.earned, spent=found.evicted, committed=found.committed, left=found.left)
-    return ClassAnswer(
-        promised=found.promised,
-        admitted=found.admitted,
-        running=found.running,
-        evicted=found.evicted,
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        is_kept=found.is_kept,
-        budget=budget if pooled else None,
-    )
+    budget = answer_of(ClassBudgetAnswer, found, spent=found.evicted)
+    return answer_of(ClassAnswer, found, budget=budget if pooled else None)

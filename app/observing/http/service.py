@@ -13,7 +13,7 @@ from app.platform.http.errors import MAX_VERSION, MIN_VERSION, PROBLEMS, RETRY_A
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.platform.http.safety import SAFE_HEADERS
-from tenure_client.forms.answer import Link
+from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.service import CloudReadinessAnswer, ReadinessAnswer, VersionAnswer, VersionsAnswer
 
 _VERSIONS = VersionsAnswer(
@@ -56,13 +56,7 @@ async def check_readiness(request: Request) -> Response:
     except Unavailable as error:
         return respond(_not_ready(error), 503, {"Retry-After": str(RETRY_AFTER_S)})
     clouds = [
-        CloudReadinessAnswer(
-            name=one.cloud,
-            epoch=one.epoch,
-            computed_at=one.computed_at,
-            table_age_s=one.age_s,
-            log_ahead_s=one.log_ahead_s,
-        )
+        answer_of(CloudReadinessAnswer, one, name=one.cloud, table_age_s=one.age_s)
         for one in found
         if caller is not None and may(caller, Role.READER, one.cloud)
     ]

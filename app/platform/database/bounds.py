@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from time import monotonic
-from types import TracebackType
 from typing import Self, TypeVar
 
 import psycopg
@@ -72,7 +71,7 @@ class Bound:
         self._token = _current.set(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._handle.cancel()
         _current.reset(self._token)
 

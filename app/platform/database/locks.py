@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from app.domain.errors import LogUnavailable
 from app.platform.background import begun
-from app.platform.database import lockids
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import LockId
 
@@ -33,19 +32,6 @@ class Locks:
     def __init__(self, database: Database, pauses: LockPauses | None = None) -> None:
         self._database = database
         self._pauses = pauses or LockPauses()
-
-    def forecast_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
-        """Yield True if this process is the one to recompute the cloud's table, until the block ends."""
-        return self._is_held(lockids.forecast_lock(cloud_id))
-
-    def import_lock(self, cloud_id: int) -> AbstractAsyncContextManager[bool]:
-        """Yield True if this process is the one to import the cloud's past, until the block ends."""
-        return self._is_held(lockids.import_lock(cloud_id))
-
-    @asynccontextmanager
-    async def _is_held(self, lock: LockId) -> AsyncIterator[bool]:
-        async with self.held(lock) as hold:
-            yield hold is not None
 
     @asynccontextmanager
     async def held(self, lock: LockId) -> AsyncIterator[Hold | None]:

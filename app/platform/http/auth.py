@@ -4,14 +4,13 @@ Roles are Keystone's reader, member and admin, each of which includes the one be
 includes member, and confirms evictions. `peer` is for other clouds. A token may be limited to one cloud; it cannot see
 that others exist.
 
-Other ways to identify callers (Keystone, client certificates) are other `Authenticator`s; nothing else changes.
+Other ways to identify callers (Keystone, client certificates) replace the `Authenticator`; nothing else changes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
 from typing import Protocol
@@ -20,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from app.domain.errors import CloudNotFound
-from app.domain.values import Role
+from app.domain.values import Caller, Role
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, Rates
 
@@ -47,55 +46,15 @@ def granted_to(role: str) -> frozenset[Role]:
     return GRANTS.get(role, frozenset())
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The sender of a request. `id` and `name` are the token's; `cloud` is the only one it is for, None: all."""
-
-    id: int
-    name: str
-    role: str
-    cloud: str | None
-
-
-class Authenticator(Protocol):
-    """Identifies the sender of a request."""
-
-    def known(self, token: bytes) -> Caller | None:
-        """Return the token's caller if it was valid when last checked. Makes no query."""
-
-    async def caller(self, token: bytes) -> Caller:
-        """Return the token's caller. Raise Unauthenticated if it is not valid."""
-
-
-class KnownToken(Protocol):
-    """A valid token as the store knows it."""
-
-    @property
-    def id(self) -> int:
-        """The number of the token."""
-
-    @property
-    def name(self) -> str:
-        """The name of the token."""
-
-    @property
-    def role(self) -> str:
-        """The token's role."""
-
-    @property
-    def cloud(self) -> str | None:
-        """The only cloud that the token is for; None: all clouds."""
-
-
 class TokenPort(Protocol):
     """The store of tokens."""
 
-    async def find(self, token_hash: bytes) -> KnownToken | None:
-        """Return the valid token with this SHA-256, or None."""
+    async def find(self, token_hash: bytes) -> Caller | None:
+        """Return the caller with the valid token of this SHA-256, or None."""
 
 
-class TokenAuthenticator:
-    """The `Authenticator` of this service's own tokens. It caches callers for a few seconds, by the token's hash.
+class Authenticator:
+    """Identifies callers by this service's own tokens. It caches them for a few seconds, by the token's hash.
 
     Requests that show the same token at once share one look-up. Of tokens that were not valid before, few are looked up
     at a time, so that guesses leave the database to others.
@@ -108,7 +67,7 @@ class TokenAuthenticator:
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
 
     def known(self, token: bytes) -> Caller | None:
-        """Return the token's caller if it was valid when last checked."""
+        """Return the token's caller if it was valid when last checked. Makes no query."""
         _, caller = self._known.get(sha256(token).digest(), (0.0, None))
         return caller
 
@@ -137,13 +96,12 @@ class TokenAuthenticator:
             return await self._find(token_hash)
 
     async def _find(self, token_hash: bytes) -> Caller:
-        found = await self._tokens().find(token_hash)
-        if found is None:
+        caller = await self._tokens().find(token_hash)
+        if caller is None:
             self._known.pop(token_hash, None)
             raise Unauthenticated("the token is not valid")
         if len(self._known) >= _CACHE_MAX:
             self._known.clear()
-        caller = Caller(found.id, found.name, found.role, found.cloud)
         self._known[token_hash] = monotonic() + CACHED_S, caller
         return caller
 

@@ -298,14 +298,10 @@ def _fields(form: type[BaseModel]) -> list[str]:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    return SAFE_HEADERS | _own_headers(error)
-
-
-def _own_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, errors.Unavailable | ConnectionsExhausted):
-        return {"Retry-After": str(RETRY_AFTER_S)}
+        return SAFE_HEADERS | {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(error, RateExceeded):
-        return {"Retry-After": str(error.retry_after_s)}
+        return SAFE_HEADERS | {"Retry-After": str(error.retry_after_s)}
     if isinstance(error, Unauthenticated):
-        return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
-    return {}
+        return SAFE_HEADERS | {"WWW-Authenticate": 'Bearer realm="preemptible"'}
+    return SAFE_HEADERS

@@ -2,7 +2,7 @@
 
 Bodies are read strictly: "3" is not 3, true is not 1, and unknown fields are errors. Times are RFC 3339, durations are
 seconds, and both are exact: values finer than a microsecond are refused, not rounded. Inside they are whole
-microseconds, so a field `lifetime_us` has the alias `lifetime_s` on the wire.
+microseconds, so a field `lifetime_us` is `lifetime_s` on the wire, as in events (domain/events/wire.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds
+from app.domain.events.wire import wire_name
+from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
 from app.domain.values import NAME_PATTERN
 
 LONGEST_S = 10 * 366 * DAY_US // SECOND_US
@@ -31,7 +32,7 @@ _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
 class Body(BaseModel):
     """A request's JSON body, or a part of it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, alias_generator=wire_name)
     most_bytes: ClassVar[int] = 1 << 14
     most_values: ClassVar[int] = 256
     """The number of values that a request's body may have, checked before it is read."""
@@ -40,7 +41,7 @@ class Body(BaseModel):
 class Query(BaseModel):
     """The query parameters of a request, which arrive as text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=wire_name)
 
 
 def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:
@@ -114,12 +115,6 @@ Time = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["1970-01-02T00:00:00Z"]}),
 ]
 AT = "When, on a cloud with an external clock; leave it out where the clock is the server's."
-
-
-def seconds(us: int) -> int | float:
-    """Return microseconds as seconds on the wire."""
-    whole, rest = divmod(us, SECOND_US)
-    return us / SECOND_US if rest else whole
 
 
 def optional_seconds(us: int | None) -> int | float | None:

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fastapi.sse import EventSourceResponse
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
-from app.platform.http.auth import TokenAuthenticator
+from app.platform.http.auth import Authenticator
 from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
-from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
+from app.platform.http.openapi import extra, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
-__all__ = ["DESCRIPTION", "RequestLimits", "install", "install_docs"]
 
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """The limits under which requests are accepted."""
-
-    max_body_bytes: int
-    token_requests_per_s: int
-    address_requests_per_min: int
-
-
-def install(app: Application, rows: Iterable[Served], limits: RequestLimits) -> None:
+def install(app: Application, rows: Iterable[Served], rates: Rates, max_body_bytes: int) -> None:
     """Install these rows, and the handling of errors, tokens and versions, on an application.
 
     The application is made with `Application(**DESCRIPTION)`. Its lifespan must put the services, by class, at
     `app.state.services` and the store of tokens at `app.state.tokens`.
     """
-    app.envelop(limits.max_body_bytes)
-    app.state.authenticator = TokenAuthenticator(lambda: app.state.tokens)
+    app.envelop(max_body_bytes)
+    app.state.authenticator = Authenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.dear = DearQueues()
-    app.state.rates = Rates(limits.token_requests_per_s, limits.address_requests_per_min)
+    app.state.rates = rates
     install_handlers(app)
     for row in rows:
         _add(app, row)

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self
 
 import httpx2
@@ -60,9 +59,7 @@ class Poster:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, cloud: str, url: str, secret: str, message: Message) -> Receipt:

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import CloudNotFound, TenureError
-from app.domain.values import Role
-from app.platform.http.auth import Caller, count_unasked, granted_to, identify
+from app.domain.values import Caller, Role
+from app.platform.http.auth import count_unasked, granted_to, identify
 from app.platform.http.dear import read_in_turn
 from app.platform.http.errors import (
     PROBLEMS,
@@ -26,7 +26,7 @@ from app.platform.http.errors import (
     Unauthenticated,
 )
 from app.platform.pages.cookies import read_cookie
-from app.platform.pages.rendering import render
+from app.platform.pages.rendering import render_problem
 from app.platform.telemetry.context import shown
 from app.platform.telemetry.metrics import PAGE
 
@@ -111,20 +111,17 @@ async def _answered(page: PageHandler, request: Request) -> Response:
     except NotSignedIn:
         return _to_sign_in(request)
     except CloudNotFound as error:  # without the tabs of a cloud that does not exist
-        return render(request, "problem.html", status=404, detail=str(error), status_code=404, cloud=None)
-    except TenureError as error:
-        return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
-    except (Forbidden, FormInvalid, HeadTooLarge) as error:
-        status = PROBLEMS[type(error)].status
-        return render(request, "problem.html", status=status, detail=str(error), status_code=status)
+        return render_problem(request, 404, str(error), cloud=None)
+    except (TenureError, Forbidden, FormInvalid, HeadTooLarge) as error:
+        return render_problem(request, PROBLEMS[type(error)].status, str(error))
     except RateExceeded as error:
-        refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
+        refused = render_problem(request, 429, str(error))
         refused.headers["Retry-After"] = str(error.retry_after_s)
         return refused
     except Exception:
         logger.exception("%s: page %s failed", request.scope["state"]["request_id"], shown(request.url.path))
         detail = "Something went wrong here. The service's log has the details under the request id below."
-        return render(request, "problem.html", status=500, detail=detail, status_code=500)
+        return render_problem(request, 500, detail)
 
 
 def _to_sign_in(request: Request) -> Response:
@@ -133,10 +130,6 @@ def _to_sign_in(request: Request) -> Response:
         return Response(status_code=401)
     wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
     return RedirectResponse(f"/ui/sign-in?next={wanted}", 303)
-
-
-def _status(error: TenureError) -> int:
-    return PROBLEMS[type(error)].status
 
 
 def _secured(response: Response) -> Response:

@@ -12,6 +12,7 @@ from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
 from app.engine.cloud import Cloud
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
@@ -34,23 +35,17 @@ class PolicyBody(Body):
         description="With `external`, each request carries its time. The clock of a cloud cannot be changed.",
     )
     warm_up_us: WholeSeconds = Field(
-        _DEFAULT.warm_up_us,
-        alias="warm_up_s",
-        description="The time for which a new cloud rejects spot starts, to learn first.",
+        _DEFAULT.warm_up_us, description="The time for which a new cloud rejects spot starts, to learn first."
     )
-    recompute_every_us: PositiveSeconds = Field(
-        _DEFAULT.recompute_every_us, alias="recompute_every_s", description="The time between two epochs."
-    )
+    recompute_every_us: PositiveSeconds = Field(_DEFAULT.recompute_every_us, description="The time between two epochs.")
     table_max_age_us: PositiveSeconds = Field(
-        _DEFAULT.table_max_age_us, alias="table_max_age_s", description="Decisions do not use tables older than this."
+        _DEFAULT.table_max_age_us, description="Decisions do not use tables older than this."
     )
     history_window_us: PositiveSeconds | None = Field(
-        _DEFAULT.history_window_us,
-        alias="history_window_s",
-        description="The length of history that a replay reads; null: all.",
+        _DEFAULT.history_window_us, description="The length of history that a replay reads; null: all."
     )
     horizon_us: PositiveSeconds = Field(
-        _DEFAULT.horizon_us, alias="horizon_s", description="The time for which a replay follows an injected instance."
+        _DEFAULT.horizon_us, description="The time for which a replay follows an injected instance."
     )
     sample_count: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(
         _DEFAULT.sample_count, description="The number of samples for each flavor in an epoch."
@@ -62,9 +57,7 @@ class PolicyBody(Body):
         _DEFAULT.confidence, description="The one-sided confidence of the upper bound on an eviction probability."
     )
     grace_us: WholeSeconds = Field(
-        _DEFAULT.grace_us,
-        alias="grace_s",
-        description="The time for which an evicted instance may go on running; 0: none.",
+        _DEFAULT.grace_us, description="The time for which an evicted instance may go on running; 0: none."
     )
     risk_threshold: Probability | None = Field(
         _DEFAULT.risk_threshold,
@@ -72,7 +65,6 @@ class PolicyBody(Body):
     )
     clock_step_us: PositiveSeconds | None = Field(
         _DEFAULT.clock_step_us,
-        alias="clock_step_s",
         description="The furthest that one request may move an external clock ahead; null: any distance.",
     )
     shared_ids: bool = Field(
@@ -106,14 +98,14 @@ class CloudBody(Body):
 
     name: Name
     policy: PolicyBody = Field(PolicyBody(), description="The cloud's SLA policy. Fields left out take their defaults.")
-    at_us: Time | None = Field(None, alias="at", description=f"{AT} The log begins then; by default at second 0.")
+    at_us: Time | None = Field(None, description=f"{AT} The log begins then; by default at second 0.")
 
 
 class CloudChange(Body):
     """A change of a cloud."""
 
     policy: PolicyChange
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
     jump: bool = Field(
         default=False, description="Allow `at` to be further ahead than `clock_step_s`; the cloud's time moves there."
     )
@@ -126,20 +118,11 @@ def policy_answer(policy: Policy) -> PolicyAnswer:
 
 def cloud_answer(name: str, cloud: Cloud) -> CloudAnswer:
     """Return the wire form of a cloud's state."""
-    counts = cloud.counts
     return CloudAnswer(
         name=name,
         seq=cloud.seq,
         created_at=to_datetime(cloud.created_us),
         at=to_datetime(cloud.at_us),
         policy=policy_answer(cloud.policy),
-        counts=CountsAnswer(
-            on_demand_requested=counts.on_demand_requested,
-            on_demand_admitted=counts.on_demand_admitted,
-            spot_requested=counts.spot_requested,
-            spot_admitted=counts.spot_admitted,
-            spot_evicted=counts.spot_evicted,
-            spot_drilled=counts.spot_drilled,
-            running=len(cloud.running),
-        ),
+        counts=answer_of(CountsAnswer, cloud.counts, running=len(cloud.running)),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -26,18 +27,16 @@ BATCH_MAX = 1000
 class StartBody(Body):
     """A start."""
 
-    instance_id: Name = Field(
-        alias="id", description="The caller's own id. Repeating the request returns the same answer."
-    )
+    instance_id: Name = Field(description="The caller's own id. Repeating the request returns the same answer.")
     market: Market
     flavor: Name
     lifetime_us: WholeSeconds | None = Field(
-        None, alias="lifetime_s", description="The longest time that it will run. Spot starts must declare it."
+        None, description="The longest time that it will run. Spot starts must declare it."
     )
     eviction_probability: Probability | None = Field(
         None, description="The SLA of this start, instead of the cloud's. For spot only."
     )
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
 
     def request(self, owner: str | None) -> StartRequest:
         return StartRequest(
@@ -48,8 +47,8 @@ class StartBody(Body):
 class StopBody(Body):
     """A stop in a batch."""
 
-    instance_id: Name = Field(alias="id")
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    instance_id: Name
+    at_us: Time | None = Field(None, description=AT)
 
     def request(self, owner: str | None) -> StopRequest:
         return StopRequest(self.instance_id, self.at_us, owner)
@@ -94,7 +93,7 @@ class DrillBody(Body):
     instance_id: Name | None = Field(
         None, alias="instance", description="A running spot instance; by default the one started last."
     )
-    at_us: Time | None = Field(None, alias="at", description=AT)
+    at_us: Time | None = Field(None, description=AT)
 
 
 class Verdict(StrEnum):
@@ -128,8 +127,8 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         lifetime_s=optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
-        victims=victim_answers(decision) if isinstance(decision, InstanceStarted) else [],
-        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
+        victims=victim_answers(decision.victims, decision.deadline_us) if isinstance(decision, InstanceStarted) else [],
+        ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
         quote=quote_answer(decision.basis),
         acceptable=acceptable_answer(decision),
@@ -153,39 +152,19 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         quote=quote_answer(decision.basis),
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
-        ready_at=ready_at(decision) if isinstance(decision, InstanceStarted) else None,
+        ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
     )
 
 
-class Accepted(Protocol):
-    """An accepted start, as an event or as part of an explanation."""
-
-    @property
-    def at_us(self) -> int:
-        """The time of the decision."""
-
-    @property
-    def victims(self) -> tuple[str, ...]:
-        """The instances that it evicted."""
-
-    @property
-    def deadline_us(self) -> int | None:
-        """The time until which the victims may go on running."""
-
-    @property
-    def ready_us(self) -> int | None:
-        """The time from which its room is free."""
+def victim_answers(victims: Iterable[str], deadline_us: int | None) -> list[VictimAnswer]:
+    """Return a start's victims, each with their deadline if there is a grace period."""
+    deadline = None if deadline_us is None else to_datetime(deadline_us)
+    return [VictimAnswer(id=victim, deadline=deadline) for victim in victims]
 
 
-def victim_answers(started: Accepted) -> list[VictimAnswer]:
-    """Return the start's victims, each with its deadline if there is a grace period."""
-    deadline = None if started.deadline_us is None else to_datetime(started.deadline_us)
-    return [VictimAnswer(id=victim, deadline=deadline) for victim in started.victims]
-
-
-def ready_at(started: Accepted) -> datetime:
-    """Return the time from which the instance's room is free."""
-    return to_datetime(started.at_us if started.ready_us is None else started.ready_us)
+def ready_at(at_us: int, ready_us: int | None) -> datetime:
+    """Return the time from which the room of an instance accepted at `at_us` is free."""
+    return to_datetime(at_us if ready_us is None else ready_us)
 
 
 def _reason(

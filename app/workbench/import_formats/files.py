@@ -9,8 +9,9 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -51,6 +52,11 @@ class _Source(NamedTuple):
     def place(self, line: int) -> FileLine:
         return FileLine(self.file, line)
 
+    def take(self, lines: tuple[int, int], name: str, times_us: tuple[int, int | None], flavor: str) -> None:
+        """Keep an instance; its lines and times are those of its start and its end."""
+        row = (self.file, *lines, self.is_spot, name, *times_us, None, flavor)
+        self.past.take(PastInstance(*row))
+
     def broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self.past.files[self.file]}, line {line}: {why}")
 
@@ -77,7 +83,7 @@ def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progr
 
 def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     number, first = next(((number, line) for number, line in lines if line.strip()), (1, ""))
-    whole = _after((number, first), lines)
+    whole = chain([(number, first)], lines)
     words, cells = first.split(), first.strip().split(",")
     if words and words[0] in ("START", "STOP"):
         source.past.formats.append("eucalyptus")
@@ -90,7 +96,7 @@ def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
             raise source.broken(number, "a log is a whole past: import it alone")
         source.past.formats.append("log")
         source.past.markets[0] = "both"
-        read_past_log(source.past, _text_of(whole))
+        read_past_log(source.past, (line for _, line in whole))
     elif first.startswith(";") or len(words) == _SWF_FIELDS:
         source.past.formats.append("swf")
         _read_swf(source, whole)
@@ -127,15 +133,6 @@ def _opened(raw: BinaryIO) -> BinaryIO:
     beginning = raw.read(len(_GZIP))
     raw.seek(0)
     return gzip.open(raw) if beginning == _GZIP else raw  # type: ignore[return-value]
-
-
-def _after(first: tuple[int, str], rest: Iterable[tuple[int, str]]) -> NumberedLines:
-    yield first
-    yield from rest
-
-
-def _text_of(lines: NumberedLines) -> Iterator[str]:
-    return (line for _, line in lines)
 
 
 # --- Eucalyptus ------------------------------------------------------------------------------------------------------
@@ -212,11 +209,10 @@ class _Eucalyptus:
         self._take(name, started, number, at_us)
 
     def _take(self, name: str, started: _OpenInstance, end_line: int, stop_us: int | None) -> None:
-        past, file, is_spot = self._source
-        flavor = past.flavor_of(started.cores, FileLine(file, started.line), self._sizes)
+        source = self._source
+        flavor = source.past.flavor_of(started.cores, source.place(started.line), self._sizes)
         if flavor is not None:
-            row = (file, started.line, end_line, is_spot, name, started.at_us, stop_us, None, flavor)
-            past.take(PastInstance(*row))
+            source.take((started.line, end_line), name, (started.at_us, stop_us), flavor)
 
 
 def _read_eucalyptus(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
@@ -243,7 +239,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _read_jobs(source: _Source, lines: NumberedLines) -> None:
-    past, file, is_spot = source
+    past = source.past
     if past.nodes is None:
         raise InputError("the file does not tell the platform: give it with --nodes, such as 31x32")
     sizes = past.wishes.sizes or Sizes()
@@ -259,8 +255,7 @@ def _read_jobs(source: _Source, lines: NumberedLines) -> None:
         stop_us = start_us + _signed(source, number, cells[1]) if cells[1].strip() else None
         flavor = past.flavor_of(_whole(source, number, cells[2], "cores", _MOST_CORES), source.place(number), sizes)
         if flavor is not None:
-            row = (file, number, number, is_spot, f"past-{number - 1}", start_us, stop_us, None, flavor)
-            past.take(PastInstance(*row))
+            source.take((number, number), f"past-{number - 1}", (start_us, stop_us), flavor)
 
 
 # --- SWF, version 2.2 ------------------------------------------------------------------------------------------------
@@ -316,18 +311,7 @@ class _Swf:
             rules.add(PastRule.UNKNOWN_WAIT, place)
         start_us = self._labels.get("UnixStartTime", 0) * SECOND_US + submit_us + max(wait_us, 0)
         for suffix, flavor in source.past.pieces(cores, place, self._sizes):
-            row = (
-                source.file,
-                number,
-                number,
-                source.is_spot,
-                name + suffix,
-                start_us,
-                start_us + run_us,
-                None,
-                flavor,
-            )
-            source.past.take(PastInstance(*row))
+            source.take((number, number), name + suffix, (start_us, start_us + run_us), flavor)
 
     def _cores(self, number: int, words: list[str]) -> int:
         """Return the processors allocated, or requested if those are unknown; 0 if both are unknown."""

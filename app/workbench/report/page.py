@@ -86,17 +86,8 @@ def _results(points: Sequence[ComparedEvaluation]) -> str:
         missed = p.sla is not None and p.evicted > p.sla
         done = percent(p.tally.completed_core_us / p.tally.requested_core_us if p.tally.requested_core_us else None)
         evicted = percent(p.evicted, 2) + (" (missed)" if missed else "")
-        row = (
-            p.platform,
-            p.victims,
-            reading(p.guarantee),
-            p.promise,
-            percent(p.on_demand),
-            percent(p.spot),
-            evicted,
-            done,
-        )
-        rows.append(row)
+        words = p.platform, p.victims, reading(p.guarantee), p.promise
+        rows.append((*words, percent(p.on_demand), percent(p.spot), evicted, done))
     return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
 
 
