@@ -73,10 +73,7 @@ def evaluate(
     option. They are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast)
-    slas = _slas(sla, no_sla=no_sla)
-    if report is not None:
-        # The baseline stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
-        slas = list(dict.fromkeys([None, *slas]))
+    slas = _slas(sla, no_sla=no_sla, is_reported=report is not None)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
     watched = reliability or by_epoch or report is not None
@@ -104,10 +101,12 @@ def parse_sla(text: str) -> float | None:
     return check_sla(probability)
 
 
-def _slas(texts: list[str] | None, *, no_sla: bool) -> list[float | None]:
+def _slas(texts: list[str] | None, *, no_sla: bool, is_reported: bool) -> list[float | None]:
     if no_sla and texts:
         raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
-    return [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    slas = [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    # In a report no SLA stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
+    return list(dict.fromkeys([None, *slas])) if is_reported else slas
 
 
 def _scenarios(
