@@ -104,7 +104,7 @@ def parse_sla(text: str) -> float | None:
 def _slas(texts: list[str] | None, *, no_sla: bool, is_reported: bool) -> list[float | None]:
     if no_sla and texts:
         raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
-    slas = [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    slas: list[float | None] = [None] if no_sla else each(texts or ["0.01"], parse_sla)
     # In a report no SLA stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
     return list(dict.fromkeys([None, *slas])) if is_reported else slas
 
