@@ -13,7 +13,7 @@ from app.domain.values import Guarantee
 from app.workbench.tally import DrivenScenario
 
 if TYPE_CHECKING:
-    from app.workbench.standings import Standing
+    from app.workbench.standings import RuleOutcome
 
 JsonObject = Mapping[str, Any]
 
@@ -124,7 +124,7 @@ CALIBRATION_LEGEND = (
 )
 
 
-def baselines_table(standings: Sequence[Standing]) -> Table:
+def baselines_table(standings: Sequence[RuleOutcome]) -> Table:
     """Return a table with a row for each promise and baseline, platform by platform."""
     victims = len({one.victims for one in standings}) > 1
     names = ("nodes", *(["victims"] if victims else []), "rule")

@@ -25,7 +25,7 @@ from app.workbench.evaluate import DrivenCloud, EventSink, lead_through
 from app.workbench.foresight import Foresight
 from app.workbench.tally import Scenario, WorkloadTally
 
-Rule = Callable[[Cloud, StartRequest, str], bool]
+SpotRule = Callable[[Cloud, StartRequest, str], bool]
 """Says if a spot start that would be placed on this node is admitted."""
 
 
@@ -77,7 +77,7 @@ def baselines_report(baselines: Baselines) -> dict[str, Any]:
 class _RuledCloud(DrivenCloud):
     """A driven cloud whose spot starts are admitted by a rule."""
 
-    def __init__(self, scenario: Scenario, executor: Executor, rule: Rule, sinks: Sequence[EventSink]) -> None:
+    def __init__(self, scenario: Scenario, executor: Executor, rule: SpotRule, sinks: Sequence[EventSink]) -> None:
         super().__init__(scenario.policy, executor, logs=sinks)
         self._rule = rule
 
@@ -102,7 +102,7 @@ def _rejected(request: StartRequest, at_us: int, basis: Basis | None) -> Instanc
     )
 
 
-def _rule(baseline: Baseline, scenario: Scenario) -> tuple[Rule, Sequence[EventSink]]:
+def _rule(baseline: Baseline, scenario: Scenario) -> tuple[SpotRule, Sequence[EventSink]]:
     """Return the rule, and what must be told of events."""
     if baseline is Baseline.CLAIRVOYANT:
         foresight = Foresight(scenario.workload)

@@ -13,7 +13,7 @@ from app.workbench.tally import Scenario, WorkloadTally
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RuleOutcome:
     """The outcome of a promise or a baseline on a platform; `best_core_us` is what the clairvoyant completed there."""
 
     platform: str
@@ -31,7 +31,7 @@ class Standing:
         return self.tally.total().core_us
 
 
-def standings(found: Sequence[Evaluated]) -> list[Standing]:
+def standings(found: Sequence[Evaluated]) -> list[RuleOutcome]:
     """Return the evaluations of each platform, and then its baselines; all must have been run with baselines."""
     return [standing for one in dict.fromkeys(map(_bare, found)) for standing in _of_place(one, found)]
 
@@ -40,7 +40,7 @@ def _bare(one: Evaluated) -> Scenario:
     return without_promise(one.outcome.scenario)
 
 
-def _of_place(place: Scenario, found: Sequence[Evaluated]) -> Iterator[Standing]:
+def _of_place(place: Scenario, found: Sequence[Evaluated]) -> Iterator[RuleOutcome]:
     there = [one for one in found if _bare(one) == place]
     platform, victims = platform_text(place.nodes), str(place.policy.eviction_policy)
     baselines = there[0].baselines
@@ -49,7 +49,7 @@ def _of_place(place: Scenario, found: Sequence[Evaluated]) -> Iterator[Standing]
     rows = [(_promise(one.outcome.scenario.policy), one.outcome.tally) for one in there]
     rows += [(str(baseline), tally) for baseline, tally in baselines.items()]
     for rule, tally in rows:
-        yield Standing(platform, victims, rule.replace("_", "-"), tally, best_us)
+        yield RuleOutcome(platform, victims, rule.replace("_", "-"), tally, best_us)
 
 
 def _promise(policy: Policy) -> str:
