@@ -60,7 +60,10 @@ def public(page: PageHandler) -> PageHandler:
 
     async def handle(request: Request) -> Response:
         request.scope["state"]["operation"] = PAGE
-        return _secured(await _answered(page, request))
+        response = await _answered(page, request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
 
     return handle
 
@@ -130,9 +133,3 @@ def _to_sign_in(request: Request) -> Response:
         return Response(status_code=401)
     wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
     return RedirectResponse(f"/ui/sign-in?next={wanted}", 303)
-
-
-def _secured(response: Response) -> Response:
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
