@@ -14,12 +14,13 @@ from app.domain.inputs import platform_text
 from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
+from app.workbench.baselines import BaselineRun, Baselines, baseline_runs, without_promise
 from app.workbench.evaluate import EventSink, evaluate
 from app.workbench.fates import Case, Fates
 from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.tally import DrivenScenario, Scenario
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, float | None]
@@ -55,17 +56,25 @@ class Evaluation:
 
     @property
     def size(self) -> int:
-        """Number of steps: a start and a stop for each instance."""
-        return 2 * (len(self.scenario.workload.on_demand) + len(self.scenario.workload.spot))
+        """Number of its steps."""
+        return self.scenario.workload.size
+
+    def run(self, executor: Executor, progress: Progress) -> Evaluated:
+        """Run it."""
+        return run_evaluation(self, executor, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The result of an evaluation; the findings are None unless it was watched, the cases unless it was followed."""
+    """The result of an evaluation.
+
+    The findings are None unless it was watched, the cases unless it was followed, the baselines unless asked for.
+    """
 
     outcome: DrivenScenario
     findings: LogFindings | None
     cases: list[Case] | None = None
+    baselines: Baselines | None = None
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
@@ -89,9 +98,25 @@ def name_of(scenario: Scenario) -> str:
     return "-".join(parts).replace("_", "-")
 
 
-def run_matrix(evaluations: Sequence[Evaluation], *, progress: Progress | None = None) -> list[Evaluated]:
-    """Run all of them over all cores; results come in the order given."""
-    return run_side_by_side(run_evaluation, evaluations, progress=progress)
+def run_matrix(
+    evaluations: Sequence[Evaluation], *, baselines: bool = False, progress: Progress | None = None
+) -> list[Evaluated]:
+    """Run all of them over all cores, on request with their baselines; results come in the order given."""
+    beside = baseline_runs([one.scenario for one in evaluations]) if baselines else []
+    tasks: list[Evaluation | BaselineRun] = [*evaluations, *beside]
+    done = run_side_by_side(_run_task, tasks, progress=progress)
+    found = [one for one in done if isinstance(one, Evaluated)]
+    if not baselines:
+        return found
+    tallies = [one for one in done if isinstance(one, WorkloadTally)]
+    known: dict[Scenario, Baselines] = {}
+    for task, tally in zip(beside, tallies, strict=True):
+        known.setdefault(task.scenario, {})[task.baseline] = tally
+    return [replace(one, baselines=known[without_promise(one.outcome.scenario)]) for one in found]
+
+
+def _run_task(task: Evaluation | BaselineRun, executor: Executor, progress: Progress) -> Evaluated | WorkloadTally:
+    return task.run(executor, progress)
 
 
 def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progress) -> Evaluated:
