@@ -48,7 +48,7 @@ def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> fl
     highest = LEAST
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
             highest = max(highest, _probability(reached, score, rises.seen_us, lifetime_us))
     return min(highest, 1.0 - LEAST)
 
@@ -63,7 +63,7 @@ def longest_lifetime(rises: Rises, outlook: Outlook, probability: float) -> int:
     shortest = _LONGEST_US
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0 and probability < 1.0 - LEAST:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
             low, high = 0, shortest
             while low < high:
                 middle = (low + high) // 2
