@@ -2,8 +2,9 @@
 
 It is a logistic model over the rise curve and over what the start would find and leave (`engine.outlook`). Its weights
 were fitted on 59 simulated runs of other clouds and are the same for every cloud (docs/forecast.md, *The calibrated
-forecast*). A start that asks for several resources has the highest of their estimates: the scarcest one binds. In every
-resource more room never makes the estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
+forecast*); the level, which is added to the score, is the cloud's own (`level`). A start that asks for several
+resources has the highest of their estimates: the scarcest one binds. In every resource more room never makes the
+estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
 """
 
 from __future__ import annotations
