@@ -115,7 +115,7 @@ def decided(nodes: tuple[Resources, ...], workload: Workload) -> list[Recorded]:
     """Return the log without an SLA."""
     log = _Keep()
     with ThreadPoolExecutor(1) as executor:
-        evaluate(Scenario(nodes, workload, POLICY), executor, log=log)
+        evaluate(Scenario(nodes, workload, POLICY), executor, logs=[log])
     return log
 
 

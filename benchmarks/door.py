@@ -27,7 +27,8 @@ from app.domain.values import Caller, Role
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
-from app.platform.http.install import DESCRIPTION, install
+from app.platform.http.install import install
+from app.platform.http.openapi import DESCRIPTION
 from app.platform.http.rates import Rates
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.scheduler import Scheduler

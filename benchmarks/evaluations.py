@@ -164,7 +164,7 @@ def run(scenario: Scenario) -> tuple[DrivenScenario, bool]:
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as threads:
         path = Path(directory) / "log.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            outcome = evaluate(scenario, threads, log=LogWriter(file, instances_only=True))
+            outcome = evaluate(scenario, threads, logs=[LogWriter(file, instances_only=True)])
         nodes = [(node_name(index), capacity) for index, capacity in enumerate(scenario.nodes)]
         return outcome, audit(read_log(path), nodes).finding is None
 

@@ -94,8 +94,8 @@ class Case:
 
     @property
     def size(self) -> int:
-        """Number of steps: a start and a stop for each instance."""
-        return 2 * (len(self.workload.on_demand) + len(self.workload.spot))
+        """Number of its steps."""
+        return self.workload.size
 
 
 @dataclass(frozen=True)

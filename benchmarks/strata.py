@@ -16,17 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from app.admission.decide import decide_start
 from app.admission.strata import Books, admitting_line
 from app.domain.events import Event, InstanceRejected, InstanceStarted, Recorded
 from app.domain.inputs import parse_nodes
-from app.domain.requests import Operation, StartRequest
+from app.domain.requests import StartRequest
 from app.domain.strata import STRATA
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy, Rejection
-from app.workbench.evaluate import DrivenCloud, count_step, opening
+from app.forecast.table import QuantileTable
+from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.tally import Scenario, WorkloadTally
-from app.workbench.workload import load_workload, operations
+from app.workbench.workload import load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
 FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
@@ -38,23 +38,20 @@ class BookedCloud(DrivenCloud):
 
     def __init__(self, policy: Policy, executor: ThreadPoolExecutor) -> None:
         self.books = Books()
-        super().__init__(policy, executor, log=self)
+        super().__init__(policy, executor, logs=[self])
 
     def write(self, recorded: Recorded) -> None:
         """Take the log's next event."""
         self.books.fold(recorded.event)
 
-    def step(self, operation: Operation) -> Event | None:
-        """Decide an operation; a spot start by its risk and its stratum's book."""
-        if not isinstance(operation, StartRequest) or operation.market is not Market.SPOT:
-            return super().step(operation)
-        at_us = operation.at_us or 0
-        table = self.tables.for_start(self.cloud, operation, at_us)
-        (decision,) = decide_start(self.cloud, operation, at_us, table)
-        assert isinstance(decision, InstanceStarted | InstanceRejected)
-        decision = self._decide(operation, decision)
-        self.record([decision])
-        return decision
+    def decide(self, request: StartRequest, at_us: int, table: QuantileTable | None) -> Sequence[Event]:
+        """Decide a start; a spot start by its risk and its stratum's book."""
+        events = super().decide(request, at_us, table)
+        first = events[-1]
+        if request.market is not Market.SPOT:
+            return events
+        assert isinstance(first, InstanceStarted | InstanceRejected)
+        return [self._decide(request, first)]
 
     def _decide(
         self, request: StartRequest, first: InstanceStarted | InstanceRejected
@@ -88,13 +85,8 @@ class BookedCloud(DrivenCloud):
 
 def run(scenario: Scenario) -> WorkloadTally:
     """Evaluate a scenario by the books."""
-    tally = WorkloadTally.of(scenario.workload)
     with ThreadPoolExecutor(1) as executor:
-        cloud = BookedCloud(scenario.policy, executor)
-        cloud.record(opening(scenario))
-        for operation in operations(scenario.workload):
-            count_step(tally, operation, cloud.step(operation))
-    return tally
+        return lead_through(BookedCloud(scenario.policy, executor), scenario)
 
 
 def main() -> None:

@@ -13,7 +13,15 @@ import typer
 
 from app.commands import options
 from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
-from app.commands.tables import CALIBRATION_LEGEND, MATRIX_LEGEND, calibration_table, matrix_table, reliability_tables
+from app.commands.tables import (
+    BASELINES_LEGEND,
+    CALIBRATION_LEGEND,
+    MATRIX_LEGEND,
+    baselines_table,
+    calibration_table,
+    matrix_table,
+    reliability_tables,
+)
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
@@ -52,6 +60,7 @@ def evaluate(
     seed: options.Seed = 0,
     forecast: options.Forecasts = "replay",
     follow: options.Follow = False,
+    baselines: options.Baselines = False,
     log: options.Log = None,
     report: options.Report = None,
     reliability: options.Reliability = False,
@@ -64,14 +73,12 @@ def evaluate(
     option. They are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast)
-    slas = _slas(sla, no_sla=no_sla)
-    if report is not None:
-        # The baseline stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
-        slas = list(dict.fromkeys([None, *slas]))
+    slas = _slas(sla, no_sla=no_sla, is_reported=report is not None)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
     watched = reliability or by_epoch or report is not None
-    found = _run([replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)], report)
+    planned = [replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)]
+    found = _run(planned, report, baselines=baselines)
     if report is not None:
         _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
     _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
@@ -94,10 +101,12 @@ def parse_sla(text: str) -> float | None:
     return check_sla(probability)
 
 
-def _slas(texts: list[str] | None, *, no_sla: bool) -> list[float | None]:
+def _slas(texts: list[str] | None, *, no_sla: bool, is_reported: bool) -> list[float | None]:
     if no_sla and texts:
         raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
-    return [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    slas: list[float | None] = [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    # In a report no SLA stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
+    return list(dict.fromkeys([None, *slas])) if is_reported else slas
 
 
 def _scenarios(
@@ -114,12 +123,12 @@ def _scenarios(
     return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
 
 
-def _run(evaluations: Sequence[Evaluation], report: Path | None) -> list[Evaluated]:
+def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: bool) -> list[Evaluated]:
     from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
     _check_writable(report)
     with progress_bar("evaluating") as progress:
-        return run_matrix(evaluations, progress=progress)
+        return run_matrix(evaluations, baselines=baselines, progress=progress)
 
 
 def _planned(scenarios: Sequence[Scenario], log: Path | None) -> list[Evaluation]:
@@ -164,6 +173,8 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     else:
         STDOUT.print(matrix_table([one.outcome for one in found]))
         STDOUT.print(MATRIX_LEGEND)
+    if found[0].baselines is not None:
+        _print_baselines(found)
     for one, report in zip(found, reports, strict=True) if reliability else ():
         for table in reliability_tables(report["reliability"], _title(one), by_epoch=by_epoch):
             STDOUT.print(table)
@@ -173,6 +184,13 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
             STDOUT.print(CALIBRATION_LEGEND)
 
 
+def _print_baselines(found: Sequence[Evaluated]) -> None:
+    from app.workbench.standings import standings  # noqa: PLC0415 - compiled code is slow to load
+
+    STDOUT.print(baselines_table(standings(found)))
+    STDOUT.print(BASELINES_LEGEND)
+
+
 def _title(one: Evaluated) -> str:
     from app.workbench.matrix import name_of  # noqa: PLC0415 - as above
 
@@ -180,12 +198,16 @@ def _title(one: Evaluated) -> str:
 
 
 def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
-    from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
+    from app.workbench.baselines import baselines_report  # noqa: PLC0415 - as above
     from app.workbench.findings import reliability_report  # noqa: PLC0415 - as above
 
     report = one.outcome.report()
     if reliability and one.findings is not None:
         report["reliability"] = reliability_report(one.findings.reliability)
+    if one.baselines is not None:
+        report["baselines"] = baselines_report(one.baselines)
     if one.cases is not None:
+        from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
+
         report |= calibration_reports(one.cases, one.outcome.scenario.policy.forecast)
     return report

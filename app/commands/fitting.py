@@ -39,7 +39,8 @@ def print_fitting(
     if not cells:
         console.print(Text("none", style="dim"))
         return
-    widths = [max(cell_len(line[at].plain) for line in [*cells, names(columns)]) for at in range(len(columns))]
+    header = [Text(column.name) for column in columns]
+    widths = [max(cell_len(line[at].plain) for line in [*cells, header]) for at in range(len(columns))]
     room = console.width if console.is_terminal else sum(widths) + _GAP * len(columns)
     kept = _fitting(columns, widths, room)
     if kept is None:
@@ -57,11 +58,6 @@ def print_fitting(
     left_out = [column.name for at, column in enumerate(columns) if at not in kept]
     if left_out:
         console.print(Text(f"too narrow for: {', '.join(left_out)}", style="dim"), soft_wrap=False)
-
-
-def names(columns: Sequence[Column]) -> list[Text]:
-    """Return the header."""
-    return [Text(column.name) for column in columns]
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int] | None:

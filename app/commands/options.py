@@ -65,6 +65,9 @@ Follow = Annotated[
         "--follow", help="Follow every quoted spot start to its end, admitted or not, and tell how true the quotes are."
     ),
 ]
+Baselines = Annotated[
+    bool, typer.Option("--baselines", help="Compare with no SLA, with head-room, and with a clairvoyant.")
+]
 Forecasts = Annotated[
     str,
     typer.Option("--forecast", metavar="replay|calibrated", help="The forecast that estimates the risk of a start."),

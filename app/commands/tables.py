@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -11,6 +11,9 @@ from rich.table import Table
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
 from app.workbench.tally import DrivenScenario
+
+if TYPE_CHECKING:
+    from app.workbench.standings import RuleOutcome
 
 JsonObject = Mapping[str, Any]
 
@@ -118,6 +121,31 @@ def calibration_table(report: JsonObject, title: str) -> Table:
 CALIBRATION_LEGEND = (
     "said: the mean estimate; happened: the share evicted; constant's: the log loss of the best constant, which is\n"
     "known in hindsight only; AUC: how often an evicted start had a higher estimate than one that was not"
+)
+
+
+def baselines_table(standings: Sequence[RuleOutcome]) -> Table:
+    """Return a table with a row for each promise and baseline, platform by platform."""
+    victims = len({one.victims for one in standings}) > 1
+    names = ("nodes", *(["victims"] if victims else []), "rule")
+    table = numbers_table(names, ("spot", "evicted", "core-h", "lost", "of clairvoyant's"))
+    for one in standings:
+        tally = one.tally
+        place = (one.platform, *([one.victims.replace("_", "-")] if victims else []), one.rule)
+        table.add_row(
+            *place,
+            ratio(tally.spot_admitted, tally.spot_requested),
+            ratio(tally.spot_evicted, tally.spot_admitted),
+            ratio(tally.completed_core_us, tally.requested_core_us),
+            ratio(one.lost_core_us(), one.core_us()),
+            ratio(tally.completed_core_us, one.best_core_us),
+        )
+    return table
+
+
+BASELINES_LEGEND = (
+    "admit-all: no SLA; head-room: spot leaves room for the highest on-demand use so far; clairvoyant:\n"
+    "knows what comes; lost: core-hours evicted / admitted; of clairvoyant's: core-hours completed / those it completed"
 )
 
 

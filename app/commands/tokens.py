@@ -16,6 +16,7 @@ from app.commands.output import STDOUT, print_json
 from app.commands.tables import numbers_table
 from app.domain.inputs import InputError, parse_duration
 from app.domain.values import NAME_PATTERN, Role
+from tenure_client import json_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -105,18 +106,12 @@ def _with_keeper(use: Callable[[TokenKeeper], Awaitable[T]], *, data_dir: str | 
 
 
 def _fields(token: Token) -> dict[str, Any]:
-    """Return the fields that the HTTP interface returns."""
-    return {
-        "id": str(token.id),
-        "name": token.name,
-        "role": token.role,
-        "cloud": token.cloud,
-        "status": token.status,
-        "created_at": _time(token.created_at),
-        "expires_at": _time(token.expires_at),
-        "revoked_at": _time(token.revoked_at),
-        "last_used_at": _time(token.last_used_at),
-    }
+    """Return the fields that the HTTP interface returns, without its links."""
+    from app.identity.wire import token_answer  # noqa: PLC0415 - as above
+
+    fields = json_of(token_answer(token))
+    del fields["links"]
+    return fields
 
 
 def _table(found: Sequence[Token]) -> Table:
@@ -125,10 +120,6 @@ def _table(found: Sequence[Token]) -> Table:
         dates = (_minute(token.last_used_at, "never"), _minute(token.expires_at, "-"))
         table.add_row(token.name, token.role, token.cloud or "all", token.status, *dates)
     return table
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
 def _minute(at: datetime | None, otherwise: str) -> str:

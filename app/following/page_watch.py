@@ -66,7 +66,7 @@ class PageWatch:
 
     async def pulse(self, cloud: str) -> Pulse:
         """Return the cloud's pulse, at most a moment old. Raises CloudNotFound."""
-        return await self._pulse(await self._id(cloud))
+        return await self._pulse(await self._clouds.id_of(cloud))
 
     async def pulses(self, own: str | None) -> dict[str, Pulse]:
         """Return the pulses of all clouds, or only of the one named."""
@@ -75,7 +75,7 @@ class PageWatch:
 
     async def wait(self, cloud: str, seq: int, timeout_s: float) -> None:
         """Wait until the cloud's log grows beyond `seq`, the time is over, or the process stops."""
-        growing = asyncio.create_task(self._heads.wait_beyond(await self._id(cloud), seq, timeout_s))
+        growing = asyncio.create_task(self._heads.wait_beyond(await self._clouds.id_of(cloud), seq, timeout_s))
         await self._until(growing)
 
     async def rest(self, seconds: float) -> None:
@@ -93,9 +93,6 @@ class PageWatch:
         finally:
             work.cancel()
             closing.cancel()
-
-    async def _id(self, cloud: str) -> int:
-        return await self._clouds.id_of(cloud)
 
     async def _pulse(self, cloud_id: int) -> Pulse:
         seen = self._seen.get(cloud_id)

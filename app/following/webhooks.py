@@ -53,7 +53,7 @@ class WebhookKeeper:
 
         Raises WebhookRefused, TooManyWebhooks, and LogPutBack if the log ends before the seq.
         """
-        cloud_id = await self._cloud_id(cloud)
+        cloud_id = await self._clouds.id_of(cloud)
         read_url(url, allow_private=self._allow_private)
         last_seq = await self._log.last_seq(cloud_id)
         begin = last_seq if after_seq is None else after_seq
@@ -67,19 +67,19 @@ class WebhookKeeper:
 
     async def list(self, cloud: str, marker: int | None, limit: int) -> Page[Webhook]:
         """Return a cloud's webhooks, oldest first."""
-        found = await self._webhooks.page(await self._cloud_id(cloud), limit + 1, marker or 0)
+        found = await self._webhooks.page(await self._clouds.id_of(cloud), limit + 1, marker or 0)
         return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
 
     async def show(self, cloud: str, webhook_id: int) -> Webhook:
         """Return one webhook."""
-        webhook = await self._webhooks.get(await self._cloud_id(cloud), webhook_id)
+        webhook = await self._webhooks.get(await self._clouds.id_of(cloud), webhook_id)
         if webhook is None:
             raise WebhookNotFound(f"there is no webhook {webhook_id}")
         return webhook
 
     async def delete(self, cloud: str, webhook_id: int) -> None:
         """Delete the webhook and its dead letters."""
-        if not await self._webhooks.delete(await self._cloud_id(cloud), webhook_id):
+        if not await self._webhooks.delete(await self._clouds.id_of(cloud), webhook_id):
             raise WebhookNotFound(f"there is no webhook {webhook_id}")
 
     async def pause(self, cloud: str, webhook_id: int) -> Webhook:
@@ -105,6 +105,3 @@ class WebhookKeeper:
     async def replay(self, cloud: str, webhook_id: int, seqs: Sequence[int] | None) -> int:
         """Mark dead letters for one more attempt, all or those of these seqs; return how many there were."""
         return await self._webhooks.ask_replay((await self.show(cloud, webhook_id)).id, seqs)
-
-    async def _cloud_id(self, cloud: str) -> int:
-        return await self._clouds.id_of(cloud)

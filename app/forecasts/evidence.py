@@ -60,13 +60,9 @@ def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float]
     """Return a chart of the lifetime guaranteed at each probability by available slots, of which `now` are there."""
     shown = spread(buckets, _POINTS)
     lifetimes = [bucket.lifetimes_us(np.array(probabilities)) for bucket in shown]
+    dots = len(shown) < _BUCKETS
     series: list[dict[str, Any]] = [
-        {
-            "label": f"at {100 * probability:g} %",
-            "colour": f"line-{number + 1}",
-            "dots": len(shown) < _BUCKETS,
-            "values": [int(row[number]) / SECOND_US for row in lifetimes],
-        }
+        _series(f"at {100 * probability:g} %", number, [int(row[number]) / SECOND_US for row in lifetimes], dots=dots)
         for number, probability in reversed([*enumerate(probabilities)])
     ]
     seen = [value for one in series for value in one["values"] if value]
@@ -98,12 +94,12 @@ def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int
     """Return a chart of the share evicted by each lifetime, at a few numbers of available slots."""
     times = [int(us) for us in np.geomspace(_SHORTEST_US, max(most_us, 2 * _SHORTEST_US), _POINTS)]
     series = [
-        {
-            "label": f"{number} slot{'' if number == 1 else 's'}",
-            "colour": f"line-{at + 1}",
-            "shape": "step",
-            "values": [_certified(table.probability(flavor, number, us)) for us in times],
-        }
+        _series(
+            f"{number} slot{'' if number == 1 else 's'}",
+            at,
+            [_certified(table.probability(flavor, number, us)) for us in times],
+            shape="step",
+        )
         for at, number in enumerate(slots)
     ]
     return {
@@ -117,6 +113,10 @@ def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int
         "y": {"kind": "share", "label": "estimate"},
         "series": series,
     }
+
+
+def _series(label: str, number: int, values: Sequence[float | None], **look: object) -> dict[str, Any]:
+    return {"label": label, "colour": f"line-{number + 1}", **look, "values": values}
 
 
 def _certified(probability: float | None) -> float | None:

@@ -44,6 +44,8 @@ ON CONFLICT (hash) DO UPDATE
 SET name = EXCLUDED.name, role = EXCLUDED.role, cloud_id = NULL, expires_at = NULL, revoked_at = NULL
 """
 _ADMINS = f"SELECT name, last_used_at FROM token WHERE role = %(role)s AND cloud_id IS NULL AND {_VALID}"
+_REVOKE = "UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s RETURNING id"
+_REVOKE_NAMED = "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id"
 _REVOKE_OTHERS = """
 UPDATE token SET revoked_at = now() WHERE name = %(name)s AND hash <> %(hash)s AND revoked_at IS NULL
 """
@@ -176,21 +178,11 @@ class Tokens:
 
     async def revoke(self, token_id: int) -> bool:
         """Revoke the token; return False if there is none. A token that was revoked before stays as it is."""
-        return bool(
-            await self._database.execute(
-                "UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s RETURNING id",
-                {"id": token_id},
-            )
-        )
+        return bool(await self._database.execute(_REVOKE, {"id": token_id}))
 
     async def revoke_named(self, name: str) -> bool:
         """Revoke the valid token of this name; return False if there is none."""
-        return bool(
-            await self._database.execute(
-                "UPDATE token SET revoked_at = now() WHERE name = %(name)s AND revoked_at IS NULL RETURNING id",
-                {"name": name},
-            )
-        )
+        return bool(await self._database.execute(_REVOKE_NAMED, {"name": name}))
 
 
 def make_secret() -> str:

@@ -28,6 +28,3 @@ class ImportRunning(ImportRefused):
     """Another process imports this cloud now."""
 
     code = "import.running"
-
-
-REFUSALS: tuple[type[ImportRefused], ...] = (CloudNotImported, OtherPast, ImportRunning)

@@ -9,8 +9,7 @@ from app.domain.errors import HandoverNotFound, InstanceNotFound
 from app.domain.values import InstanceStatus
 from app.notices.wire import handover_answer
 from app.platform.http.bodies import read_query
-from app.platform.http.page_forms import PageQuery, next_link
-from app.platform.http.paging import page_after
+from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.log_reads import LogReads

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from app.domain.times import to_datetime
 from app.engine.cloud import Handover
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import HandoverAnswer
 
 
@@ -18,12 +19,10 @@ class HandoverStatus(StrEnum):
 
 def handover_answer(handover: Handover) -> HandoverAnswer:
     """Return the wire form of a hand-over."""
-    return HandoverAnswer(
+    return answer_of(
+        HandoverAnswer,
+        handover,
         id=handover.instance_id,
-        node=handover.node,
-        flavor=handover.flavor,
-        reason=handover.reason,
-        cause_seq=handover.cause_seq,
         scheduled_at=to_datetime(handover.scheduled_us),
         deadline=to_datetime(handover.deadline_us),
         status=HandoverStatus.OVERDUE if handover.is_overdue else HandoverStatus.PENDING,

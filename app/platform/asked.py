@@ -8,67 +8,54 @@ All calls of a request are counted from its first one, so their bounds do not ad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from time import monotonic
+from typing import TypeVar
 
+T = TypeVar("T")
 
-class _FirstCall:
-    """The moment of a request's first call, on the monotonic clock."""
-
-    def __init__(self) -> None:
-        self._first_s: float | None = None
-
-    def since(self) -> float:
-        """Return the moment from which its calls are counted; the first call begins it."""
-        if self._first_s is None:
-            self._first_s = monotonic()
-        return self._first_s
-
-
-_asked: ContextVar[_FirstCall | None] = ContextVar("request", default=None)
+_asked: ContextVar[list[float] | None] = ContextVar("request", default=None)
+"""The moment of a request's first call, on the monotonic clock; empty before it. None outside of requests."""
+_is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
 
 
 @contextmanager
-def one_bound() -> Iterator[None]:
+def set_within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give the variable this value within the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def one_bound() -> AbstractContextManager[None]:
     """Count all bounds within the block from its first call, so that they do not add up."""
-    token = _asked.set(_FirstCall())
-    try:
-        yield
-    finally:
-        _asked.reset(token)
+    return set_within(_asked, [])
 
 
-@contextmanager
-def bounds_of_their_own() -> Iterator[None]:
+def bounds_of_their_own() -> AbstractContextManager[None]:
     """Give each call within the block a bound of its own again, for what goes on beside or after a request."""
-    token = _asked.set(None)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
+    return set_within(_asked, None)
 
 
 def asked_since() -> float | None:
     """Return the moment from which a call is counted that is made now; None if it is counted by itself."""
     asked = _asked.get()
-    return None if asked is None else asked.since()
+    if asked is None:
+        return None
+    if not asked:
+        asked.append(monotonic())
+    return asked[0]
 
 
-_is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
-
-
-@contextmanager
-def reading(*, only: bool = True) -> Iterator[None]:
+def reading(*, only: bool = True) -> AbstractContextManager[None]:
     """Take connections within the block from the half of the pool that reads share: no start waits behind them.
 
     With `only=False` take them from the whole pool again, for what starts wait for too.
     """
-    token = _is_reading.set(only)
-    try:
-        yield
-    finally:
-        _is_reading.reset(token)
+    return set_within(_is_reading, only)
 
 
 def is_read() -> bool:

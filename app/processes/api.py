@@ -17,7 +17,8 @@ from app.identity.service import TokenKeeper
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
-from app.platform.http.install import DESCRIPTION, install, install_docs
+from app.platform.http.install import install
+from app.platform.http.openapi import DESCRIPTION, install_docs
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served
 from app.platform.settings import Settings

@@ -14,9 +14,8 @@ from app.following.pages import follow_all, follow_cloud
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs
-from app.platform.pages import missing
 from app.platform.pages.guard import count_file, guarded, public
-from app.platform.pages.rendering import STATIC
+from app.platform.pages.rendering import STATIC, render_problem
 
 _CLOUD = "/ui/clouds/{cloud}"
 
@@ -30,6 +29,10 @@ class _PageFiles(StaticFiles):
         response.headers["Cache-Control"] = "no-cache"
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+async def _missing(request: Request) -> Response:
+    return render_problem(request, 404, "There is no such page.")
 
 
 def install_pages(app: FastAPI) -> None:
@@ -53,5 +56,5 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
-        Route("/ui/{path:path}", guarded(missing.show)),
+        Route("/ui/{path:path}", guarded(_missing)),
     ]

@@ -211,14 +211,11 @@ def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:
 
     ready = partial(report, READY) if leave_with_parent else partial(steps.say, "the worker is ready")
     with _reported(told=leave_with_parent), _traced("worker"):
-        listener = _worker_listener(settings)
-        beside = None if listener is None else partial(_answering, settings, listener)
+        port, beside = settings.worker_port, None
+        if port is not None:
+            beside = partial(_answering, settings, _listen(settings.host, port, "TENURE_WORKER_PORT"))
         working = run_worker(settings, beside, ready)
         asyncio.run(_until_told(working, settings, None if leave_with_parent else steps))
-
-
-def _worker_listener(settings: Settings) -> socket.socket | None:
-    return None if settings.worker_port is None else _listen(settings.host, settings.worker_port, "TENURE_WORKER_PORT")
 
 
 @contextmanager
@@ -339,8 +336,6 @@ def greeting(settings: Settings, port: int, token: AdminToken) -> str:
         f"Tenure is ready at {url}  (pages: {url}/ui, documentation: {url}/docs)",
         "",
         *_token_lines(settings, token),
-    ]
-    lines += [
         "",
         "The first request:",
         "",

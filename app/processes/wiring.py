@@ -159,7 +159,7 @@ async def open_services(
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         cache = TableCache(tables, runs, settings.table_wait_s)
         limits, heads = QueueLimits(settings.queue_limit, settings.batch_limit), LogHeads(database, log, pauses)
-        feed = Feed(log, heads, event_frame, stream_limits(settings))
+        feed = Feed(log, heads, event_frame, _stream_limits(settings))
         scheduler = Scheduler(
             clouds, SequencerParts(Logs(log, Snapshots(database), heads), cache, clock.now_us, limits)
         )
@@ -182,8 +182,7 @@ async def open_services(
             await scheduler.close()
 
 
-def stream_limits(settings: Settings) -> StreamLimits:
-    """Return the settings' limits of event streams."""
+def _stream_limits(settings: Settings) -> StreamLimits:
     return StreamLimits(
         settings.stream_limit, settings.stream_limit_per_token, settings.stream_heartbeat_s, settings.stream_max_s
     )

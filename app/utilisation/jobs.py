@@ -49,12 +49,9 @@ class Rollup:
             return 0
         self._is_busy = True
         try:
-            return await self._catch_up()
+            return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
         finally:
             self._is_busy = False
-
-    async def _catch_up(self) -> int:
-        return await for_each_cloud(await self._rows.behind(), self.catch_up_cloud)
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
         """Fold the new events of one log, unless another worker is at it."""

@@ -157,20 +157,15 @@ def _shape(
 
 def _point(at_us: int, begin_us: int, end_us: int, row: Row | None, before: Row) -> UtilisationPoint:
     """Return a bucket's means and peaks. After its last event the level stands; without a row, the earlier level."""
-    level = row or before
-    begun_us = begin_us if row is None else row.last_us
-    rest_us, length_us = max(0, end_us - begun_us), max(1, end_us - begin_us)
-    areas = (0, 0, 0) if row is None else (row.on_demand_area, row.spot_area, row.total_area)
-    ends = level.on_demand_end, level.spot_end, level.total_end
-    means = [(area + rest_us * end) / length_us for area, end in zip(areas, ends, strict=True)]
     if row is None:
-        peaks = (level.on_demand_end, level.spot_end, level.on_demand_end + level.spot_end)
-        return UtilisationPoint(at_us, means[0], means[1], means[2], *peaks, 0, 0, 0, 0, 0)
+        on_demand, spot = before.on_demand_end, before.spot_end
+        row = Row(begin_us, 0, 0, 0, on_demand, spot, on_demand + spot, on_demand, spot, before.total_end)
+    rest_us, length_us = max(0, end_us - row.last_us), max(1, end_us - begin_us)
     return UtilisationPoint(
         at_us,
-        means[0],
-        means[1],
-        means[2],
+        (row.on_demand_area + rest_us * row.on_demand_end) / length_us,
+        (row.spot_area + rest_us * row.spot_end) / length_us,
+        (row.total_area + rest_us * row.total_end) / length_us,
         row.on_demand_peak,
         row.spot_peak,
         row.used_peak,

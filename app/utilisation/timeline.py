@@ -29,14 +29,9 @@ def utilisation_chart(found: Utilisation) -> dict[str, object]:
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
         "y": {"kind": "number", "label": "cores"},
         "series": [
-            {
-                "label": "on-demand",
-                "colour": "on-demand",
-                "stack": True,
-                "values": [_r(p.on_demand_mean) for p in points],
-            },
-            {"label": "spot", "colour": "spot", "stack": True, "values": [_r(p.spot_mean) for p in points]},
-            {"label": "free", "colour": "free", "stack": True, "values": [_r(_free(p)) for p in points]},
+            _stacked("on-demand", "on-demand", [round(p.on_demand_mean, 3) for p in points]),
+            _stacked("spot", "spot", [round(p.spot_mean, 3) for p in points]),
+            _stacked("free", "free", [round(_free(p), 3) for p in points]),
             {
                 "label": "peak in use",
                 "colour": "ink-2",
@@ -55,16 +50,15 @@ def decisions_chart(found: Utilisation) -> dict[str, object]:
         "x": {"kind": "time", "name": "UTC", "values": [point.at_us / SECOND_US for point in points]},
         "y": {"kind": "number", "label": "instances"},
         "series": [
-            {"label": "spot admitted", "colour": "spot", "stack": True, "values": [p.spot_admitted for p in points]},
-            {
-                "label": "spot rejected",
-                "colour": "rejected",
-                "stack": True,
-                "values": [p.spot_rejected for p in points],
-            },
-            {"label": "evicted", "colour": "evicted", "stack": True, "values": [p.evicted for p in points]},
+            _stacked("spot admitted", "spot", [p.spot_admitted for p in points]),
+            _stacked("spot rejected", "rejected", [p.spot_rejected for p in points]),
+            _stacked("evicted", "evicted", [p.evicted for p in points]),
         ],
     }
+
+
+def _stacked(label: str, colour: str, values: Sequence[float]) -> dict[str, object]:
+    return {"label": label, "colour": colour, "stack": True, "values": values}
 
 
 def summary(found: Utilisation) -> str:
@@ -104,7 +98,3 @@ def _closed(found: Utilisation) -> list[UtilisationPoint]:
 
 def _free(point: UtilisationPoint) -> float:
     return max(0.0, point.total_mean - point.on_demand_mean - point.spot_mean)
-
-
-def _r(value: float) -> float:
-    return round(value, 3)

@@ -36,7 +36,7 @@ def evaluate(
     scenario: Scenario,
     executor: Executor,
     *,
-    log: EventSink | None = None,
+    logs: Sequence[EventSink] = (),
     tables: TableSink | None = None,
     fates: Fates | None = None,
     progress: Progress | None = None,
@@ -46,7 +46,13 @@ def evaluate(
     A fates is told of every quoted spot start and of every event.
     """
     began = perf_counter()
-    run = DrivenCloud(scenario.policy, executor, log=log, tables=tables, fates=fates)
+    run = DrivenCloud(scenario.policy, executor, logs=logs, tables=tables, fates=fates)
+    tally = lead_through(run, scenario, progress)
+    return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
+
+
+def lead_through(run: DrivenCloud, scenario: Scenario, progress: Progress | None = None) -> WorkloadTally:
+    """Lead a new cloud through the whole workload of a scenario, and count."""
     tally = WorkloadTally.of(scenario.workload)
     run.record(opening(scenario))
     steps = operations(scenario.workload)
@@ -54,7 +60,7 @@ def evaluate(
         count_step(tally, operation, run.step(operation))
         if progress is not None:
             progress(done + 1, len(steps))
-    return DrivenScenario(scenario, tally, run.tables.spent_s, perf_counter() - began)
+    return tally
 
 
 class _EvaluationTables:
@@ -119,14 +125,14 @@ class DrivenCloud:
         policy: Policy,
         executor: Executor,
         *,
-        log: EventSink | None = None,
+        logs: Sequence[EventSink] = (),
         tables: TableSink | None = None,
         fates: Fates | None = None,
     ) -> None:
         self.tables = _EvaluationTables(policy, executor, tables, followed=fates is not None)
         self.cloud = Cloud()
         self._follower = fates
-        self._logs = [sink for sink in (log, fates) if sink is not None]
+        self._logs = [*logs, fates] if fates is not None else [*logs]
 
     def step(self, operation: Operation) -> Event | None:
         """Decide one operation and record its events; the decision on a start is the last of them."""
@@ -138,9 +144,13 @@ class DrivenCloud:
         table = self.tables.for_start(self.cloud, operation, at_us)
         if self._follower is not None and table is not None:
             self._follower.quote(self.cloud, operation, at_us, table)
-        events = decide_start(self.cloud, operation, at_us, table)
+        events = self.decide(operation, at_us, table)
         self.record(events)
         return events[-1]
+
+    def decide(self, request: StartRequest, at_us: int, table: QuantileTable | None) -> Sequence[Event]:
+        """Return the events that answer a start. Other rules override this."""
+        return decide_start(self.cloud, request, at_us, table)
 
     def record(self, events: Sequence[Event]) -> None:
         """Append the events to the log and apply them to the cloud."""

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from app.domain.events import Recorded
 from app.domain.inputs import platform_text
 from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
 from app.forecast.table import QuantileTable
+from app.workbench.baselines import BaselineRun, Baselines, baseline_runs, without_promise
 from app.workbench.evaluate import EventSink, evaluate
 from app.workbench.fates import Case, Fates
 from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.tally import DrivenScenario, Scenario
+from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, float | None]
@@ -56,17 +56,25 @@ class Evaluation:
 
     @property
     def size(self) -> int:
-        """Number of steps: a start and a stop for each instance."""
-        return 2 * (len(self.scenario.workload.on_demand) + len(self.scenario.workload.spot))
+        """Number of its steps."""
+        return self.scenario.workload.size
+
+    def run(self, executor: Executor, progress: Progress) -> Evaluated:
+        """Run it."""
+        return run_evaluation(self, executor, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The result of an evaluation; the findings are None unless it was watched, the cases unless it was followed."""
+    """The result of an evaluation.
+
+    The findings are None unless it was watched, the cases unless it was followed, the baselines unless asked for.
+    """
 
     outcome: DrivenScenario
     findings: LogFindings | None
     cases: list[Case] | None = None
+    baselines: Baselines | None = None
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
@@ -90,9 +98,25 @@ def name_of(scenario: Scenario) -> str:
     return "-".join(parts).replace("_", "-")
 
 
-def run_matrix(evaluations: Sequence[Evaluation], *, progress: Progress | None = None) -> list[Evaluated]:
-    """Run all of them over all cores; results come in the order given."""
-    return run_side_by_side(run_evaluation, evaluations, progress=progress)
+def run_matrix(
+    evaluations: Sequence[Evaluation], *, baselines: bool = False, progress: Progress | None = None
+) -> list[Evaluated]:
+    """Run all of them over all cores, on request with their baselines; results come in the order given."""
+    beside = baseline_runs([one.scenario for one in evaluations]) if baselines else []
+    tasks: list[Evaluation | BaselineRun] = [*evaluations, *beside]
+    done = run_side_by_side(_run_task, tasks, progress=progress)
+    found = [one for one in done if isinstance(one, Evaluated)]
+    if not baselines:
+        return found
+    tallies = [one for one in done if isinstance(one, WorkloadTally)]
+    known: dict[Scenario, Baselines] = {}
+    for task, tally in zip(beside, tallies, strict=True):
+        known.setdefault(task.scenario, {})[task.baseline] = tally
+    return [replace(one, baselines=known[without_promise(one.outcome.scenario)]) for one in found]
+
+
+def _run_task(task: Evaluation | BaselineRun, executor: Executor, progress: Progress) -> Evaluated | WorkloadTally:
+    return task.run(executor, progress)
 
 
 def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progress) -> Evaluated:
@@ -105,18 +129,7 @@ def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progres
             file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
         fates = Fates(scenario.policy) if evaluation.followed else None
-        outcome = evaluate(scenario, executor, log=_All(sinks), tables=newest.append, fates=fates, progress=progress)
+        outcome = evaluate(scenario, executor, logs=sinks, tables=newest.append, fates=fates, progress=progress)
     end_us = max(instance.stop_us for instance in scenario.workload.on_demand)
     findings = watch.findings(end_us, newest[0] if newest else None) if watch else None
     return Evaluated(outcome, findings, fates.cases() if fates else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _All:
-    """Several sinks as one."""
-
-    sinks: Sequence[EventSink]
-
-    def write(self, recorded: Recorded) -> None:
-        for sink in self.sinks:
-            sink.write(recorded)

@@ -37,7 +37,7 @@ def run_side_by_side(
     work: Work[T, R], tasks: Sequence[T], *, progress: Progress | None = None, cores: int | None = None
 ) -> list[R]:
     """Return the results of all tasks, in their order; raise the first error when it happens."""
-    told = progress or _tell_nobody
+    told = progress or (lambda *_: None)
     cores = cores or os.cpu_count() or 1
     if len(tasks) == 1:
         return [_run(work, tasks[0], cores, told)]
@@ -79,7 +79,3 @@ def _run_shared(work: Work[T, R], task: T, threads: int, number: int) -> R:
 
 def _tell_shared(number: int, done: int, _total: int) -> None:
     _shared["done"][number] = done
-
-
-def _tell_nobody(_done: int, _total: int) -> None:
-    """Ignore progress, for callers without a display."""

@@ -6,7 +6,7 @@ The evaluation and the client of a running service count with the same tally, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from app.domain.events.wire import value_to_wire
@@ -62,14 +62,7 @@ class GroupTally:
 
     def report(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
-        return {
-            "admitted": self.admitted,
-            "evicted": self.evicted,
-            "overrun_evicted": self.overrun_evicted,
-            "core_s": seconds(self.core_us),
-            "completed_core_s": seconds(self.completed_core_us),
-            "lost_core_s": seconds(self.lost_core_us),
-        }
+        return value_to_wire(self)
 
 
 class _Admitted(NamedTuple):
@@ -122,6 +115,11 @@ class WorkloadTally:
     def spot_completed(self) -> int:
         """Number of spot instances that reached their own stop, given that all stops were driven."""
         return self.spot_admitted - self.spot_evicted
+
+    def total(self) -> GroupTally:
+        """Return the sum over all strata."""
+        groups = self.strata.values()
+        return GroupTally(*(sum(getattr(group, one.name) for group in groups) for one in fields(GroupTally)))
 
     def report(self) -> dict[str, Any]:
         """Return the counts as JSON values."""

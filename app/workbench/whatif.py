@@ -206,7 +206,7 @@ class _Trial:
 
     def __init__(self, executor: Executor) -> None:
         self.recorded: list[Recorded] = []
-        self._run = DrivenCloud(Policy(), executor, log=self)
+        self._run = DrivenCloud(Policy(), executor, logs=[self])
 
     def write(self, recorded: Recorded) -> None:
         """Take the next event."""

@@ -46,6 +46,11 @@ class Workload:
     on_demand: tuple[TraceInstance, ...]
     spot: tuple[TraceInstance, ...]
 
+    @property
+    def size(self) -> int:
+        """Number of its operations: a start and a stop for each instance."""
+        return 2 * (len(self.on_demand) + len(self.spot))
+
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 

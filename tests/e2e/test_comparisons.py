@@ -56,6 +56,22 @@ def test_a_matrix_is_a_list_of_what_each_is_alone(traces: list[str], directory: 
     assert "tenure evaluate" in page
 
 
+def test_baselines_stand_beside_an_evaluation(traces: list[str]) -> None:
+    options = ["--nodes", "3x4", "--sla", "0.1"]
+    plain, with_them = (tenure_json("evaluate", *traces, *options, *more) for more in ([], ["--baselines"]))
+    baselines = with_them.pop("baselines")
+    assert without_times(plain) == without_times(with_them)
+    assert list(baselines) == ["admit_all", "head_room", "clairvoyant"]
+    unpromised = tenure_json("evaluate", *traces, *options[:2], "--no-sla")
+    assert {name: baselines["admit_all"][name] for name in ("on_demand", "spot", "strata", "flavors")} == {
+        name: unpromised[name] for name in ("on_demand", "spot", "strata", "flavors")
+    }
+    assert baselines["admit_all"]["evicted"] > baselines["clairvoyant"]["evicted"] == 0
+    assert 0 < baselines["clairvoyant"]["completed_core_s"] == baselines["clairvoyant"]["core_s"]
+    done = tenure("evaluate", *traces, *options, "--baselines")
+    assert "of clairvoyant's" in done.stdout
+
+
 def test_the_table_of_a_matrix_is_complete_where_it_is_piped(traces: list[str]) -> None:
     done = tenure("evaluate", *traces, "--nodes", "3x4", "--eviction", "yjf,yjf-global", "--no-sla", "--reliability")
     assert done.returncode == 0, done.stderr

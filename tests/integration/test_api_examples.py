@@ -11,7 +11,7 @@ import pytest
 from api_service import Service
 from jsonschema import Draft202012Validator
 
-from app.platform.http.openapi import PATH_EXAMPLES
+from app.platform.http.openapi import PLACES
 from app.processes.endpoints import ENDPOINTS
 
 STORY = [
@@ -123,9 +123,7 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 
 def test_every_operation_with_a_body_has_an_example() -> None:
     assert all(operation.example is not None for operation in ENDPOINTS if operation.body is not None)
-    assert {name for operation in ENDPOINTS for name in PATH_EXAMPLES if f"{{{name}}}" in operation.path} == set(
-        PATH_EXAMPLES
-    )
+    assert {name for operation in ENDPOINTS for name in PLACES if f"{{{name}}}" in operation.path} == set(PLACES)
 
 
 SAY_NO = {"check_health", "check_readiness"}

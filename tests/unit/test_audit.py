@@ -65,7 +65,7 @@ def evaluated(guarantee: Guarantee, eviction: EvictionPolicy) -> tuple[LogRow, .
     file = io.StringIO()
     with ThreadPoolExecutor(2) as threads:
         scenario = Scenario(tuple(capacity for _, capacity in NODES), combine(on_demand, spot, HOUR_US), policy)
-        evaluate(scenario, threads, log=LogWriter(file, instances_only=True))
+        evaluate(scenario, threads, logs=[LogWriter(file, instances_only=True)])
     return tuple(read_text(file.getvalue()))
 
 

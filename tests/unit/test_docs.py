@@ -15,7 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from app.cli import app
 from app.domain.events.registry import KINDS, URGENT
 from app.identity.service import AdminOrigin, AdminToken
-from app.importing.errors import REFUSALS
+from app.importing.errors import ImportRefused
 from app.importing.rules.pastrules import RULES
 from app.observing.metrics import FAMILIES
 from app.platform.http.errors import PROBLEMS
@@ -132,7 +132,7 @@ def test_every_rule_and_refusal_of_an_import_is_explained() -> None:
     text = page("import.md")
     rules = [f"| `{rule}` | {effect.replace('_', ' ')} | {what} |" for rule, (effect, what) in RULES.items()]
     assert re.findall(r"^\| `\w+` \| [^|]+ \| [^|]+ \|$", text, re.MULTILINE) == rules
-    refusals = [f"| `{refusal.code}` | {refusal.__doc__} |" for refusal in REFUSALS]
+    refusals = [f"| `{refusal.code}` | {refusal.__doc__} |" for refusal in ImportRefused.__subclasses__()]
     assert re.findall(r"^\| `import\.\w+` \| [^|]+ \|$", text, re.MULTILINE) == refusals
 
 

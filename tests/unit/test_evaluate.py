@@ -32,7 +32,7 @@ def run(scenario: Scenario) -> DrivenScenario:
 def logged(scenario: Scenario, path: Path) -> list[LogRow]:
     file = io.StringIO()
     with ThreadPoolExecutor(2) as threads:
-        evaluate(scenario, threads, log=LogWriter(file, instances_only=True))
+        evaluate(scenario, threads, logs=[LogWriter(file, instances_only=True)])
     path.write_text(file.getvalue(), encoding="utf-8")
     return list(read_log(path))
 

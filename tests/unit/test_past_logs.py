@@ -89,7 +89,7 @@ def shape(events: Iterable[Event]) -> list[tuple[object, ...]]:
 def test_a_past_is_decided_as_an_evaluation_does(traces: tuple[Path, Path]) -> None:
     log = Log()
     with ThreadPoolExecutor() as executor:
-        evaluate(Scenario(NODES, load_workload(*traces, 0), NO_SLA), executor, log=log)
+        evaluate(Scenario(NODES, load_workload(*traces, 0), NO_SLA), executor, logs=[log])
     _, recorded = decided([traces[0]], [traces[1]], Wishes(NODES))
     last_us = max(item.event.at_us for item in log.recorded)
     assert shape(i.event for i in recorded if i.event.at_us <= last_us)[: len(log.recorded)] == shape(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -25,7 +26,8 @@ def found() -> list[Evaluated]:
     platforms = [parse_nodes("3x4"), parse_nodes("2x4")]
     axes = Axes(platforms, [EvictionPolicy.YJF], [Guarantee.PER_INSTANCE], [None, 0.25, 0.01])
     policy = Policy(clock=Clock.EXTERNAL, sample_count=200)
-    return run_matrix([Evaluation(scenario, watched=True) for scenario in scenarios(combine(*traces, 0), policy, axes)])
+    asked = [Evaluation(scenario, watched=True) for scenario in scenarios(combine(*traces, 0), policy, axes)]
+    return run_matrix(asked, baselines=True)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,14 @@ def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
     assert len(parser.ids) == len(set(parser.ids))
     assert "url(http" not in page
     assert "@import" not in page
+
+
+def test_promises_stand_beside_their_baselines(page: str, found: list[Evaluated]) -> None:
+    section = page.partition("Against the baselines")[2].partition("</section>")[0]
+    assert section.count("<td>clairvoyant</td>") == len({one.outcome.scenario.nodes for one in found}) == 2
+    assert "<td>per-instance 0.01</td>" in section
+    alone = render_page([replace(one, baselines=None) for one in found], ORIGIN)
+    assert "Against the baselines" not in alone
 
 
 def test_every_reference_within_a_picture_has_its_target(page: str) -> None:

@@ -50,7 +50,7 @@ def evaluated(**changes: Any) -> Kept:
     policy = replace(Policy(eviction_probability=0.1, clock=Clock.EXTERNAL, sample_count=200), **changes)
     kept = Kept()
     with ThreadPoolExecutor(2) as threads:
-        evaluate(Scenario(parse_nodes("3x4"), combine(on_demand, spot, 0), policy), threads, log=kept)
+        evaluate(Scenario(parse_nodes("3x4"), combine(on_demand, spot, 0), policy), threads, logs=[kept])
     return kept
 
 

@@ -111,6 +111,11 @@ class Cloud:
         return self._tally.on_demand_peak
 
     @property
+    def on_demand_load(self) -> Resources:
+        """The present use by on-demand instances, for each resource."""
+        return self._instances.on_demand
+
+    @property
     def handovers(self) -> dict[str, Handover]:
         """Evictions that no controller has confirmed, by instance id."""
         return self._handovers.by_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from app.domain.values import RunCause
 from app.forecasts.rules import Run, RunStatus
-from app.platform.database.database import AnyRow, Database, Session
+from app.platform.database.database import Database, Session
 from app.platform.database.signals import RunRequested, announce
 
 _MAX_ATTEMPTS = 5
@@ -87,7 +87,7 @@ class Runs:
     async def pending(self) -> list[Run]:
         """Return all runs to execute, to retry, or perhaps left by a dead worker, oldest first."""
         rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
-        return [_run(row) for row in rows]
+        return [Run(*row) for row in rows]
 
     async def start(self, run_id: int) -> int | None:
         """Take up the run as the holder of its cloud's forecast lock, and return the attempt's number.
@@ -121,7 +121,7 @@ class Runs:
             f"SELECT {_COLUMNS} FROM forecast_run WHERE cloud_id = %(cloud_id)s AND number = %(number)s",
             {"cloud_id": cloud_id, "number": number},
         )
-        return _run(rows[0]) if rows else None
+        return Run(*rows[0]) if rows else None
 
     async def page(self, cloud_id: int, limit: int, before: int | None = None) -> list[Run]:
         """Return the newest runs before a number, newest first, at most `limit`."""
@@ -130,16 +130,12 @@ class Runs:
             "AND (%(before)s::bigint IS NULL OR number < %(before)s) ORDER BY number DESC LIMIT %(limit)s",
             {"cloud_id": cloud_id, "before": before, "limit": limit},
         )
-        return [_run(row) for row in rows]
+        return [Run(*row) for row in rows]
 
 
 async def request_run(session: Session, cloud_id: int, cause: RunCause, due_us: int | None) -> Run:
     """Request a run like `Runs.request`, when the session's transaction commits."""
     rows = await session.execute(f"{_INSERT} {_COLUMNS}", {"cloud_id": cloud_id, "cause": str(cause), "due_us": due_us})
-    run = _run(rows[0])
+    run = Run(*rows[0])
     await announce(session, RunRequested(cloud_id, run.id))
     return run
-
-
-def _run(row: AnyRow) -> Run:
-    return Run(*row)

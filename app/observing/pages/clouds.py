@@ -64,14 +64,10 @@ async def show(request: Request) -> Response:
 
 async def _card(request: Request, name: str) -> Card | Unreadable:
     try:
-        return await _readable_card(request, name)
+        newest = (await reached(request, TableReads).tables(name, None, 1)).items
+        cloud = await reached(request, Scheduler).state(name)
     except LogNewer as error:
         return Unreadable(name, str(error))
-
-
-async def _readable_card(request: Request, name: str) -> Card:
-    newest = (await reached(request, TableReads).tables(name, None, 1)).items
-    cloud = await reached(request, Scheduler).state(name)
     return Card(
         name,
         usage_of(cloud),

@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import Self, TypeVar
 
 import psycopg
 
-from app.platform.asked import asked_since
+from app.platform.asked import asked_since, set_within
 
 T = TypeVar("T")
 _LEAST_S = 1.0
@@ -28,14 +28,9 @@ _since: ContextVar[float | None] = ContextVar("since", default=None)
 _current: ContextVar[Bound | None] = ContextVar("current", default=None)
 
 
-@contextmanager
-def waiting_since(moment: float) -> Iterator[None]:
+def waiting_since(moment: float) -> AbstractContextManager[None]:
     """Count the bounds within the block from an earlier moment of the monotonic clock, in seconds."""
-    token = _since.set(moment)
-    try:
-        yield
-    finally:
-        _since.reset(token)
+    return set_within(_since, moment)
 
 
 class Bounds:

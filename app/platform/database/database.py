@@ -50,6 +50,15 @@ _NOT_OURS = frozenset({"42P01", "42703", "3F000", "42501"})
 """SQLSTATEs of a missing table, column or schema, and of one that this service's user may not use."""
 _TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
+"""The time after which the server ends the transaction of a stalled client."""
+_OF_EVERY_SESSION = {
+    "client_connection_check_interval": 1000,
+    "tcp_keepalives_idle": 5,
+    "tcp_keepalives_interval": 2,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "timezone": "UTC",
+}
 _TAKEN_BACK = ("25P03", "55P03")
 """SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that was not granted in time."""
 
@@ -271,28 +280,19 @@ def _connect_arguments(url: URL, timeout_s: float) -> dict[str, object]:
         "connect_timeout": max(2, int(timeout_s)),
         "tcp_user_timeout": limit_ms,
         "application_name": "tenure",
-        "options": " ".join([str(url.query.get("options", "")), *_session_settings(limit_ms)]).strip(),
+        "options": session_options(
+            url, statement_timeout=limit_ms, idle_in_transaction_session_timeout=_IDLE_IN_TRANSACTION_MS, jit="off"
+        ),
     }
 
 
-def _session_settings(limit_ms: int) -> list[str]:
-    """Return the settings that the server applies to this process's sessions.
+def session_options(url: URL, **settings: object) -> str:
+    """Return the options of the URL, and the settings that the server applies to a session of this process.
 
-    The server ends transactions of a stalled client and detects a client whose host is gone, because others wait for
-    the locks that either holds.
+    By those of every session the server detects a client whose host is gone, because others wait for its locks.
     """
-    settings = {
-        "statement_timeout": limit_ms,
-        "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
-        "client_connection_check_interval": 1000,
-        "tcp_keepalives_idle": 5,
-        "tcp_keepalives_interval": 2,
-        "tcp_keepalives_count": 3,
-        "tcp_user_timeout": 10_000,
-        "timezone": "UTC",
-        "jit": "off",
-    }
-    return [f"-c {name}={value}" for name, value in settings.items()]
+    options = (f"-c {name}={value}" for name, value in (settings | _OF_EVERY_SESSION).items())
+    return " ".join([str(url.query.get("options", "")), *options]).strip()
 
 
 def is_taken_back(error: LogUnavailable) -> bool:

@@ -18,27 +18,23 @@ FIRST_TOKEN_LOCK: LockId = (_number("first_token"), 0)
 """Held to replace or show the admin token that nobody has used yet."""
 DELIVERY_LOCK: LockId = (_number("delivery"), 0)
 """Held to deliver to webhooks."""
-_LOG = _number("log")
-_FORECAST = _number("forecast")
-_WEBHOOK = _number("webhook")
-_IMPORT = _number("import")
 
 
 def log_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to append to a cloud's log."""
-    return _LOG, cloud_id
+    return _number("log"), cloud_id
 
 
 def forecast_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to recompute a cloud's quantile table."""
-    return _FORECAST, cloud_id
+    return _number("forecast"), cloud_id
 
 
 def webhook_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to add a webhook to a cloud."""
-    return _WEBHOOK, cloud_id
+    return _number("webhook"), cloud_id
 
 
 def import_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to import a cloud's past."""
-    return _IMPORT, cloud_id
+    return _number("import"), cloud_id

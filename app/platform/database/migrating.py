@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
 from app.domain.events.formats import LOG_FORMAT
-from app.platform.database.database import parse_url, shown_url, translated
+from app.platform.database.database import parse_url, session_options, shown_url, translated
 from app.platform.database.lockids import MIGRATION_LOCK
 
 logger = logging.getLogger(__name__)
@@ -178,32 +178,25 @@ def _is_newest(connection: Connection) -> bool:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
+    """Open a session that migrates.
+
+    One that works, at a statement however long, keeps its locks and its turn. The server ends one whose process stands
+    still, is dead or has lost its host, for others wait for both.
+    """
     parsed = parse_url(url)
-    options = " ".join([str(parsed.query.get("options", "")), *(f"-c {name}={value}" for name, value in _session())])
-    arguments = {"connect_timeout": _CONNECT_S, "options": options.strip()}
+    options = session_options(
+        parsed,
+        lock_timeout=_LOCK_TIMEOUT_MS,
+        idle_in_transaction_session_timeout=_STILL_MS,
+        idle_session_timeout=_STILL_MS,
+    )
+    arguments = {"connect_timeout": _CONNECT_S, "options": options}
     engine = sqlalchemy.create_engine(parsed, connect_args=arguments, poolclass=NullPool)
     try:
         with translated(), engine.connect() as connection:
             yield connection
     finally:
         engine.dispose()
-
-
-def _session() -> Iterator[tuple[str, object]]:
-    """Yield the server's settings for a session that migrates.
-
-    One that works, at a statement however long, keeps its locks and its turn. The server ends one whose process stands
-    still, is dead or has lost its host, for others wait for both.
-    """
-    yield "lock_timeout", _LOCK_TIMEOUT_MS
-    yield "idle_in_transaction_session_timeout", _STILL_MS
-    yield "idle_session_timeout", _STILL_MS
-    yield "client_connection_check_interval", 1000
-    yield "tcp_keepalives_idle", 5
-    yield "tcp_keepalives_interval", 2
-    yield "tcp_keepalives_count", 3
-    yield "tcp_user_timeout", 10_000
-    yield "timezone", "UTC"
 
 
 def _revision(connection: Connection) -> str | None:

@@ -61,7 +61,7 @@ class DearQueues:
 @asynccontextmanager
 async def read_in_turn(request: Request) -> AsyncIterator[None]:
     """Wait for a place of the caller's dear reads in the cloud that is asked for."""
-    async with _queues(request).place(_key(request, is_read=True), _READS_AT_ONCE):
+    async with request.app.state.dear.place(_key(request, is_read=True), _READS_AT_ONCE):
         with reading():
             yield
 
@@ -72,13 +72,8 @@ async def body_in_turn(request: Request) -> AsyncIterator[None]:
     if int(request.headers.get("content-length", _GREAT + 1)) <= _GREAT:
         yield
         return
-    async with _queues(request).place(_key(request, is_read=False), _BODIES_AT_ONCE):
+    async with request.app.state.dear.place(_key(request, is_read=False), _BODIES_AT_ONCE):
         yield
-
-
-def _queues(request: Request) -> DearQueues:
-    queues: DearQueues = request.app.state.dear
-    return queues
 
 
 def _key(request: Request, *, is_read: bool) -> Key:

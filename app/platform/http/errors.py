@@ -173,6 +173,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
+    errors.TooManyInstances: Problem(
+        409, "preemptible.instance.too_many", "The cloud runs as many instances as it may"
+    ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
@@ -298,14 +301,10 @@ def _fields(form: type[BaseModel]) -> list[str]:
 
 
 def _headers(error: Exception) -> dict[str, str]:
-    return SAFE_HEADERS | _own_headers(error)
-
-
-def _own_headers(error: Exception) -> dict[str, str]:
     if isinstance(error, errors.Unavailable | ConnectionsExhausted):
-        return {"Retry-After": str(RETRY_AFTER_S)}
+        return SAFE_HEADERS | {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(error, RateExceeded):
-        return {"Retry-After": str(error.retry_after_s)}
+        return SAFE_HEADERS | {"Retry-After": str(error.retry_after_s)}
     if isinstance(error, Unauthenticated):
-        return {"WWW-Authenticate": 'Bearer realm="preemptible"'}
-    return {}
+        return SAFE_HEADERS | {"WWW-Authenticate": 'Bearer realm="preemptible"'}
+    return SAFE_HEADERS

@@ -12,11 +12,9 @@ from app.platform.http.application import Application
 from app.platform.http.auth import Authenticator
 from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
-from app.platform.http.openapi import DESCRIPTION, extra, install_docs, responses
+from app.platform.http.openapi import extra, responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
-
-__all__ = ["DESCRIPTION", "install", "install_docs"]
 
 
 def install(app: Application, rows: Iterable[Served], rates: Rates, max_body_bytes: int) -> None:

@@ -71,17 +71,18 @@ _ERRORS = "ErrorsAnswer"
 # By reference: models for each of some 250 error answers would make every start half a second slower.
 _ERRORS_CONTENT = {"application/json": {"schema": {"$ref": _COMPONENT.format(name=_ERRORS)}}}
 
-PATH_EXAMPLES = {
-    "cloud": "north",
-    "node": "node-1",
-    "flavor": "small",
-    "instance": "i-1",
-    "epoch": "1",
-    "run": "1",
-    "token": "2",
-    "webhook": "1",
-    "handover": "i-drill",
+PLACES: dict[str, tuple[str, type[Exception]]] = {
+    "cloud": ("north", errors.CloudNotFound),
+    "node": ("node-1", errors.NodeNotFound),
+    "flavor": ("small", errors.FlavorNotFound),
+    "instance": ("i-1", errors.InstanceNotFound),
+    "epoch": ("1", errors.TableNotFound),
+    "run": ("1", errors.RunNotFound),
+    "token": ("2", errors.TokenNotFound),
+    "webhook": ("1", errors.WebhookNotFound),
+    "handover": ("i-drill", errors.HandoverNotFound),
 }
+"""The places in paths: an example, and the error where nothing has that name."""
 _DOCUMENT = "/openapi.json"
 _ASSETS = "/docs/assets"
 _TOKENS = {
@@ -136,7 +137,8 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
         found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
     if "{cloud}" in row.path:
-        found += [errors.CloudNotFound, errors.LogNewer, errors.LogBroken]
+        found += [errors.LogNewer, errors.LogBroken]
+    found += [error for place, (_, error) in PLACES.items() if f"{{{place}}}" in row.path]
     if row.query is not None or row.body is not None:
         found.append(api_errors.FieldInvalid)
     if row.body is not None:
@@ -152,16 +154,11 @@ def responses(row: Served) -> dict[int | str, dict[str, Any]]:
     if row.answer is not None:
         found[row.endpoint.status] = {"content": _answer_content(row)}
     if row.may_say_no:
-        found[503] = _no(row)
+        found[503] = {"content": _answer_content(row), "description": "No, and why."}  # an answer, and no error
     for status in sorted({problem.status for problem in problems}):
         told = "; ".join(f"`{p.code}` {p.title}" for p in problems if p.status == status)
         found[status] = {"content": _ERRORS_CONTENT, "description": told}
     return found
-
-
-def _no(row: Served) -> dict[str, Any]:
-    """Return the documentation of a 503 that is not an error: the answer is no, with the reason."""
-    return {"content": _answer_content(row), "description": "No, and why."}
 
 
 def _answer_content(row: Served) -> dict[str, Any]:
@@ -267,8 +264,8 @@ def _answer_schemas(rows: Sequence[Served]) -> dict[str, Any]:
 
 def _path_parameters(row: Served) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": PATH_EXAMPLES[name]}
-        for name in PATH_EXAMPLES
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": example}
+        for name, (example, _) in PLACES.items()
         if f"{{{name}}}" in row.path
     ]
 

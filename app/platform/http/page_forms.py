@@ -1,16 +1,19 @@
-"""The links between pages of a list: each has at most `limit` items and a link to the next one, if any."""
+"""Pages of a list: each has at most `limit` items and a link to the next one, if any."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import Field
 from starlette.requests import Request
 
+from app.domain.errors import MarkerInvalid
 from app.platform.http.fields import Name, Query
 from tenure_client.forms.answer import Link
 
+T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=1000, description="The number of items in a page.")]
 
 
@@ -34,3 +37,17 @@ def next_link(request: Request, marker: object, name: str = "marker") -> list[Li
         return []
     parameters = {**request.query_params, name: str(marker)}
     return [Link(rel="next", href=f"{request.url.path}?{urlencode(parameters)}")]
+
+
+def page_after(
+    items: Sequence[T], marker: str | None, limit: int, name_of: Callable[[T], str]
+) -> tuple[Sequence[T], str | None]:
+    """Return at most `limit` items after the one named `marker`, and the marker of the next page, if any."""
+    begin = 0
+    if marker is not None:
+        names = [name_of(item) for item in items]
+        if marker not in names:
+            raise MarkerInvalid(f"{marker!r} is not in this list")
+        begin = names.index(marker) + 1
+    page = items[begin : begin + limit]
+    return page, name_of(page[-1]) if begin + limit < len(items) else None

@@ -76,7 +76,7 @@ class Rates:
         left = self._left.get(token_id, 0)
         if left < cost:
             part = max(self._part, cost - left)
-            if not self._hit(self._of_token, str(token_id), part):
+            if not self._limiter.hit(self._of_token, str(token_id), cost=part):
                 raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
             left += part
         self._left[token_id] = left - cost
@@ -84,14 +84,14 @@ class Rates:
     def count_probe(self, scope: Scope) -> None:
         """Count a request for the service's health. It has a limit of its own, which wrong tokens cannot use up."""
         address = f"probe {_address(scope)}"
-        if not self._hit(self._of_address, address, 1):
+        if not self._limiter.hit(self._of_address, address):
             raise self._exceeded(self._of_address, address, "too many probes")
 
     def count_address(self, scope: Scope) -> None:
         """Count a request without a valid token. Raise RateExceeded if the address's of this minute are used up."""
         self.check_address(scope)
         address = _address(scope)
-        if not self._hit(self._of_address, address, 1):
+        if not self._limiter.hit(self._of_address, address):
             error = self._exceeded(self._of_address, address, "too many requests without a valid token")
             now = self._ticks_s()
             self._shut = {shut: until for shut, until in self._shut.items() if until > now}
@@ -104,15 +104,9 @@ class Rates:
         if rest_s > 0:
             raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
 
-    def _hit(self, item: RateLimitItem, key: str, cost: int) -> bool:
-        """Count the requests and return True if they are within the limit."""
-        return self._limiter.hit(item, key, cost=cost)
-
-    def _rest_s(self, item: RateLimitItem, key: str) -> float:
-        return self._limiter.get_window_stats(item, key).reset_time - self._ticks_s()
-
     def _exceeded(self, item: RateLimitItem, key: str, why: str) -> RateExceeded:
-        return RateExceeded(f"{why}: {item}", max(1, math.ceil(self._rest_s(item, key))))
+        rest_s = self._limiter.get_window_stats(item, key).reset_time - self._ticks_s()
+        return RateExceeded(f"{why}: {item}", max(1, math.ceil(rest_s)))
 
 
 def _address(scope: Scope) -> str:

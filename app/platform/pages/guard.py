@@ -26,7 +26,7 @@ from app.platform.http.errors import (
     Unauthenticated,
 )
 from app.platform.pages.cookies import read_cookie
-from app.platform.pages.rendering import render
+from app.platform.pages.rendering import render_problem
 from app.platform.telemetry.context import shown
 from app.platform.telemetry.metrics import PAGE
 
@@ -60,7 +60,10 @@ def public(page: PageHandler) -> PageHandler:
 
     async def handle(request: Request) -> Response:
         request.scope["state"]["operation"] = PAGE
-        return _secured(await _answered(page, request))
+        response = await _answered(page, request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
 
     return handle
 
@@ -111,20 +114,17 @@ async def _answered(page: PageHandler, request: Request) -> Response:
     except NotSignedIn:
         return _to_sign_in(request)
     except CloudNotFound as error:  # without the tabs of a cloud that does not exist
-        return render(request, "problem.html", status=404, detail=str(error), status_code=404, cloud=None)
-    except TenureError as error:
-        return render(request, "problem.html", status=_status(error), detail=str(error), status_code=_status(error))
-    except (Forbidden, FormInvalid, HeadTooLarge) as error:
-        status = PROBLEMS[type(error)].status
-        return render(request, "problem.html", status=status, detail=str(error), status_code=status)
+        return render_problem(request, 404, str(error), cloud=None)
+    except (TenureError, Forbidden, FormInvalid, HeadTooLarge) as error:
+        return render_problem(request, PROBLEMS[type(error)].status, str(error))
     except RateExceeded as error:
-        refused = render(request, "problem.html", status=429, detail=str(error), status_code=429)
+        refused = render_problem(request, 429, str(error))
         refused.headers["Retry-After"] = str(error.retry_after_s)
         return refused
     except Exception:
         logger.exception("%s: page %s failed", request.scope["state"]["request_id"], shown(request.url.path))
         detail = "Something went wrong here. The service's log has the details under the request id below."
-        return render(request, "problem.html", status=500, detail=detail, status_code=500)
+        return render_problem(request, 500, detail)
 
 
 def _to_sign_in(request: Request) -> Response:
@@ -133,13 +133,3 @@ def _to_sign_in(request: Request) -> Response:
         return Response(status_code=401)
     wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
     return RedirectResponse(f"/ui/sign-in?next={wanted}", 303)
-
-
-def _status(error: TenureError) -> int:
-    return PROBLEMS[type(error)].status
-
-
-def _secured(response: Response) -> Response:
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response

@@ -50,3 +50,8 @@ def render(request: Request, template: str, *, status_code: int = 200, **shown: 
         "live": None,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(frame | shown), status_code)
+
+
+def render_problem(request: Request, status: int, detail: str, **shown: Any) -> Response:  # noqa: ANN401 - as above
+    """Render the page of an error."""
+    return render(request, "problem.html", status_code=status, status=status, detail=detail, **shown)

@@ -8,6 +8,7 @@ operations, statuses, clouds, markets and reasons: few, and never the name of an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,93 +34,79 @@ _BATCH = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 for _collector in (ProcessCollector, PlatformCollector, GCCollector):
     _collector(registry=PROCESS)
 
-BUILD = Gauge("tenure_build_info", "The version that runs, as a label; always 1.", ["version"], registry=PROCESS)
+_counter = partial(Counter, registry=PROCESS)
+_gauge = partial(Gauge, registry=PROCESS)
+_histogram = partial(Histogram, registry=PROCESS)
+
+BUILD = _gauge("tenure_build_info", "The version that runs, as a label; always 1.", ["version"])
 BUILD.labels(__version__).set(1)
 
-REQUESTS = Counter(
+REQUESTS = _counter(
     "tenure_http_requests_total",
     "Requests answered, by operation (`page` of the operator's pages, `other` where the path is none) and HTTP status.",
     ["operation", "status"],
-    registry=PROCESS,
 )
-REQUEST_S = Histogram(
+REQUEST_S = _histogram(
     "tenure_http_request_duration_seconds",
     "Time from a request's arrival to the beginning of its answer.",
     ["operation"],
     buckets=_REQUEST_S,
-    registry=PROCESS,
 )
-DECISIONS = Counter(
+DECISIONS = _counter(
     "tenure_decisions_total",
     "Starts decided and committed by this process; accepted ones have the reason `none`.",
     ["cloud", "market", "outcome", "reason"],
-    registry=PROCESS,
 )
-STOPS = Counter("tenure_stops_total", "Stops committed by this process.", ["cloud"], registry=PROCESS)
-EVICTIONS = Counter(
-    "tenure_evictions_total",
-    "Evictions committed by this process, by what they made room for.",
-    ["cloud", "reason"],
-    registry=PROCESS,
+STOPS = _counter("tenure_stops_total", "Stops committed by this process.", ["cloud"])
+EVICTIONS = _counter(
+    "tenure_evictions_total", "Evictions committed by this process, by what they made room for.", ["cloud", "reason"]
 )
-NOTICES = Counter(
+NOTICES = _counter(
     "tenure_notices_total",
     "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`.",
     ["cloud", "kind"],
-    registry=PROCESS,
 )
-DELIVERIES = Counter(
+DELIVERIES = _counter(
     "tenure_webhook_deliveries_total",
     "Tries of this worker to deliver to webhooks: `delivered`, `failed`; and `dead` for events that were given up.",
     ["cloud", "outcome"],
-    registry=PROCESS,
 )
-APPENDS = Counter(
+APPENDS = _counter(
     "tenure_log_appends_total",
     "Batches that this process wrote or tried to write: `committed`; `conflict` where another process was first,"
     " `instance_taken` where the log knew an id, `turn_lost` where this process stood still in its turn or waited too"
     " long for one, `rewound` where the log was put back, all decided again; `unavailable` where the database did not"
     " answer.",
     ["cloud", "outcome"],
-    registry=PROCESS,
 )
-APPEND_S = Histogram(
-    "tenure_log_append_duration_seconds",
-    "Time that the statement of an append took.",
-    buckets=_APPEND_S,
-    registry=PROCESS,
+APPEND_S = _histogram(
+    "tenure_log_append_duration_seconds", "Time that the statement of an append took.", buckets=_APPEND_S
 )
-BATCH_EVENTS = Histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH, registry=PROCESS)
-QUEUE = Gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"], registry=PROCESS)
-STREAMS = Gauge("tenure_event_streams", "Streams of events that are open.", registry=PROCESS)
-LEFT_ALONE = Gauge(
+BATCH_EVENTS = _histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH)
+QUEUE = _gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"])
+STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
+LEFT_ALONE = _gauge(
     "tenure_left_alone",
     "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"
     " of them.",
     ["what"],
-    registry=PROCESS,
 )
-TASK_FAILURES = Counter(
+TASK_FAILURES = _counter(
     "tenure_task_failures_total",
     "Failures of this process's background tasks; each was started again. Losses of the database are not counted.",
     ["task"],
-    registry=PROCESS,
 )
-RECOMPUTATIONS = Counter(
-    "tenure_recomputations_total", "Attempts at runs that this worker ended, by how.", ["outcome"], registry=PROCESS
+RECOMPUTATIONS = _counter(
+    "tenure_recomputations_total", "Attempts at runs that this worker ended, by how.", ["outcome"]
 )
-RECOMPUTATION_S = Histogram(
+RECOMPUTATION_S = _histogram(
     "tenure_recomputation_duration_seconds",
     "Time that a run took, from the reading of the log to the published table.",
     buckets=_RECOMPUTATION_S,
-    registry=PROCESS,
 )
-SNAPSHOTS = Counter("tenure_snapshots_total", "Snapshots that this worker took.", registry=PROCESS)
-JOBS = Counter(
-    "tenure_worker_jobs_total",
-    "Turns of this worker's regular jobs: `done` or `failed`.",
-    ["task", "outcome"],
-    registry=PROCESS,
+SNAPSHOTS = _counter("tenure_snapshots_total", "Snapshots that this worker took.")
+JOBS = _counter(
+    "tenure_worker_jobs_total", "Turns of this worker's regular jobs: `done` or `failed`.", ["task", "outcome"]
 )
 
 OTHER = "other"

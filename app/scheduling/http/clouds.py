@@ -8,8 +8,7 @@ from starlette.responses import Response
 from app.domain.values import Policy
 from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
-from app.platform.http.page_forms import PageQuery, next_link
-from app.platform.http.paging import page_after
+from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler

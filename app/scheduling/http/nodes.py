@@ -9,8 +9,7 @@ from app.domain.errors import FlavorNotFound
 from app.domain.times import to_datetime
 from app.domain.values import NodeStatus
 from app.platform.http.bodies import read_body, read_query
-from app.platform.http.page_forms import PageQuery, next_link
-from app.platform.http.paging import page_after
+from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler, find_node

@@ -7,6 +7,7 @@ from pydantic import Field
 from app.domain.values import Resources
 from app.engine.cloud import Cloud, Flavor, Node
 from app.platform.http.fields import AT, Body, Cores, Name, Query, Size, Time
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
 
 
@@ -44,26 +45,14 @@ class FlavorBody(Body):
 
 def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
     """Return the wire form of a node and of its free resources."""
-    return NodeAnswer(
-        name=node.name,
-        status=node.status,
-        capacity=resources_answer(node.capacity),
-        free=resources_answer(cloud.free(node.name)),
-    )
+    free = resources_answer(cloud.free(node.name))
+    return answer_of(NodeAnswer, node, capacity=resources_answer(node.capacity), free=free)
 
 
 def flavor_answer(flavor: Flavor, slots: int) -> FlavorAnswer:
     """Return the wire form of a flavor with its available slots."""
-    cores, memory_mib, disk_gib = flavor.resources
-    return FlavorAnswer(
-        name=flavor.name,
-        cores=cores,
-        memory_mib=memory_mib,
-        disk_gib=disk_gib,
-        available_slots=slots,
-    )
+    return answer_of(FlavorAnswer, flavor.resources, name=flavor.name, available_slots=slots)
 
 
 def resources_answer(resources: Resources) -> ResourcesAnswer:
-    cores, memory_mib, disk_gib = resources
-    return ResourcesAnswer(cores=cores, memory_mib=memory_mib, disk_gib=disk_gib)
+    return answer_of(ResourcesAnswer, resources)

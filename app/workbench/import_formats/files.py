@@ -52,6 +52,11 @@ class _Source(NamedTuple):
     def place(self, line: int) -> FileLine:
         return FileLine(self.file, line)
 
+    def take(self, lines: tuple[int, int], name: str, times_us: tuple[int, int | None], flavor: str) -> None:
+        """Keep an instance; its lines and times are those of its start and its end."""
+        row = (self.file, *lines, self.is_spot, name, *times_us, None, flavor)
+        self.past.take(PastInstance(*row))
+
     def broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self.past.files[self.file]}, line {line}: {why}")
 
@@ -204,11 +209,10 @@ class _Eucalyptus:
         self._take(name, started, number, at_us)
 
     def _take(self, name: str, started: _OpenInstance, end_line: int, stop_us: int | None) -> None:
-        past, file, is_spot = self._source
-        flavor = past.flavor_of(started.cores, FileLine(file, started.line), self._sizes)
+        source = self._source
+        flavor = source.past.flavor_of(started.cores, source.place(started.line), self._sizes)
         if flavor is not None:
-            row = (file, started.line, end_line, is_spot, name, started.at_us, stop_us, None, flavor)
-            past.take(PastInstance(*row))
+            source.take((started.line, end_line), name, (started.at_us, stop_us), flavor)
 
 
 def _read_eucalyptus(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
@@ -235,7 +239,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _read_jobs(source: _Source, lines: NumberedLines) -> None:
-    past, file, is_spot = source
+    past = source.past
     if past.nodes is None:
         raise InputError("the file does not tell the platform: give it with --nodes, such as 31x32")
     sizes = past.wishes.sizes or Sizes()
@@ -251,8 +255,7 @@ def _read_jobs(source: _Source, lines: NumberedLines) -> None:
         stop_us = start_us + _signed(source, number, cells[1]) if cells[1].strip() else None
         flavor = past.flavor_of(_whole(source, number, cells[2], "cores", _MOST_CORES), source.place(number), sizes)
         if flavor is not None:
-            row = (file, number, number, is_spot, f"past-{number - 1}", start_us, stop_us, None, flavor)
-            past.take(PastInstance(*row))
+            source.take((number, number), f"past-{number - 1}", (start_us, stop_us), flavor)
 
 
 # --- SWF, version 2.2 ------------------------------------------------------------------------------------------------
@@ -308,18 +311,7 @@ class _Swf:
             rules.add(PastRule.UNKNOWN_WAIT, place)
         start_us = self._labels.get("UnixStartTime", 0) * SECOND_US + submit_us + max(wait_us, 0)
         for suffix, flavor in source.past.pieces(cores, place, self._sizes):
-            row = (
-                source.file,
-                number,
-                number,
-                source.is_spot,
-                name + suffix,
-                start_us,
-                start_us + run_us,
-                None,
-                flavor,
-            )
-            source.past.take(PastInstance(*row))
+            source.take((number, number), name + suffix, (start_us, start_us + run_us), flavor)
 
     def _cores(self, number: int, words: list[str]) -> int:
         """Return the processors allocated, or requested if those are unknown; 0 if both are unknown."""

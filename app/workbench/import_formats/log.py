@@ -130,8 +130,7 @@ class _LogReader:
         self._past.add_flavor(row.flavor, row.demand)
 
     def _started(self, line: int, row: LogRow) -> None:
-        opened = self._opened(line, row)
-        self._running[row.instance_id or ""] = opened
+        self._running[row.instance_id or ""] = self._opened(line, row)
 
     def _rejected(self, line: int, row: LogRow) -> None:
         opened = self._opened(line, row)

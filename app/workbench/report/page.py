@@ -24,6 +24,7 @@ from app.workbench.report.drawing import Numbers, Picture, in_style, percent
 from app.workbench.report.evidence import draw_buckets, draw_reliability
 from app.workbench.report.look import CSS
 from app.workbench.report.timelines import draw_budget, draw_load
+from app.workbench.standings import standings
 from app.workbench.tally import Scenario, settings
 
 
@@ -46,6 +47,7 @@ def render_page(found: Sequence[Evaluated], origin: Origin) -> str:
         parts = [
             *_opening(origin, found),
             _results(points),
+            *_against_baselines(found),
             *_compared(points),
             *(part for number, one in enumerate(found) for part in _single(f"e{number}", one)),
             *_closing(origin, found),
@@ -84,18 +86,38 @@ def _results(points: Sequence[ComparedEvaluation]) -> str:
         missed = p.sla is not None and p.evicted > p.sla
         done = percent(p.tally.completed_core_us / p.tally.requested_core_us if p.tally.requested_core_us else None)
         evicted = percent(p.evicted, 2) + (" (missed)" if missed else "")
-        row = (
-            p.platform,
-            p.victims,
-            reading(p.guarantee),
-            p.promise,
-            percent(p.on_demand),
-            percent(p.spot),
-            evicted,
-            done,
-        )
-        rows.append(row)
+        words = p.platform, p.victims, reading(p.guarantee), p.promise
+        rows.append((*words, percent(p.on_demand), percent(p.spot), evicted, done))
     return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
+
+
+def _against_baselines(found: Sequence[Evaluated]) -> Iterator[str]:
+    """Show what each promise gave beside the baselines of its platform, if they were asked for."""
+    if found[0].baselines is None:
+        return
+    columns = ("platform", "victims", "rule", "spot admitted", "evicted", "core-hours completed", "lost of admitted",
+               "of the clairvoyant's")  # fmt: skip
+    rows = [
+        (
+            one.platform,
+            one.victims,
+            one.rule,
+            _ratio(one.tally.spot_admitted, one.tally.spot_requested),
+            _ratio(one.tally.spot_evicted, one.tally.spot_admitted, 2),
+            _ratio(one.tally.completed_core_us, one.tally.requested_core_us),
+            _ratio(one.lost_core_us(), one.core_us()),
+            _ratio(one.tally.completed_core_us, one.best_core_us),
+        )
+        for one in standings(found)
+    ]
+    yield "<section><h2>Against the baselines</h2><p>"
+    yield "<em>admit-all</em> promises nothing; with <em>head-room</em> spot instances leave room for the highest"
+    yield "on-demand use so far; the <em>clairvoyant</em> knows the whole workload and has nobody evicted.</p>"
+    yield f"{_table(Numbers(columns, rows), words=3)}</section>"
+
+
+def _ratio(count: int, of: int, digits: int = 1) -> str:
+    return percent(count / of if of else None, digits)
 
 
 def _compared(points: Sequence[ComparedEvaluation]) -> Iterator[str]:

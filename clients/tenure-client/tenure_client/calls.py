@@ -139,7 +139,7 @@ def stop(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]
 
 def batch(cloud: str, operations: Sequence[Start | Stop]) -> Call[BatchAnswer]:
     """Decide up to 1000 starts and stops in order; each has its own result."""
-    steps = [{_kind(operation): to_builtins(operation)} for operation in operations]
+    steps = [{"stop" if isinstance(one, Stop) else "start": to_builtins(one)} for one in operations]
     return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
 
 
@@ -338,10 +338,6 @@ def cloud_metrics() -> Call[str]:
 
 def _page(limit: int, marker: str | int | None) -> Json:
     return {"limit": limit, "marker": marker}
-
-
-def _kind(operation: Start | Stop) -> str:
-    return "stop" if isinstance(operation, Stop) else "start"
 
 
 def _seconds_text(seconds: float) -> str:

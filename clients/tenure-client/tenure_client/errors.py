@@ -101,7 +101,6 @@ _BY_STATUS: dict[int, type[ServiceRefused]] = {
 }
 
 
-def refusal(status: int, code: str, detail: str, request_id: str = "", details: tuple[str, ...] = ()) -> ServiceRefused:
-    """Return the error for an answer of this status."""
-    kind = _BY_STATUS.get(status, ServiceFailed if status >= 500 else ServiceRefused)
-    return kind(status, code, detail, request_id, details)
+def refusal_of(status: int) -> type[ServiceRefused]:
+    """Return the kind of error for an answer of this status."""
+    return _BY_STATUS.get(status, ServiceFailed if status >= 500 else ServiceRefused)

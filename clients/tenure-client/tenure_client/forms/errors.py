@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from tenure_client.errors import ServiceRefused, refusal
+from tenure_client.errors import ServiceRefused, refusal_of
 from tenure_client.forms.answer import Answer, Link
 
 
@@ -32,9 +32,8 @@ class ErrorsAnswer(Answer, kw_only=True):
 
 def refused(status: int, entries: Sequence[ErrorAnswer], reason: str) -> ServiceRefused:
     """Return the error of an error answer; `reason` is its detail if it has no entries."""
+    kind = refusal_of(status)
     if not entries:
-        return refusal(status, "", reason)
-    first = entries[0]
-    return refusal(
-        status, first.code, first.detail or reason, first.request_id, tuple(entry.detail for entry in entries)
-    )
+        return kind(status, "", reason)
+    first, details = entries[0], tuple(entry.detail for entry in entries)
+    return kind(status, first.code, first.detail or reason, first.request_id, details)
