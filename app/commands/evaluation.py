@@ -202,7 +202,6 @@ def _title(one: Evaluated) -> str:
 
 def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
     from app.workbench.baselines import baselines_report  # noqa: PLC0415 - as above
-    from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
     from app.workbench.findings import reliability_report  # noqa: PLC0415 - as above
 
     report = one.outcome.report()
@@ -211,5 +210,7 @@ def _report(one: Evaluated, *, reliability: bool) -> dict[str, Any]:
     if one.baselines is not None:
         report["baselines"] = baselines_report(one.baselines)
     if one.cases is not None:
+        from app.workbench.calibration import calibration_reports  # noqa: PLC0415 - as above
+
         report |= calibration_reports(one.cases, one.outcome.scenario.policy.forecast)
     return report

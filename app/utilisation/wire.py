@@ -8,8 +8,7 @@ from pydantic import Field
 
 from app.domain.times import SECOND_US, to_datetime
 from app.platform.http.fields import Name, Query, Time
-from app.utilisation.service import MOST_POINTS, Utilisation
-from tenure_client.forms.answer import answer_of
+from app.utilisation.service import MOST_POINTS, Utilisation, UtilisationPoint
 from tenure_client.forms.promises import PointAnswer, UtilisationAnswer
 
 
@@ -32,5 +31,23 @@ def utilisation_answer(found: Utilisation) -> UtilisationAnswer:
         width_s=found.width_us // SECOND_US,
         seq=found.seq,
         log_seq=found.log_seq,
-        points=[answer_of(PointAnswer, point, at=to_datetime(point.at_us)) for point in found.points],
+        points=[_point(point) for point in found.points],
+    )
+
+
+def _point(point: UtilisationPoint) -> PointAnswer:
+    """Return the wire form of a point, field by field: an answer has up to a thousand."""
+    return PointAnswer(
+        at=to_datetime(point.at_us),
+        on_demand_mean=point.on_demand_mean,
+        spot_mean=point.spot_mean,
+        total_mean=point.total_mean,
+        on_demand_peak=point.on_demand_peak,
+        spot_peak=point.spot_peak,
+        used_peak=point.used_peak,
+        on_demand_admitted=point.on_demand_admitted,
+        on_demand_rejected=point.on_demand_rejected,
+        spot_admitted=point.spot_admitted,
+        spot_rejected=point.spot_rejected,
+        evicted=point.evicted,
     )

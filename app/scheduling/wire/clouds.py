@@ -73,8 +73,8 @@ class PolicyBody(Body):
     )
     forecast: Forecast = Field(
         _DEFAULT.forecast,
-        description="How risks are estimated: by replays, or from the rises of the load, which says too little on full "
-        "clouds of short instances.",
+        description="How risks are estimated: by replays, or from the rises of the load and from what became of past "
+        "starts.",
     )
 
     placement: Placement = Field(
