@@ -221,7 +221,8 @@ class Forecasts:
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """Return the part of a policy that a replay depends on."""
     window_us, horizon_us = policy.history_window_us, policy.horizon_us
-    return policy.eviction_policy, window_us, horizon_us, policy.sample_count, policy.seed, policy.forecast
+    rules = policy.placement, policy.eviction_policy, policy.forecast
+    return *rules, window_us, horizon_us, policy.sample_count, policy.seed
 
 
 def warm_up() -> None:
