@@ -138,8 +138,8 @@ class Deliveries:
         if self._told:
             await self._forget()
         for identity in active.keys() - self._couriers.keys():
-            courier = Courier(active[identity], self._parts, self._told)
-            self._couriers[identity] = asyncio.create_task(courier.run())
+            begun = Courier(active[identity], self._parts, self._told)
+            self._couriers[identity] = asyncio.create_task(begun.run())
 
     async def _forget(self) -> None:
         """Forget what those have taken whose logs were put back: each receiver is put right before it is resumed.
