@@ -53,11 +53,12 @@ KEPT_BYTES = 512 << 20
 
 @dataclass(slots=True)
 class _KeptReplay:
-    """A cloud's replay, kept between epochs; a later epoch only adds events."""
+    """A cloud's replay, kept between epochs; a later epoch only adds events. `due_us`: of the latest epoch."""
 
     settings: tuple[object, ...]
     forecaster: Forecaster
     seq: int = 0
+    due_us: int = 0
     size: int = 0
 
 
@@ -164,7 +165,7 @@ class Forecasts:
         """Compute and publish the run's table, and return its epoch; the newest table's if that is recent enough."""
         began = perf_counter()
         cloud = await self._states.current(run.cloud_id)
-        policy, seq = cloud.policy, cloud.seq
+        policy, seq, loads = cloud.policy, cloud.seq, self._states.appender(run.cloud_id).loads
         present_us = cloud.present_us(self._now_us())
         due_us = present_us if run.due_us is None else run.due_us
         await self._tables.remove_ahead(run.cloud_id)
@@ -180,6 +181,9 @@ class Forecasts:
             )
             data = await asyncio.to_thread(table.to_bytes)
         self._bound_memory(run.cloud_id)
+        await self._states.current(run.cloud_id)
+        if self._states.appender(run.cloud_id).loads != loads:
+            raise LogUnavailable("the log was cut off or put back while its table was computed")
         wall_s = perf_counter() - began
         with TRACES.span("publish", epoch=epoch):
             await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
@@ -205,11 +209,12 @@ class Forecasts:
         return 1 + max(epoch, await self._log.highest_epoch(cloud_id, seq))
 
     async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
-        """Return the cloud's replay at `seq`, started anew if the policy requires it."""
+        """Return the cloud's replay at `seq`, started anew if the policy or an earlier due time requires it."""
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
-        if replay is None or replay.settings != settings:
+        if replay is None or replay.settings != settings or due_us < replay.due_us:
             replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy, policy.forecasts()))
+        replay.due_us = due_us
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
             replay.forecaster.extend(tail)

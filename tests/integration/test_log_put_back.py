@@ -209,6 +209,9 @@ async def test_a_table_that_a_put_back_backup_does_not_hold_is_asked_for_again(p
         assert await look() == [first]
         now[0] += 6 * HOUR_US
         assert await look() == [second, first]
+        now[0] += HOUR_US
+        await Runs(database).request(cloud_id, RunCause.REQUESTED, None)
+        assert await look() == [now[0], second, first]
         for lost, left in (("> 1", [first]), ("> 0", [])):
             await database.execute(f"DELETE FROM quantile_table WHERE cloud_id = {cloud_id} AND epoch {lost}")
             await schedule.request_changed()
@@ -216,6 +219,37 @@ async def test_a_table_that_a_put_back_backup_does_not_hold_is_asked_for_again(p
             runs = await finished(api, cloud_id)
             assert await look() == [second, *left]
             assert await finished(api, cloud_id) == runs, "what is there is not asked for again"
+
+
+async def test_what_rests_on_lost_events_goes_although_the_log_grows_again_at_once(database: Database):
+    now = [DAY_US]
+    async with running(Process(database, lambda: now[0])) as api, worker(api, lambda: now[0]):
+        name = await make_cloud(api, Policy(sample_count=100))
+        cloud_id = await api.scheduler.cloud_id(name)
+        await computed(api, cloud_id)
+        for number in range(3):
+            now[0] += SECOND_US
+            await api.scheduler.start(name, on_demand(f"lost-{number}"))
+        now[0] += DAY_US
+        await computed(api, cloud_id)
+        await api.snapshots.save(cloud_id, await api.scheduler.state(name))
+        held = await api.tables.load(cloud_id)
+        assert held is not None
+        first, second = sorted(table.seq for table in await Tables(database).page(cloud_id, 10))
+        assert (first, held.seq) == (second - 3, second)
+        await cut(api, name, second - 2)
+        for number in range(6):
+            await api.scheduler.start(name, on_demand(f"new-{number}"))
+        assert [table.seq for table in await Tables(database).page(cloud_id, 10)] == [first]
+        assert await api.snapshots.newest_seq(cloud_id) is None
+        looking = asyncio.create_task(api.tables.keep_looking())
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            if (held := await api.table(name)) is not None and held.seq == first:
+                break
+        looking.cancel()
+        assert held is not None
+        assert held.seq == first
 
 
 async def test_a_worker_replays_the_log_that_is_there(process: Process, database: Database):
