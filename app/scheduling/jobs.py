@@ -23,9 +23,10 @@ class Snapshotting:
         return await for_each_cloud((await self._clouds.list()).values(), self._take_if_due)
 
     async def _take_if_due(self, cloud_id: int) -> int:
-        cloud = await self._states.current(cloud_id)
-        if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) < self._every_events:
+        newest_seq = await self._snapshots.newest_seq(cloud_id) or 0
+        state = await self._states.marked(cloud_id)
+        if state.mark.seq - newest_seq < self._every_events:
             return 0
-        await self._snapshots.save(cloud_id, cloud)
+        await self._snapshots.save(cloud_id, state)
         SNAPSHOTS.inc()
         return 1

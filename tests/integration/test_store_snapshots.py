@@ -24,7 +24,8 @@ from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Reje
 from app.engine.cloud import Cloud
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.snapshots import Snapshots, decode_cloud, encode_cloud
+from app.scheduling.store.log import EventMark
+from app.scheduling.store.snapshots import MarkedState, Snapshots, decode_state, encode_state
 
 _names = count(1)
 ON_DEMAND, SPOT = Market.ON_DEMAND, Market.SPOT
@@ -89,7 +90,7 @@ HISTORY: list[Event] = [
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
 def test_the_state_comes_back_equal(length: int) -> None:
     cloud = folded(HISTORY[:length])
-    copy = decode_cloud(encode_cloud(cloud))
+    copy = decode_state(encode_state(MarkedState(cloud))).cloud
     assert copy is not None
     assert copy.digest() == cloud.digest()
     assert copy.node_order() == cloud.node_order()
@@ -97,7 +98,7 @@ def test_the_state_comes_back_equal(length: int) -> None:
 
 @pytest.mark.parametrize("length", range(1, len(HISTORY)))
 def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
-    copy = decode_cloud(encode_cloud(folded(HISTORY[:length])))
+    copy = decode_state(encode_state(MarkedState(folded(HISTORY[:length])))).cloud
     assert copy is not None
     copy.apply_recorded(Recorded(seq, event) for seq, event in enumerate(HISTORY[length:], length + 1))
     whole = folded(HISTORY)
@@ -109,7 +110,7 @@ def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
 
 
 def test_there_is_nothing_to_roll_back_after_a_snapshot() -> None:
-    copy = decode_cloud(encode_cloud(folded(HISTORY)))
+    copy = decode_state(encode_state(MarkedState(folded(HISTORY)))).cloud
     assert copy is not None
     before = copy.digest()
     copy.rollback()
@@ -117,11 +118,15 @@ def test_there_is_nothing_to_roll_back_after_a_snapshot() -> None:
 
 
 def test_bytes_that_are_no_snapshot_are_none() -> None:
-    assert decode_cloud(b"") is None
-    assert decode_cloud(encode_cloud(folded(HISTORY))[:-9]) is None
+    assert decode_state(b"") is None
+    assert decode_state(encode_state(MarkedState(folded(HISTORY)))[:-9]) is None
 
 
 @pytest.mark.anyio
+def marked(cloud: Cloud) -> MarkedState:
+    return MarkedState(cloud, EventMark(cloud.seq, 7))
+
+
 class TestStored:
     @pytest.fixture
     async def cloud_id(self, database: Database) -> int:
@@ -131,16 +136,17 @@ class TestStored:
         snapshots = Snapshots(database)
         assert await snapshots.load(cloud_id) is None
         assert await snapshots.newest_seq(cloud_id) is None
-        await snapshots.save(cloud_id, folded(HISTORY))
+        await snapshots.save(cloud_id, marked(folded(HISTORY)))
         loaded = await snapshots.load(cloud_id)
         assert loaded is not None
-        assert loaded.digest() == folded(HISTORY).digest()
+        assert loaded.cloud.digest() == folded(HISTORY).digest()
+        assert loaded.mark == EventMark(len(HISTORY), 7)
         assert await snapshots.newest_seq(cloud_id) == len(HISTORY)
 
     async def test_an_older_state_does_not_replace_a_newer_one(self, database: Database, cloud_id: int) -> None:
         snapshots = Snapshots(database)
         for length in (3, 9, 4):
-            await snapshots.save(cloud_id, folded(HISTORY[:length]))
+            await snapshots.save(cloud_id, marked(folded(HISTORY[:length])))
         assert await snapshots.newest_seq(cloud_id) == 9
 
     @pytest.mark.parametrize("change", ["version = 99", "digest = 'other'", "data = 'rubbish'"])
@@ -148,6 +154,6 @@ class TestStored:
         self, database: Database, cloud_id: int, change: str
     ) -> None:
         snapshots = Snapshots(database)
-        await snapshots.save(cloud_id, folded(HISTORY))
+        await snapshots.save(cloud_id, marked(folded(HISTORY)))
         await database.execute(f"UPDATE snapshot SET {change} WHERE cloud_id = %(id)s", {"id": cloud_id})
         assert await snapshots.load(cloud_id) is None

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import zlib
+from dataclasses import dataclass, field
 
 import msgspec
 
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
+from app.scheduling.store.log import NO_EVENT, EventMark
 
 logger = logging.getLogger(__name__)
 
-_SHAPE = 3
+_SHAPE = 4
 _FORMATS = 100
 _VERSION = LOG_FORMAT * _FORMATS + _SHAPE
 """Includes the log's format, so that an older program does not take a newer one's state for its own."""
@@ -30,7 +32,15 @@ WHERE snapshot.seq <= EXCLUDED.seq
 """
 
 
-_DECODER = msgspec.msgpack.Decoder(Facts)
+_DECODER = msgspec.msgpack.Decoder(tuple[int, Facts])
+
+
+@dataclass(slots=True)
+class MarkedState:
+    """A cloud's state, and the mark of the last event that was folded into it and is in the log."""
+
+    cloud: Cloud = field(default_factory=Cloud)
+    mark: EventMark = NO_EVENT
 
 
 class Snapshots:
@@ -39,31 +49,31 @@ class Snapshots:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, cloud_id: int, cloud: Cloud) -> None:
+    async def save(self, cloud_id: int, state: MarkedState) -> None:
         """Store the present state, unless there is a newer snapshot."""
         parameters = {
             "cloud_id": cloud_id,
-            "seq": cloud.seq,
+            "seq": state.mark.seq,
             "version": _VERSION,
-            "digest": cloud.digest(),
-            "data": encode_cloud(cloud),
+            "digest": state.cloud.digest(),
+            "data": encode_state(state),
         }
         await self._database.execute(_SAVE, parameters)
 
-    async def load(self, cloud_id: int) -> Cloud | None:
+    async def load(self, cloud_id: int) -> MarkedState | None:
         """Return the state of the newest snapshot, or None if there is none that can be used."""
         rows = await self._database.execute(
             "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
         if not rows or not _is_known(rows[0].version):
             return None
-        cloud = decode_cloud(rows[0].data)
-        if cloud is None or cloud.digest() != rows[0].digest:
+        state = decode_state(rows[0].data)
+        if state is None or state.cloud.digest() != rows[0].digest:
             logger.warning(
                 "the snapshot is not what was saved; the log is folded from its start", extra={"cloud_id": cloud_id}
             )
             return None
-        return cloud
+        return state
 
     async def forget(self, cloud_id: int) -> None:
         """Remove the cloud's snapshot, which belongs to another log than the present one."""
@@ -82,14 +92,16 @@ def _is_known(version: int) -> bool:
     return log_format <= LOG_FORMAT and shape == _SHAPE
 
 
-def encode_cloud(cloud: Cloud) -> bytes:
-    """Return the state's facts, compressed. The state must not contain uncommitted events."""
-    return zlib.compress(msgspec.msgpack.encode(cloud.facts()), 1)
+def encode_state(state: MarkedState) -> bytes:
+    """Return the state's facts with its last event's digest, compressed. All its events must be committed."""
+    return zlib.compress(msgspec.msgpack.encode((state.mark.digest, state.cloud.facts())), 1)
 
 
-def decode_cloud(data: bytes) -> Cloud | None:
-    """Return the state that `encode_cloud` wrote, or None if the bytes are no such state."""
+def decode_state(data: bytes) -> MarkedState | None:
+    """Return the state that `encode_state` wrote, or None if the bytes are no such state."""
     try:
-        return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
+        digest, facts = _DECODER.decode(zlib.decompress(data))
     except (zlib.error, msgspec.DecodeError):
         return None
+    cloud = Cloud.of_facts(facts)
+    return MarkedState(cloud, EventMark(cloud.seq, digest))
