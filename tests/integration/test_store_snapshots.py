@@ -122,11 +122,11 @@ def test_bytes_that_are_no_snapshot_are_none() -> None:
     assert decode_state(encode_state(MarkedState(folded(HISTORY)))[:-9]) is None
 
 
-@pytest.mark.anyio
 def marked(cloud: Cloud) -> MarkedState:
     return MarkedState(cloud, EventMark(cloud.seq, 7))
 
 
+@pytest.mark.anyio
 class TestStored:
     @pytest.fixture
     async def cloud_id(self, database: Database) -> int:
