@@ -95,6 +95,10 @@ class TooManyClasses(Conflict):
     """The cloud has promised the largest number of distinct eviction probabilities allowed; ask for one of those."""
 
 
+class TooManyInstances(Conflict):
+    """The cloud runs the largest number of instances allowed; stop some."""
+
+
 class TooManyEvictions(Conflict):
     """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
 

@@ -55,6 +55,7 @@ ENDPOINTS = (
             errors.LifetimeMissing,
             errors.ProbabilityUnexpected,
             errors.TooManyClasses,
+            errors.TooManyInstances,
             errors.TooManyEvictions,
             errors.InstanceConflict,
             errors.IdNotOwn,

@@ -597,6 +597,18 @@ def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch
     assert world.client.post(f"{CLOUD}/instances", json={**SPOT, "id": "default"}).status_code == 201
 
 
+def test_more_instances_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = {**START, "id": "ended"}
+    first = world.client.post(f"{CLOUD}/instances", json=ended)
+    assert world.client.delete(f"{CLOUD}/instances/ended").status_code == 204
+    before = world.last_seq("system")
+    monkeypatch.setattr(batch, "MOST_RUNNING", 0)
+    check(world.client.post(f"{CLOUD}/instances", json={**START, "id": "one-more"}), errors.TooManyInstances)
+    again = world.client.post(f"{CLOUD}/instances", json=ended)
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert world.last_seq("system") == before
+
+
 def test_more_nodes_and_flavors_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     before = world.last_seq("system")
     monkeypatch.setattr(scheduler, "MOST_NODES", 1)

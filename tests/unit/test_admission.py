@@ -115,6 +115,36 @@ def test_a_cloud_promises_so_many_probabilities_and_no_more(monkeypatch: pytest.
     assert [type(outcome) for outcome in decide(free, *steps[:3]).outcomes] == [Started] * 3
 
 
+def test_a_cloud_runs_so_many_instances_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "MOST_RUNNING", 2)
+    cloud = make_cloud(guarantee=Guarantee.NONE)
+    steps = [spot("a"), on_demand("b", "c1"), spot("c"), on_demand("big"), StopRequest("a", DAY_US), spot("d")]
+    kinds = [type(outcome) for outcome in decide(cloud, *steps).outcomes]
+    assert kinds == [Started, Started, errors.TooManyInstances, errors.TooManyInstances, Stopped, Started]
+    assert [*cloud.running] == ["b", "d"]
+
+
+def test_no_run_of_plain_starts_passes_the_most_instances(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "MOST_RUNNING", 3)
+    cloud = make_cloud(clock=Clock.SYSTEM)
+    starts = [replace(on_demand(f"i-{number}", "c1"), at_us=None) for number in range(4)]
+    kinds = [type(outcome) for outcome in decide(cloud, *starts, server_us=DAY_US).outcomes]
+    assert kinds == [Started] * 3 + [errors.TooManyInstances]
+
+
+def test_a_start_that_may_become_one_too_many_is_looked_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch, "MOST_RUNNING", 2)
+    monkeypatch.setattr(batch, "MOST_CLASSES", 2)
+    cloud = make_cloud(clock=Clock.SYSTEM)
+    first, second, third = (replace(on_demand(name, "c1"), at_us=None) for name in "abc")
+    assert ids_to_look_up(cloud, [first, second], every_start=False) == []
+    assert ids_to_look_up(cloud, [first, second, third], every_start=False) == ["a", "b", "c"]
+    monkeypatch.setattr(batch, "MOST_RUNNING", 9)
+    asked = [replace(spot(name, eviction_probability=0.2), at_us=None) for name in "abc"]
+    assert ids_to_look_up(cloud, asked[:2], every_start=False) == []
+    assert ids_to_look_up(cloud, asked, every_start=False) == ["a", "b", "c"]
+
+
 def test_evictions_stand_before_the_start_that_caused_them():
     cloud = make_cloud()
     decide(cloud, spot("old"), spot("young"))

@@ -173,6 +173,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
     ),
+    errors.TooManyInstances: Problem(
+        409, "preemptible.instance.too_many", "The cloud runs as many instances as it may"
+    ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
