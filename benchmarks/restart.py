@@ -37,10 +37,10 @@ from app.processes.wiring import database_url
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.states import catch_up, load_state
+from app.scheduling.states import MarkedState, catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
-from app.scheduling.store.snapshots import MarkedState, Snapshots
+from app.scheduling.store.snapshots import Snapshots
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from app.importing.store.imports import ImportedClouds
 from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
 from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
-from app.scheduling.store.snapshots import MarkedState, Snapshots
+from app.scheduling.store.snapshots import Snapshots
 
 BATCH = 2_000
 _LOOK_EVERY_S = 0.2
@@ -131,7 +131,7 @@ class Imports:
         return True
 
     async def _finish(self, cloud_id: int, decider: PastDecider) -> Run:
-        await self._snapshots.save(cloud_id, MarkedState(decider.cloud, await self._log.last_mark(cloud_id)))
+        await self._snapshots.save(cloud_id, decider.cloud)
         return await self._clouds.finish(cloud_id)
 
     async def _shift_us(self, wanted: Import, found: tuple[int, bool] | None) -> int:

@@ -26,7 +26,7 @@ from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.states import catch_up, load_state
+from app.scheduling.states import MarkedState, catch_up, load_state
 from app.scheduling.store.log import (
     EventLog,
     EventMark,
@@ -36,7 +36,7 @@ from app.scheduling.store.log import (
     SeqConflict,
     TurnLost,
 )
-from app.scheduling.store.snapshots import MarkedState, Snapshots
+from app.scheduling.store.snapshots import Snapshots
 
 _TRIES = 20
 _TAKE_TURNS_S = 5.0
@@ -213,11 +213,6 @@ class States:
     async def current(self, cloud_id: int) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         return await self.appender(cloud_id).current()
-
-    async def marked(self, cloud_id: int) -> MarkedState:
-        """Return the same with the mark of its last event."""
-        await self.current(cloud_id)
-        return self.appender(cloud_id).state
 
     def appender(self, cloud_id: int) -> Appender:
         """Return the appender of the cloud's log."""

@@ -24,9 +24,9 @@ class Snapshotting:
 
     async def _take_if_due(self, cloud_id: int) -> int:
         newest_seq = await self._snapshots.newest_seq(cloud_id) or 0
-        state = await self._states.marked(cloud_id)
-        if state.mark.seq - newest_seq < self._every_events:
+        cloud = await self._states.current(cloud_id)
+        if cloud.seq - newest_seq < self._every_events:
             return 0
-        await self._snapshots.save(cloud_id, state)
+        await self._snapshots.save(cloud_id, cloud)
         SNAPSHOTS.inc()
         return 1

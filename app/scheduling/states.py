@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from app.domain.errors import CloudNotFound, LogBroken
-from app.scheduling.store.log import NO_EVENT, LogAccess, PredecessorMissing
-from app.scheduling.store.snapshots import MarkedState, Snapshots
+from app.engine.cloud import Cloud
+from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
+from app.scheduling.store.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
 _READ_EVENTS = 10_000
 
 
+@dataclass(slots=True)
+class MarkedState:
+    """A cloud's state, and the mark of the last event that was folded into it and is in the log."""
+
+    cloud: Cloud = field(default_factory=Cloud)
+    mark: EventMark = NO_EVENT
+
+
 async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
     """Return the state at the log's end. Raise CloudNotFound without a log, LogBroken if events are missing in it."""
-    state = await snapshots.load(cloud_id) or MarkedState()
-    try:
-        await catch_up(state, cloud_id, log)
-    except PredecessorMissing:
-        logger.warning(
-            "the snapshot is of another log and is removed", extra={"cloud_id": cloud_id, "seq": state.mark.seq}
-        )
-        await snapshots.forget(cloud_id)
-        state = MarkedState()
-        await catch_up(state, cloud_id, log)
+    state = await _of_snapshot(cloud_id, log, snapshots)
+    await catch_up(state, cloud_id, log)
     # A gap wider than one read looks like the end.
     last_seq = await log.last_seq(cloud_id)
     while state.mark.seq < last_seq:
@@ -36,6 +38,22 @@ async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Mar
     if state.mark == NO_EVENT:
         raise CloudNotFound("the cloud is no longer there")
     return state
+
+
+async def _of_snapshot(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
+    """Return the state of the newest snapshot, or an empty one. A snapshot of events that the log lacks is removed.
+
+    It keeps only the time of its last event. Those beyond the place where a log is cut off go with the events.
+    """
+    cloud = await snapshots.load(cloud_id)
+    if cloud is None:
+        return MarkedState()
+    mark, last = await log.mark_at(cloud_id, cloud.seq), await log.at(cloud_id, [cloud.seq])
+    if cloud.seq in last and last[cloud.seq].event.at_us == cloud.at_us:
+        return MarkedState(cloud, mark)
+    logger.warning("the snapshot is of another log and is removed", extra={"cloud_id": cloud_id, "seq": cloud.seq})
+    await snapshots.forget(cloud_id)
+    return MarkedState()
 
 
 async def catch_up(state: MarkedState, cloud_id: int, log: LogAccess) -> None:

@@ -17,7 +17,7 @@ from app.domain.events import InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.forecast.replayed import History
-from app.scheduling.store.snapshots import MarkedState, decode_state, encode_state
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.audit import Rule, audit
 from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.whatif import count_log
@@ -101,7 +101,7 @@ def test_the_fold_the_snapshot_and_the_audit_know_it(client: httpx2.Client, clou
     log = log_of(client)
     folded = Cloud()
     folded.apply_recorded(log)
-    assert decode_state(encode_state(MarkedState(folded))).cloud.digest() == folded.digest()
+    assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
     assert audited(log, tmp_path) is None
     drills = [index for index, item in enumerate(log) if isinstance(item.event, InstanceEvicted)]
     wrong_cause = list(log)

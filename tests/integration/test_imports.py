@@ -145,7 +145,7 @@ async def test_the_snapshot_is_the_fold_of_the_log(database: Database, imports: 
     assert cloud_id is not None
     snapshot = await Snapshots(database).load(cloud_id)
     assert snapshot is not None
-    assert snapshot.mark.seq == imported.decider.cloud.seq
+    assert snapshot.seq == imported.decider.cloud.seq
 
 
 async def test_importing_twice_changes_nothing(database: Database, imports: Imports, trace: Path) -> None:

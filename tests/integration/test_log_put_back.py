@@ -19,7 +19,6 @@ from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database
 from app.scheduling.appending import States
 from app.scheduling.jobs import Snapshotting
-from app.scheduling.states import load_state
 from app.scheduling.store.clouds import Clouds
 
 pytestmark = pytest.mark.anyio
@@ -120,17 +119,6 @@ async def test_nothing_is_decided_over_lost_events_of_the_same_time(database: Da
         assert set((await process.scheduler.state(name)).running) == {"old", "new", "next"}
         await check_whole(process, name)
         await check_whole(other, name)
-
-
-async def test_a_snapshot_of_lost_events_of_the_same_time_is_not_loaded(database: Database):
-    async with running(Process(database)) as process, running(Process(database)) as other:
-        name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL), nodes=5)
-        await process.scheduler.start(name, spot("old", at_us=SECOND_US))
-        await Snapshotting(Clouds(database), States(process.logs), process.snapshots, every_events=1).take_due()
-        cloud_id = await cut(process, name, (await process.scheduler.state(name)).seq - 1)
-        await other.scheduler.start(name, spot("new", at_us=SECOND_US))
-        loaded = await load_state(cloud_id, process.log, process.snapshots)
-        assert set(loaded.cloud.running) == {"new"}
 
 
 async def test_the_other_log_is_told_by_its_events_where_times_are_the_same(database: Database):

@@ -20,7 +20,7 @@ from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.platform.telemetry.metrics import PROCESS
 from app.processes.wiring import WorkerParts, open_worker
-from app.scheduling.store.snapshots import MarkedState, decode_state, encode_state
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.audit import Rule, audit
 from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.logevents import events_of
@@ -278,7 +278,7 @@ def test_fold_snapshot_csv_and_audit_know_them(service, client, cloud, tmp_path:
     folded = Cloud()
     folded.apply_recorded(log)
     assert [one.instance_id for one in folded.known_handovers()] == ["s2"]
-    assert decode_state(encode_state(MarkedState(folded))).cloud.digest() == folded.digest()
+    assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
     rows = written(log, tmp_path)
     assert audit(rows, []).finding is None
     again = Cloud()
@@ -391,7 +391,7 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     folded = Cloud()
     folded.apply_recorded(log)
     assert folded.at_risk == set()
-    assert decode_state(encode_state(MarkedState(folded))).cloud.digest() == folded.digest()
+    assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
 
 
 def log_of_end(client: httpx2.Client, path: str) -> list[dict]:

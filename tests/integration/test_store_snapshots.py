@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from itertools import count
+from time import perf_counter
 
 import pytest
 
@@ -24,8 +27,7 @@ from app.domain.values import Basis, Clock, EvictionReason, Market, Policy, Reje
 from app.engine.cloud import Cloud
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.log import EventMark
-from app.scheduling.store.snapshots import MarkedState, Snapshots, decode_state, encode_state
+from app.scheduling.store.snapshots import Snapshots, decode_cloud, encode_cloud
 
 _names = count(1)
 ON_DEMAND, SPOT = Market.ON_DEMAND, Market.SPOT
@@ -87,10 +89,40 @@ HISTORY: list[Event] = [
 ]
 
 
+def crowded(count: int) -> Cloud:
+    """Return a cloud in which that many instances run."""
+    node, flavor = NodeAdded(at_us=6, node="n", capacity=Resources(count)), HISTORY[4]
+    starts = [
+        InstanceStarted(at_us=8, instance_id=f"i-{number}", market=ON_DEMAND, flavor="small", node="n")
+        for number in range(count)
+    ]
+    return folded([HISTORY[0], node, flavor, *starts])
+
+
+async def timed(work: Awaitable[object]) -> tuple[float, float]:
+    """Return the time that the work takes, and the longest during which nothing else ran meanwhile."""
+    pieces_s: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began = perf_counter()
+            await asyncio.sleep(0.001)
+            pieces_s.append(perf_counter() - began)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0.01)
+    began = perf_counter()
+    await work
+    took_s = perf_counter() - began
+    await asyncio.sleep(0.01)
+    ticking.cancel()
+    return took_s, max(pieces_s)
+
+
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
 def test_the_state_comes_back_equal(length: int) -> None:
     cloud = folded(HISTORY[:length])
-    copy = decode_state(encode_state(MarkedState(cloud))).cloud
+    copy = decode_cloud(encode_cloud(cloud))
     assert copy is not None
     assert copy.digest() == cloud.digest()
     assert copy.node_order() == cloud.node_order()
@@ -98,7 +130,7 @@ def test_the_state_comes_back_equal(length: int) -> None:
 
 @pytest.mark.parametrize("length", range(1, len(HISTORY)))
 def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
-    copy = decode_state(encode_state(MarkedState(folded(HISTORY[:length])))).cloud
+    copy = decode_cloud(encode_cloud(folded(HISTORY[:length])))
     assert copy is not None
     copy.apply_recorded(Recorded(seq, event) for seq, event in enumerate(HISTORY[length:], length + 1))
     whole = folded(HISTORY)
@@ -110,7 +142,7 @@ def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
 
 
 def test_there_is_nothing_to_roll_back_after_a_snapshot() -> None:
-    copy = decode_state(encode_state(MarkedState(folded(HISTORY)))).cloud
+    copy = decode_cloud(encode_cloud(folded(HISTORY)))
     assert copy is not None
     before = copy.digest()
     copy.rollback()
@@ -118,12 +150,8 @@ def test_there_is_nothing_to_roll_back_after_a_snapshot() -> None:
 
 
 def test_bytes_that_are_no_snapshot_are_none() -> None:
-    assert decode_state(b"") is None
-    assert decode_state(encode_state(MarkedState(folded(HISTORY)))[:-9]) is None
-
-
-def marked(cloud: Cloud) -> MarkedState:
-    return MarkedState(cloud, EventMark(cloud.seq, 7))
+    assert decode_cloud(b"") is None
+    assert decode_cloud(encode_cloud(folded(HISTORY))[:-9]) is None
 
 
 @pytest.mark.anyio
@@ -136,24 +164,42 @@ class TestStored:
         snapshots = Snapshots(database)
         assert await snapshots.load(cloud_id) is None
         assert await snapshots.newest_seq(cloud_id) is None
-        await snapshots.save(cloud_id, marked(folded(HISTORY)))
+        await snapshots.save(cloud_id, folded(HISTORY))
         loaded = await snapshots.load(cloud_id)
         assert loaded is not None
-        assert loaded.cloud.digest() == folded(HISTORY).digest()
-        assert loaded.mark == EventMark(len(HISTORY), 7)
+        assert loaded.digest() == folded(HISTORY).digest()
         assert await snapshots.newest_seq(cloud_id) == len(HISTORY)
 
     async def test_an_older_state_does_not_replace_a_newer_one(self, database: Database, cloud_id: int) -> None:
         snapshots = Snapshots(database)
         for length in (3, 9, 4):
-            await snapshots.save(cloud_id, marked(folded(HISTORY[:length])))
+            await snapshots.save(cloud_id, folded(HISTORY[:length]))
         assert await snapshots.newest_seq(cloud_id) == 9
+
+    async def test_a_state_is_saved_as_it_was_at_the_call(self, database: Database, cloud_id: int) -> None:
+        snapshots, cloud = Snapshots(database), folded(HISTORY[:9])
+        saving = asyncio.create_task(snapshots.save(cloud_id, cloud))
+        await asyncio.sleep(0)
+        for event in HISTORY[9:]:
+            cloud.apply(event)
+        await saving
+        loaded = await snapshots.load(cloud_id)
+        assert loaded is not None
+        assert loaded.digest() == folded(HISTORY[:9]).digest()
+
+    async def test_others_go_on_while_a_large_state_is_saved_and_loaded(
+        self, database: Database, cloud_id: int
+    ) -> None:
+        snapshots, cloud = Snapshots(database), crowded(60_000)
+        for work in (lambda: snapshots.save(cloud_id, cloud), lambda: snapshots.load(cloud_id)):
+            took_s, longest_s = await timed(work())
+            assert longest_s < took_s / 2, f"{longest_s:.3f} s of {took_s:.3f} s in one piece"
 
     @pytest.mark.parametrize("change", ["version = 99", "digest = 'other'", "data = 'rubbish'"])
     async def test_a_snapshot_that_cannot_be_used_counts_as_none(
         self, database: Database, cloud_id: int, change: str
     ) -> None:
         snapshots = Snapshots(database)
-        await snapshots.save(cloud_id, marked(folded(HISTORY)))
+        await snapshots.save(cloud_id, folded(HISTORY))
         await database.execute(f"UPDATE snapshot SET {change} WHERE cloud_id = %(id)s", {"id": cloud_id})
         assert await snapshots.load(cloud_id) is None

@@ -6,20 +6,24 @@ folded from its start.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import msgspec
 
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
-from app.scheduling.store.log import NO_EVENT, EventMark
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_SHAPE = 4
+_SHAPE = 3
 _FORMATS = 100
 _VERSION = LOG_FORMAT * _FORMATS + _SHAPE
 """Includes the log's format, so that an older program does not take a newer one's state for its own."""
@@ -32,15 +36,9 @@ WHERE snapshot.seq <= EXCLUDED.seq
 """
 
 
-_DECODER = msgspec.msgpack.Decoder(tuple[int, Facts])
-
-
-@dataclass(slots=True)
-class MarkedState:
-    """A cloud's state, and the mark of the last event that was folded into it and is in the log."""
-
-    cloud: Cloud = field(default_factory=Cloud)
-    mark: EventMark = NO_EVENT
+_BESIDE = ThreadPoolExecutor(2, thread_name_prefix="snapshots")
+"""Few threads: each takes turns with the event loop, and a large state keeps only one of them for seconds."""
+_DECODER = msgspec.msgpack.Decoder(Facts)
 
 
 class Snapshots:
@@ -49,31 +47,30 @@ class Snapshots:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, cloud_id: int, state: MarkedState) -> None:
+    async def save(self, cloud_id: int, cloud: Cloud) -> None:
         """Store the present state, unless there is a newer snapshot."""
-        parameters = {
-            "cloud_id": cloud_id,
-            "seq": state.mark.seq,
-            "version": _VERSION,
-            "digest": state.cloud.digest(),
-            "data": encode_state(state),
-        }
-        await self._database.execute(_SAVE, parameters)
+        facts_now = cloud.facts_now()
 
-    async def load(self, cloud_id: int) -> MarkedState | None:
+        def encoded() -> dict[str, object]:
+            facts, digest = facts_now()
+            return {"seq": facts.seq, "version": _VERSION, "digest": digest, "data": _encode(facts)}
+
+        await self._database.execute(_SAVE, {"cloud_id": cloud_id, **await _beside(encoded)})
+
+    async def load(self, cloud_id: int) -> Cloud | None:
         """Return the state of the newest snapshot, or None if there is none that can be used."""
         rows = await self._database.execute(
             "SELECT version, digest, data FROM snapshot WHERE cloud_id = %(cloud_id)s", {"cloud_id": cloud_id}
         )
         if not rows or not _is_known(rows[0].version):
             return None
-        state = decode_state(rows[0].data)
-        if state is None or state.cloud.digest() != rows[0].digest:
+        cloud = await _beside(lambda: _decode(rows[0].data, rows[0].digest))
+        if cloud is None:
             logger.warning(
                 "the snapshot is not what was saved; the log is folded from its start", extra={"cloud_id": cloud_id}
             )
             return None
-        return state
+        return cloud
 
     async def forget(self, cloud_id: int) -> None:
         """Remove the cloud's snapshot, which belongs to another log than the present one."""
@@ -92,16 +89,28 @@ def _is_known(version: int) -> bool:
     return log_format <= LOG_FORMAT and shape == _SHAPE
 
 
-def encode_state(state: MarkedState) -> bytes:
-    """Return the state's facts with its last event's digest, compressed. All its events must be committed."""
-    return zlib.compress(msgspec.msgpack.encode((state.mark.digest, state.cloud.facts())), 1)
+def encode_cloud(cloud: Cloud) -> bytes:
+    """Return the state's facts, compressed. The state must not contain uncommitted events."""
+    return _encode(cloud.facts())
 
 
-def decode_state(data: bytes) -> MarkedState | None:
-    """Return the state that `encode_state` wrote, or None if the bytes are no such state."""
+def _encode(facts: Facts) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(facts), 1)
+
+
+def _decode(data: bytes, digest: str) -> Cloud | None:
+    """Return the state that was saved with this digest, or None if it does not come back."""
+    cloud = decode_cloud(data)
+    return None if cloud is None or cloud.digest() != digest else cloud
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_BESIDE, work)
+
+
+def decode_cloud(data: bytes) -> Cloud | None:
+    """Return the state that `encode_cloud` wrote, or None if the bytes are no such state."""
     try:
-        digest, facts = _DECODER.decode(zlib.decompress(data))
+        return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError):
         return None
-    cloud = Cloud.of_facts(facts)
-    return MarkedState(cloud, EventMark(cloud.seq, digest))
