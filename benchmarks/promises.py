@@ -4,6 +4,7 @@
     python -m benchmarks.promises held-out    # pairs and platforms that nothing was chosen on
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
+    python -m benchmarks.promises placement   # first fit against best fit, on the papers' sixteen configurations
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
 
@@ -32,7 +33,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
+from app.domain.values import Clock, Forecast, Guarantee, Placement, Policy, Resources
 from app.workbench import fates
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
@@ -91,6 +92,7 @@ class Case:
     nodes: tuple[Resources, ...]
     workload: Workload
     policy: Policy
+    is_followed: bool = True
 
     @property
     def size(self) -> int:
@@ -124,6 +126,7 @@ def main() -> int:
         "held-out": held_out,
         "synthetic": synthetic,
         "frequency": frequency,
+        "placement": placement,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(parts)}; by default all")
@@ -206,6 +209,39 @@ def frequency(arguments: argparse.Namespace) -> bool:
     return True
 
 
+def placement(arguments: argparse.Namespace) -> bool:
+    """Compare first fit with best fit, without an SLA and with both guarantees; this is not judged."""
+    print("\nSLA 0.01, first fit / best fit: evicted of admitted, completed core-hours of requested")
+    keys = [(guarantee, c, how) for c in SIXTEEN for guarantee in (Guarantee.NONE, *GUARANTEES) for how in Placement]
+    workloads = {c.pair: recorded(c.pair, arguments.traces) for c in SIXTEEN}
+    cases = [
+        Case(
+            (Resources(c.cores),) * c.nodes,
+            workloads[c.pair],
+            replace(_policy(guarantee, arguments), placement=how),
+            is_followed=False,
+        )
+        for guarantee, c, how in keys
+    ]
+    results = dict(zip(keys, _run(cases), strict=True))
+    requested = {pair: sum(one.lifetime_us * one.cores for one in work.spot) for pair, work in workloads.items()}
+    for configuration in SIXTEEN:
+        cells = []
+        for guarantee in (Guarantee.NONE, *GUARANTEES):
+            pair = [results[guarantee, configuration, how] for how in Placement]
+            core = " / ".join(f"{one.core_us / requested[configuration.pair]:.3f}" for one in pair)
+            cells.append(f"{guarantee}: " + " / ".join(f"{one.ratio:.4f}" for one in pair) + f", core {core}")
+        print(f"  {configuration.platform:18} {'   '.join(cells)}", flush=True)
+    for guarantee in (Guarantee.NONE, *GUARANTEES):
+        gains = [results[guarantee, c, how].core_us for c in SIXTEEN for how in Placement]
+        ratios = np.array(gains[1::2]) / np.array(gains[::2])
+        print(
+            f"  {guarantee}: core-hours of best / first fit: {ratios.min():.2f} to {ratios.max():.2f}, "
+            f"mean {ratios.mean():.3f}"
+        )
+    return True
+
+
 Results = dict[tuple[Guarantee, Configuration], Result]
 
 
@@ -255,7 +291,8 @@ def _run(cases: list[Case]) -> list[Result]:
 
 def _evaluate(case: Case, executor: Executor, progress: Callable[[int, int], None]) -> Result:
     began = perf_counter()
-    followed = None if case.policy.guarantee is Guarantee.NONE else fates.Fates(case.policy)
+    is_followed = case.is_followed and case.policy.guarantee is not Guarantee.NONE
+    followed = fates.Fates(case.policy) if is_followed else None
     outcome = evaluate(Scenario(case.nodes, case.workload, case.policy), executor, fates=followed, progress=progress)
     wall_s, tally = perf_counter() - began, outcome.tally
     rows = [] if followed is None else coverage(followed.cases())

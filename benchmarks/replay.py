@@ -31,7 +31,17 @@ from app.domain.requests import StartRequest
 from app.domain.times import DAY_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.engine.cloud import POLICY_CODE, Cloud
-from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, first_fit, place, place_on_demand, release
+from app.engine.cluster import (
+    FIRST_FIT,
+    NEVER_US,
+    NO_NODE,
+    Cluster,
+    Ints,
+    fitting_node,
+    place,
+    place_on_demand,
+    release,
+)
 from app.engine.compiled import compiled
 from app.forecast.compute import Forecaster
 from app.forecast.replay import Replay
@@ -157,7 +167,7 @@ def fork_each(cluster: Cluster, steps: Operations, times_us: Ints, until_us: int
         while index < steps.at_us.shape[0] and steps.at_us[index] <= times_us[sample]:
             lead(cluster, steps, index, policy, gone)
             index += 1
-        node = first_fit(cluster, cluster.demand[VIRTUAL])
+        node = fitting_node(cluster, cluster.demand[VIRTUAL], FIRST_FIT)
         if node != NO_NODE:
             censored_us = min(until_us, times_us[sample] + horizon_us)
             copy = copied(cluster)
@@ -194,9 +204,9 @@ def lead(cluster: Cluster, steps: Operations, index: int, policy: int, gone: Int
         cluster.free[target] = steps.sizes[steps.size[index]]
     node, count = NO_NODE, 0
     if kind == START_SPOT:
-        node = first_fit(cluster, cluster.demand[target])
+        node = fitting_node(cluster, cluster.demand[target], FIRST_FIT)
     elif kind == START_ON_DEMAND:
-        node, count = place_on_demand(cluster, cluster.demand[target], steps.at_us[index], policy, gone)
+        node, count = place_on_demand(cluster, cluster.demand[target], steps.at_us[index], FIRST_FIT, policy, gone)
     elif kind == END and cluster.node_of[target] != NO_NODE:
         release(cluster, target)
     is_evicted = False

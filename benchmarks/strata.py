@@ -57,7 +57,7 @@ class BookedCloud(DrivenCloud):
         self, request: StartRequest, first: InstanceStarted | InstanceRejected
     ) -> InstanceStarted | InstanceRejected:
         """Return the decision of the books in place of the first one, if the start fits and has a risk."""
-        basis, node = first.basis, self.cloud.first_fit(request.flavor)
+        basis, node = first.basis, self.cloud.fitting_node(request.flavor)
         if basis is None or basis.estimated_probability is None or node is None:
             return first
         probability, lifetime_us = basis.probability or 0.0, request.lifetime_us or 0

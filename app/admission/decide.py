@@ -102,7 +102,7 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise LifetimeMissing("a spot start must declare its lifetime")
     slots = cloud.available_slots(request.flavor)
     basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
-    node = cloud.first_fit(request.flavor)
+    node = cloud.fitting_node(request.flavor)
     if node is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None or node is None:

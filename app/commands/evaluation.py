@@ -22,7 +22,7 @@ from app.commands.tables import (
     matrix_table,
     reliability_tables,
 )
-from app.commands.workloads import check_sla, eviction_policy, guarantee_named, policy_of
+from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
@@ -53,6 +53,7 @@ def evaluate(
     no_sla: options.NoSla = False,
     guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
     eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
+    placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -69,13 +70,13 @@ def evaluate(
 ) -> None:
     """Run a whole recorded workload, and print the metrics of the papers.
 
-    Several platforms, SLAs, guarantees and eviction policies may be given, separated by commas or by repeating the
-    option. They are run in every combination, one per process, over all cores.
+    Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
+    repeating the option. They are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast)
     slas = _slas(sla, no_sla=no_sla, is_reported=report is not None)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, guarantee, slas)
+    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
     watched = reliability or by_epoch or report is not None
     planned = [replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)]
     found = _run(planned, report, baselines=baselines)
@@ -114,13 +115,15 @@ def _scenarios(
     policy: Policy,
     nodes: list[str],
     eviction: list[str],
+    placement: list[str],
     guarantee: list[str],
     slas: list[float | None],
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
-    return scenarios(workload, policy, Axes(platforms, each(eviction, eviction_policy), guarantees, slas))
+    axes = Axes(platforms, each(eviction, eviction_policy), guarantees, slas, each(placement, placement_named))
+    return scenarios(workload, policy, axes)
 
 
 def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: bool) -> list[Evaluated]:

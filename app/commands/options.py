@@ -26,6 +26,10 @@ Sla = Annotated[
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
 Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled", help="The scope of the SLA.")]
 Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="The rule that chooses victims.")]
+Placements = Annotated[
+    str,
+    typer.Option("--placement", metavar="first-fit|best-fit", help="The node that a start takes, of those with room."),
+]
 Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]
 Horizon = Annotated[str, typer.Option(metavar="TIME", help="The time for which a replay follows an injected instance.")]
@@ -47,6 +51,10 @@ GuaranteeList = Annotated[
 ]
 EvictionList = Annotated[
     list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="The rule that chooses victims.")
+]
+PlacementList = Annotated[
+    list[str],
+    typer.Option("--placement", metavar="first-fit,best-fit", help="The node that a start takes, of those with room."),
 ]
 Log = Annotated[
     Path | None,

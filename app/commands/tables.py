@@ -35,7 +35,9 @@ def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
     completed / requested core-hours; the share used of what the SLA allows; the time it took.
     """
     victims = {str(outcome.scenario.policy.eviction_policy).replace("_", "-") for outcome in outcomes}
-    names = ("nodes", *(["victims"] if len(victims) > 1 else []), "guarantee", "SLA")
+    placements = {outcome.scenario.policy.placement for outcome in outcomes}
+    rules = [*(["victims"] if len(victims) > 1 else []), *(["placement"] if len(placements) > 1 else [])]
+    names = ("nodes", *rules, "guarantee", "SLA")
     table = numbers_table(names, ("on-demand", "spot", "evicted", "core-h", "budget", "s"))
     for outcome in outcomes:
         varied = _varied(outcome)
@@ -55,6 +57,7 @@ def _varied(outcome: DrivenScenario) -> dict[str, str]:
     return {
         "nodes": platform_text(outcome.scenario.nodes),
         "victims": policy.eviction_policy.replace("_", "-"),
+        "placement": policy.placement.replace("_", "-"),
         "guarantee": policy.guarantee.replace("_", "-"),
         "SLA": f"{policy.eviction_probability:g}" if kept else "-",
     }
@@ -126,12 +129,12 @@ CALIBRATION_LEGEND = (
 
 def baselines_table(standings: Sequence[RuleOutcome]) -> Table:
     """Return a table with a row for each promise and baseline, platform by platform."""
-    victims = len({one.victims for one in standings}) > 1
-    names = ("nodes", *(["victims"] if victims else []), "rule")
+    several = len({one.victims for one in standings}) > 1
+    names = ("nodes", *(["rules"] if several else []), "rule")
     table = numbers_table(names, ("spot", "evicted", "core-h", "lost", "of clairvoyant's"))
     for one in standings:
         tally = one.tally
-        place = (one.platform, *([one.victims.replace("_", "-")] if victims else []), one.rule)
+        place = (one.platform, *([one.victims.replace("_", "-")] if several else []), one.rule)
         table.add_row(
             *place,
             ratio(tally.spot_admitted, tally.spot_requested),

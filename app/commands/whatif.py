@@ -14,7 +14,7 @@ from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
-from app.commands.workloads import eviction_policy, guarantee_named
+from app.commands.workloads import eviction_policy, guarantee_named, placement_named
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
@@ -36,6 +36,10 @@ Nodes = Annotated[list[str] | None, typer.Option(metavar="NxC,...", help="The pl
 Sla = Annotated[list[str] | None, typer.Option(metavar="P,...", help="The cloud's eviction probability; none: no SLA.")]
 Guarantees = Annotated[list[str] | None, typer.Option("--guarantee", metavar="per-instance,...")]
 Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", help="The rule that chooses victims.")]
+Placements = Annotated[
+    list[str] | None,
+    typer.Option("--placement", metavar="first-fit,best-fit", help="The node that a start takes, of those with room."),
+]
 Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
@@ -58,6 +62,7 @@ def whatif(
     sla: Sla = None,
     guarantee: Guarantees = None,
     eviction: Eviction = None,
+    placement: Placements = None,
     flavor: Flavor = None,
     warm_up: Duration = None,
     every: Duration = None,
@@ -74,7 +79,7 @@ def whatif(
     """
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
-    settings = _settings(warm_up, every, horizon, samples, seed)
+    settings = _placed(_settings(warm_up, every, horizon, samples, seed), placement)
     recorded = _recorded(url, token, cloud, log)
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
     with progress_bar("deciding again") as progress:
@@ -95,6 +100,12 @@ def _settings(
     if samples == 0:
         raise InputError("--samples must be above 0")
     return given | {name: number for name, number in (("sample_count", samples), ("seed", seed)) if number is not None}
+
+
+def _placed(settings: dict[str, Any], placements: list[str] | None) -> list[dict[str, Any]]:
+    """Return the settings once for each placement that is given."""
+    found = each(placements, placement_named)
+    return [settings | {"placement": placement} for placement in found] if found else [settings]
 
 
 def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
@@ -126,7 +137,7 @@ def _changes(
     guarantee: list[str] | None,
     eviction: list[str] | None,
     flavor: list[str] | None,
-    settings: dict[str, int],
+    settings: list[dict[str, Any]],
 ) -> list[Changes]:
     """Return every combination of the given options; one without changes if none is given."""
     from app.workbench.whatif import Changes  # noqa: PLC0415 - compiled code is slow to load
@@ -135,8 +146,8 @@ def _changes(
     platforms, evictions = _or_as_it_was(each(nodes, parse_nodes)), _or_as_it_was(each(eviction, eviction_policy))
     promises = _promises(each(guarantee, guarantee_named), each(sla, parse_sla))
     return [
-        Changes(platform, probability, promise, victims, flavors, settings)
-        for platform, victims, (promise, probability) in product(platforms, evictions, promises)
+        Changes(platform, probability, promise, victims, flavors, own)
+        for platform, victims, own, (promise, probability) in product(platforms, evictions, settings, promises)
     ]
 
 
@@ -205,7 +216,7 @@ def _row(account: Account) -> list[str]:
 def _words(told: dict[str, Any]) -> str:
     """Return the changes in one line."""
     words = []
-    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "flavors"):
+    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "placement", "flavors"):
         value = told.get(name)
         if value is None:
             continue

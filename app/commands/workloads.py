@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -14,7 +15,7 @@ from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.times import DAY_US
-from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
 from app.workbench.workload import load_workload, write_trace
 from tenure_client import TenureClient
@@ -45,6 +46,7 @@ def drive(
     no_sla: options.NoSla = False,
     guarantee: options.Guarantees = "per-instance",
     eviction: options.Eviction = "yjf",
+    placement: options.Placements = "first-fit",
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -64,6 +66,7 @@ def drive(
     policy = policy_of(
         sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast
     )
+    policy = replace(policy, placement=placement_named(placement))
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenario = Scenario(parse_nodes(nodes), workload, policy)
     retry_s = parse_duration(retry_for) / 1e6
@@ -169,6 +172,14 @@ def forecast_named(text: str) -> Forecast:
         return Forecast(text)
     except ValueError:
         raise InputError(f"--forecast {text!r} is unknown: write replay or calibrated") from None
+
+
+def placement_named(text: str) -> Placement:
+    """Return the placement of this name on the command line."""
+    try:
+        return Placement(text.replace("-", "_"))
+    except ValueError:
+        raise InputError(f"--placement {text!r} is unknown: write first-fit or best-fit") from None
 
 
 def eviction_policy(text: str) -> EvictionPolicy:

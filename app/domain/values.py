@@ -47,6 +47,13 @@ class EvictionPolicy(StrEnum):
     YJF_GLOBAL = "yjf_global"
 
 
+class Placement(StrEnum):
+    """The node that a start takes, of those with room: the first, or the one with the least free room."""
+
+    FIRST_FIT = "first_fit"
+    BEST_FIT = "best_fit"
+
+
 class Guarantee(StrEnum):
     """The scope of the SLA: none, every admitted instance by itself, or all instances of a class together."""
 
@@ -172,6 +179,7 @@ class Policy:
     clock_step_us: int | None = field(default=DAY_US, metadata={"since": 2})
     shared_ids: bool = field(default=True, metadata={"since": 2})
     forecast: Forecast = field(default=Forecast.REPLAY, metadata={"since": 2})
+    placement: Placement = field(default=Placement.FIRST_FIT, metadata={"since": 3})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table must hold. Replays are shown beside the calibrated forecast, so it always holds them."""

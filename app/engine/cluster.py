@@ -22,6 +22,8 @@ STOP = -1
 """In a run of starts and stops, the place of the demand where an instance is stopped."""
 YJF = 0
 YJF_GLOBAL = 1
+FIRST_FIT = 0
+BEST_FIT = 1
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -66,8 +68,10 @@ def fits(room: Ints, demand: Ints) -> bool:
 
 
 @compiled
-def first_fit(cluster: Cluster, demand: Ints) -> int:
-    """Return the first open node with room for the demand (R), or NO_NODE."""
+def fitting_node(cluster: Cluster, demand: Ints, placement: int) -> int:
+    """Return the open node with room that a demand (R) takes by the placement, or NO_NODE."""
+    if placement == BEST_FIT:
+        return best_fit_among(cluster, demand, 0, cluster.free.shape[0])
     return first_fit_among(cluster, demand, 0, cluster.free.shape[0])
 
 
@@ -78,6 +82,33 @@ def first_fit_among(cluster: Cluster, demand: Ints, begin: int, end: int) -> int
         if cluster.is_open[node] and fits(cluster.free[node], demand):
             return node
     return NO_NODE
+
+
+@inlined
+def best_fit_among(cluster: Cluster, demand: Ints, begin: int, end: int) -> int:
+    """Return the tightest open node from `begin` to before `end` with room for the demand (R), or NO_NODE.
+
+    Of equally tight nodes it is the first.
+    """
+    found = NO_NODE
+    for node in range(begin, end):
+        if not (cluster.is_open[node] and fits(cluster.free[node], demand)):
+            continue
+        if found == NO_NODE or is_tighter(cluster.free[node], cluster.free[found], demand):
+            found = node
+    return found
+
+
+@inlined
+def is_tighter(room: Ints, other: Ints, demand: Ints) -> bool:
+    """Return True if a room (R) is less than another in the first resource that the demand asks for and they differ in.
+
+    Resources that nobody asks for do not count, because a replay leaves them out.
+    """
+    for r in range(demand.shape[0]):
+        if demand[r] > 0 and room[r] != other[r]:
+            return bool(room[r] < other[r])
+    return False
 
 
 @compiled
@@ -210,16 +241,18 @@ def plan_eviction(
 
 
 @compiled
-def place_on_demand(cluster: Cluster, demand: Ints, now_us: int, policy: int, victims: Ints) -> tuple[int, int]:
+def place_on_demand(
+    cluster: Cluster, demand: Ints, now_us: int, placement: int, policy: int, victims: Ints
+) -> tuple[int, int]:
     """Return the node for an on-demand start and the number of victims; (NO_NODE, 0) if there is none."""
-    node = first_fit(cluster, demand)
+    node = fitting_node(cluster, demand, placement)
     if node != NO_NODE:
         return node, 0
     return plan_eviction(cluster, demand, spot_rows_by_youth(cluster, now_us), cluster.free.copy(), policy, victims)
 
 
 @compiled
-def plan_run(cluster: Cluster, demands: Ints, steps: Ints) -> Ints:
+def plan_run(cluster: Cluster, demands: Ints, steps: Ints, placement: int) -> Ints:
     """Return the nodes of on-demand starts and of stops, in order, up to the first start that fits nowhere.
 
     `demands` (F, R). A step (K, 2) is a start with the index of its demand, or STOP with the row of the instance; an
@@ -229,7 +262,7 @@ def plan_run(cluster: Cluster, demands: Ints, steps: Ints) -> Ints:
     for k in range(steps.shape[0]):
         kind, row = steps[k, 0], steps[k, 1]
         if kind != STOP:
-            nodes[k] = first_fit(cluster, demands[kind])
+            nodes[k] = fitting_node(cluster, demands[kind], placement)
             if nodes[k] == NO_NODE:
                 return nodes[:k]
             add(cluster.free[nodes[k]], demands[kind], -1)

@@ -126,7 +126,8 @@ class Explaining:
             return None
         summary, table = found
         if table is not None and table.rises is not None and forecast is Forecast.CALIBRATED:
-            return Ground(summary.epoch_us, (), int(window_count(table.rises.seen_us, lifetime_us)))
+            windows = int(window_count(table.rises.seen_us, lifetime_us))
+            return Ground(summary.epoch_us, (), windows, int(table.rises.starts[:, 0].sum()))
         evidence = [] if table is None else evidence_at(table, decision.flavor, basis.slots)
         if table is None or not evidence:
             return Ground(summary.epoch_us, (), 0)

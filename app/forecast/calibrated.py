@@ -2,8 +2,9 @@
 
 It is a logistic model over the rise curve and over what the start would find and leave (`engine.outlook`). Its weights
 were fitted on 59 simulated runs of other clouds and are the same for every cloud (docs/forecast.md, *The calibrated
-forecast*). A start that asks for several resources has the highest of their estimates: the scarcest one binds. In every
-resource more room never makes the estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
+forecast*); the level, which is added to the score, is the cloud's own (`level`). A start that asks for several
+resources has the highest of their estimates: the scarcest one binds. In every resource more room never makes the
+estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> fl
     highest = LEAST
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
             highest = max(highest, _probability(reached, score, rises.seen_us, lifetime_us))
     return min(highest, 1.0 - LEAST)
 
@@ -63,7 +64,7 @@ def longest_lifetime(rises: Rises, outlook: Outlook, probability: float) -> int:
     shortest = _LONGEST_US
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0 and probability < 1.0 - LEAST:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r)
+            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
             low, high = 0, shortest
             while low < high:
                 middle = (low + high) // 2

@@ -10,12 +10,12 @@ import numpy as np
 
 from app.domain.events import Recorded
 from app.domain.progress import Progress
-from app.domain.values import Forecast, Policy, Resources
+from app.domain.values import Forecast, Policy
 from app.engine.cluster import Ints
+from app.forecast.followed import FollowedStarts
 from app.forecast.moments import independent_moments, nested_moments
 from app.forecast.replay import Replay
 from app.forecast.replayed import History, Operations
-from app.forecast.rise import RiseHistory, Rises
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve
@@ -76,7 +76,7 @@ class Forecaster:
         """`policy` governs the whole replay: changes of policy in the log are ignored. Tables hold these forecasts."""
         self.policy = policy
         self._forecasts = forecasts
-        self._rises: RiseHistory | None = None
+        self._followed = FollowedStarts(policy) if Forecast.CALIBRATED in forecasts else None
         self._history = History()
         self._replays: dict[str, tuple[Replay, int]] = {}
         self._used: list[int] = []
@@ -84,15 +84,21 @@ class Forecaster:
     @property
     def kept_bytes(self) -> int:
         """The memory of what is kept for the next epoch, without the history."""
-        return sum(array.nbytes for replay, _ in self._replays.values() for array in replay.run)
+        kept = sum(array.nbytes for replay, _ in self._replays.values() for array in replay.run)
+        return kept + (self._followed.virtual.kept_bytes if self._followed else 0)
 
     def forget_replays(self) -> None:
         """Give up what is kept for the next epoch. It begins anew then, with the same table."""
         self._replays.clear()
+        if self._followed:
+            self._followed.virtual.forget_replays()
 
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events, in order and without gaps."""
-        self._history.extend(recorded)
+        taken = list(recorded)
+        self._history.extend(taken)
+        if self._followed:
+            self._followed.extend(taken)
 
     def fold(self, until_us: int) -> None:
         """Fold the events before `until_us`, the next due time, as far as they were taken.
@@ -100,7 +106,10 @@ class Forecaster:
         Folded events use a tenth of the memory. `publish` folds the rest.
         """
         # No further than the last event taken, because those that follow it would come too late for the table.
-        self._history.operations(min(until_us, self._history.taken_us))
+        upto_us = min(until_us, self._history.taken_us)
+        if self._followed:
+            self._followed.read(self._history, upto_us)
+        self._history.operations(upto_us)
 
     def publish(
         self,
@@ -113,11 +122,12 @@ class Forecaster:
     ) -> QuantileTable:
         """Return the table of the epoch due at `until_us`, from the events before it. Due times must rise.
 
-        1. Fold the new events into operations.
+        1. Fold the new events into operations, count the rises of the on-demand load, and follow past starts.
         2. Lead every flavor's replay through them, in parallel if there is an executor (replays travel there and back).
         3. Estimate the curves from the samples.
-        4. Count the rises of the on-demand load.
         """
+        # First, because it reads the new events in steps of days.
+        rises = self._followed.publish(self._history, until_us) if self._followed else None
         tasks = self._plan(until_us)
         done = map(_run, tasks) if executor is None else executor.map(_run, tasks)
         curves = {}
@@ -126,17 +136,7 @@ class Forecaster:
             curves[task.flavor] = make_curve(found)
             if progress is not None:
                 progress(len(curves), len(tasks))
-        return QuantileTable(epoch, until_us, seq, curves, self._count_rises(until_us))
-
-    def _count_rises(self, until_us: int) -> Rises | None:
-        """Return the rise curves of all of the history, whatever the history window; None if they are not wanted."""
-        history = self._history
-        operations = history.operations(until_us)
-        if Forecast.CALIBRATED not in self._forecasts or history.begin_us is None or until_us <= history.begin_us:
-            return None
-        self._rises = self._rises or RiseHistory(history.begin_us, len(Resources._fields))
-        self._rises.extend(operations, history.node_count, history.row_count, until_us)
-        return self._rises.publish()
+        return QuantileTable(epoch, until_us, seq, curves, rises)
 
     def _plan(self, until_us: int) -> list[_FlavorTask]:
         history = self._history

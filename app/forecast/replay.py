@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.values import Policy
-from app.engine.cloud import POLICY_CODE
+from app.engine.cloud import PLACEMENT_CODE, POLICY_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints
 from app.forecast.replayed import VIRTUAL, Operations
 from app.forecast.states import (
@@ -48,7 +48,7 @@ class Replay:
         opening.is_spot[VIRTUAL] = True
         opening.deadline_us[VIRTUAL] = NEVER_US
         self._policy = policy
-        self.run = first_run(opening, start_us)
+        self.run = first_run(opening, start_us, PLACEMENT_CODE[policy.placement])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled replay; its arrays may have become read-only."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.strata import STRATA
 from app.engine.cluster import UNCOUNTED, Ints
 from app.engine.compiled import compiled
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
@@ -41,6 +42,7 @@ def _all_edges() -> Ints:
 
 
 EDGES = _all_edges()
+NO_STARTS = np.zeros((len(STRATA), 3))
 
 
 class Rises(NamedTuple):
@@ -48,17 +50,24 @@ class Rises(NamedTuple):
 
     rooms (R, ROOM_COUNT): rising rooms, the last one repeated as padding; counts (R): how many of them there are, 0 for
     a resource that the cloud does not count; shares (R, ROOM_COUNT, INTERVAL_COUNT): G, which falls along the rooms and
-    rises along the intervals; seen_us: the length of the history.
+    rises along the intervals; seen_us: the length of the history; level: what past starts taught (`level`), 0 before;
+    starts (strata, 3): on how many it rests, how many of those were evicted, and windows.
     """
 
     rooms: Ints
     counts: Ints
     shares: Floats
     seen_us: int
+    level: float = 0.0
+    starts: Floats = NO_STARTS
 
     def to_bytes(self) -> bytes:
-        """Return the curves for storage: a line of counts, then rooms and shares."""
-        line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us}).encode() + b"\n"
+        """Return the curves for storage: a line of counts and of the level, then rooms and shares.
+
+        A program that knows no level reads over it.
+        """
+        learned = {"level": self.level, "starts": self.starts.tolist()}
+        line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us, **learned}).encode() + b"\n"
         return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
 
     @classmethod
@@ -72,7 +81,9 @@ class Rises(NamedTuple):
         rest = rest[rooms.nbytes :]
         shares = np.frombuffer(rest, "<f8", room_count * INTERVAL_COUNT).astype(np.float64)
         rest = rest[shares.nbytes :]
-        return cls(rooms, counts, shares.reshape(-1, ROOM_COUNT, INTERVAL_COUNT), written["seen_us"]), rest
+        shares = shares.reshape(-1, ROOM_COUNT, INTERVAL_COUNT)
+        level, starts = written.get("level", 0.0), np.array(written.get("starts", NO_STARTS), np.float64)
+        return cls(rooms, counts, shares, written["seen_us"], level, starts), rest
 
 
 class _Reading(NamedTuple):

@@ -13,7 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints, first_fit_among, fits, slots_on
+from app.engine.cluster import (
+    BEST_FIT,
+    NEVER_US,
+    NO_NODE,
+    Bools,
+    Cluster,
+    Ints,
+    best_fit_among,
+    first_fit_among,
+    fits,
+    is_tighter,
+    slots_on,
+)
 from app.engine.compiled import bare, compiled, inlined
 from app.forecast.replayed import VIRTUAL, ShortInts
 
@@ -35,7 +47,9 @@ SPOT_COUNT = 9
 YOUTH_COUNT = 10
 OVERRUNNING = 11
 SEAT = 12
-COUNTER_COUNT = 13
+PLACEMENT = 13
+"""No counter, but how starts are placed: it stands here so that it reaches every function."""
+COUNTER_COUNT = 14
 
 STATE = np.dtype([(name, np.int64) for name in ("digest", "born", "first_fork", "last_fork", "newest_us")])
 """The properties of a state besides its placements.
@@ -182,6 +196,29 @@ def first_fit_there(run: Worlds, k: int, demand: Ints) -> int:
     return NO_NODE
 
 
+@inlined
+def best_fit_there(run: Worlds, k: int, demand: Ints) -> int:
+    """Return the tightest open node with room for the demand (R) in the k-th state, or NO_NODE."""
+    found = NO_NODE
+    for block in range(run.peaks.shape[1]):
+        if fits(run.peaks[k, block], demand):
+            begin = block * BLOCK
+            node = best_fit_among(cluster_of(run, k), demand, begin, min(begin + BLOCK, run.free.shape[1]))
+            if node == NO_NODE:
+                lower_peak(run, k, block)
+            elif found == NO_NODE or is_tighter(run.free[k, node], run.free[k, found], demand):
+                found = node
+    return found
+
+
+@bare
+def fitting_node_there(run: Worlds, k: int, demand: Ints) -> int:
+    """Return the node with room that a demand (R) takes in the k-th state, or NO_NODE."""
+    if run.counters[PLACEMENT] == BEST_FIT:
+        return best_fit_there(run, k, demand)
+    return first_fit_there(run, k, demand)
+
+
 @bare
 def lower_peak(run: Worlds, k: int, block: int) -> None:
     """Set the block's peak to its exact value."""
@@ -280,13 +317,13 @@ def world_bytes(node_count: int, row_count: int, resource_count: int) -> int:
     return STATE.itemsize + 4 * row_count + 8 * resource_count * (node_count + -(-node_count // BLOCK))
 
 
-def first_run(opening: Cluster, start_us: int) -> Worlds:
+def first_run(opening: Cluster, start_us: int, placement: int) -> Worlds:
     """Return the base alone, with room for the first worlds. The opening's row VIRTUAL is free."""
     node_count, resource_count = opening.free.shape
     first, row_count, block_count = 16, len(opening.node_of), -(-node_count // BLOCK)
     counters = np.zeros(COUNTER_COUNT, np.int64)
     counters[NOW], counters[YOUNGEST], counters[STATE_COUNT] = start_us, opening.born.max(), 1
-    counters[MERGE_AT] = first
+    counters[MERGE_AT], counters[PLACEMENT] = first, placement
     spot = np.flatnonzero(opening.is_spot & (opening.node_of != NO_NODE))
     counters[SPOT_COUNT] = len(spot)
     run = Worlds(

@@ -43,7 +43,7 @@ from app.forecast.states import (
     count_slots,
     enlarged,
     enter_spot,
-    first_fit_there,
+    fitting_node_there,
     key,
     leave_spot,
     next_older,
@@ -108,7 +108,7 @@ def fork(run: Worlds, end_us: int) -> None:
     run.states[k].born = counters[YOUNGEST] + 1
     run.states[k].first_fork = run.states[k].last_fork = this
     run.states[k].newest_us = end_us
-    put(run, k, VIRTUAL, first_fit_there(run, k, run.demand[VIRTUAL]))
+    put(run, k, VIRTUAL, fitting_node_there(run, k, run.demand[VIRTUAL]))
 
 
 @bare
@@ -153,7 +153,7 @@ def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> Non
 @inlined
 def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
     """Start the row's instance in the k-th state, if possible."""
-    node = first_fit_there(run, k, run.demand[target])
+    node = fitting_node_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
         node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy)
         if evict(run, k, count):

@@ -20,13 +20,15 @@ from app.domain.events import (
     Event,
     FlavorAdded,
     InstanceEvicted,
+    InstanceRejected,
     InstanceStarted,
     InstanceStopped,
     NodeAdded,
     Recorded,
 )
-from app.domain.times import HOUR_US, SECOND_US, to_datetime
-from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Resources
+from app.domain.times import DAY_US, HOUR_US, SECOND_US, to_datetime
+from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Rejection, Resources
+from app.engine.cloud import warm_up as warm_up_cloud
 from app.forecast.compute import Forecaster
 from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
@@ -219,15 +221,25 @@ class Forecasts:
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """Return the part of a policy that a replay depends on."""
     window_us, horizon_us = policy.history_window_us, policy.horizon_us
-    return policy.eviction_policy, window_us, horizon_us, policy.sample_count, policy.seed, policy.forecast
+    rules = policy.placement, policy.eviction_policy, policy.forecast
+    return *rules, window_us, horizon_us, policy.sample_count, policy.seed
 
 
 def warm_up() -> None:
     """Compile every function of a recomputation, so that a first table does not wait for the compiler.
 
-    It computes a table from an hour that contains an eviction, which takes every path that real ones take.
+    It computes a table from a log that takes every path that real ones take.
     """
-    events: list[Event] = [
+    warm_up_cloud()
+    events = _some_log()
+    forecaster = Forecaster(Policy(sample_count=100), set(Forecast))
+    forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
+    forecaster.publish(DAY_US + HOUR_US, 1, len(events))
+
+
+def _some_log() -> list[Event]:
+    """Return a day that contains an eviction, and a rejected start to follow on the next one."""
+    return [
         CloudCreated(at_us=0, policy=Policy()),
         NodeAdded(at_us=0, node="node", capacity=Resources(2)),
         FlavorAdded(at_us=0, flavor="small", demand=Resources(1)),
@@ -252,7 +264,12 @@ def warm_up() -> None:
             victims=("spot",),
         ),
         InstanceStopped(at_us=2 * SECOND_US, instance_id="on-demand"),
+        InstanceRejected(
+            at_us=DAY_US,
+            instance_id="rejected",
+            market=Market.SPOT,
+            flavor="small",
+            reason=Rejection.NO_HISTORY,
+            lifetime_us=SECOND_US,
+        ),
     ]
-    forecaster = Forecaster(Policy(sample_count=100), set(Forecast))
-    forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
-    forecaster.publish(HOUR_US, 1, len(events))

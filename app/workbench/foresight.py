@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market
-from app.engine.cloud import Cloud
-from app.engine.cluster import NO_NODE, STOP, Cluster, Ints, add, first_fit
+from app.engine.cloud import PLACEMENT_CODE, Cloud
+from app.engine.cluster import NO_NODE, STOP, Cluster, Ints, add, fitting_node
 from app.engine.compiled import compiled
 from app.workbench.workload import Workload, flavors, operations
 
@@ -22,7 +22,13 @@ _START = 0
 
 @compiled
 def evicts_nobody(
-    cluster: Cluster, held: Ints, node_of: Ints, demands: Ints, is_spot: NDArray[np.bool_], steps: Ints
+    cluster: Cluster,
+    held: Ints,
+    node_of: Ints,
+    demands: Ints,
+    is_spot: NDArray[np.bool_],
+    steps: Ints,
+    placement: int,
 ) -> bool:
     """Return True if no spot instance is evicted until all of them have stopped, and none starts meanwhile.
 
@@ -41,7 +47,7 @@ def evicts_nobody(
             running -= is_spot[number] and node_of[number] != NO_NODE
             leave(cluster, held, node_of, demands, is_spot, number)
         elif not is_spot[number]:
-            node = first_fit(cluster, demands[number])
+            node = fitting_node(cluster, demands[number], placement)
             if node != NO_NODE:
                 node_of[number] = node
                 add(cluster.free[node], demands[number], -1)
@@ -111,4 +117,5 @@ class Foresight:
         spot = np.flatnonzero(self._is_spot & (node_of != NO_NODE))
         np.add.at(held, node_of[spot], self._demands[spot])
         steps, cluster = self._steps[self._after[request.instance_id] :], cloud.cluster._replace(free=free)
-        return bool(evicts_nobody(cluster, held, node_of, self._demands, self._is_spot, steps))
+        placement = PLACEMENT_CODE[cloud.policy.placement]
+        return bool(evicts_nobody(cluster, held, node_of, self._demands, self._is_spot, steps, placement))

@@ -65,6 +65,7 @@ COLUMNS = (
     "ready_s",
     "grace_s",
     "threshold",
+    "placement",
 )
 
 Cells = dict[str, Any]
@@ -99,6 +100,7 @@ class LogRow(NamedTuple):
     grace_us: int | None = None
     threshold: float | None = None
     risk: float | None = None
+    placement: str | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -137,7 +139,9 @@ class LogWriter:
         """Return what the line repeats of earlier events: of its instance's start, and of the rule in force."""
         if isinstance(event, StartDecision):
             on_demand = event.market is Market.ON_DEMAND
-            policy = {"eviction_policy": self._policy.eviction_policy} if on_demand else {}
+            policy: Cells = {"eviction_policy": self._policy.eviction_policy} if on_demand else {}
+            if isinstance(event, InstanceStarted):
+                policy["placement"] = self._policy.placement
             return self._flavors[event.flavor] | policy
         repeated = self._started.get(getattr(event, "instance_id", ""), {})
         if isinstance(event, InstanceEvicted):
@@ -169,6 +173,7 @@ def _own_cells(event: Event) -> Cells:
 def _write_policy(cells: Cells, policy: Policy) -> None:
     cells |= {
         "eviction_policy": policy.eviction_policy,
+        "placement": policy.placement,
         "guarantee": policy.guarantee,
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,

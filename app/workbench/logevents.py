@@ -28,7 +28,7 @@ from app.domain.events.registry import KINDS
 from app.domain.events.wire import fields_on_wire
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
-from app.domain.values import Basis, EvictionPolicy, Guarantee, Policy
+from app.domain.values import Basis, EvictionPolicy, Guarantee, Placement, Policy
 from app.workbench.logcsv import LogRow
 
 Reader: TypeAlias = Callable[[LogRow, Policy], Any]
@@ -55,6 +55,8 @@ def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
 def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
     """Return the events that an evaluation's log leaves out."""
     promised = Counter(row.probability for row in rows if row.probability is not None)
+    placed = (Placement(row.placement) for row in rows if row.placement is not None)
+    base = replace(base, placement=next(placed, base.placement))
     policy = replace(base, guarantee=Guarantee.NONE)
     if promised:
         ((probability, _),) = promised.most_common(1)
@@ -74,6 +76,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
     return replace(
         base,
         eviction_policy=EvictionPolicy(row.eviction_policy or base.eviction_policy),
+        placement=Placement(row.placement or base.placement),
         guarantee=Guarantee(row.guarantee or base.guarantee),
         eviction_probability=base.eviction_probability if row.probability is None else row.probability,
         grace_us=base.grace_us if row.grace_us is None else row.grace_us,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.domain.inputs import platform_text
 from app.domain.progress import Progress
-from app.domain.values import EvictionPolicy, Guarantee, Policy, Resources
+from app.domain.values import EvictionPolicy, Guarantee, Placement, Policy, Resources
 from app.forecast.table import QuantileTable
 from app.workbench.baselines import BaselineRun, Baselines, baseline_runs, without_promise
 from app.workbench.evaluate import EventSink, evaluate
@@ -34,6 +34,7 @@ class Axes:
     evictions: Sequence[EvictionPolicy]
     guarantees: Sequence[Guarantee]
     slas: Sequence[float | None]
+    placements: Sequence[Placement] = (Placement.FIRST_FIT,)
 
     def promises(self) -> list[Promise]:
         """Guarantees with their SLAs; the baseline comes first and once."""
@@ -78,10 +79,11 @@ class Evaluated:
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
-    """Return every combination: platforms vary slowest, then eviction policies, guarantees and SLAs."""
+    """Return every combination: platforms vary slowest, then eviction policies, placements, guarantees and SLAs."""
     found = []
-    for nodes, eviction, (guarantee, sla) in product(axes.platforms, axes.evictions, axes.promises()):
-        own = replace(policy, eviction_policy=eviction, guarantee=guarantee)
+    rules = product(axes.platforms, axes.evictions, axes.placements, axes.promises())
+    for nodes, eviction, placement, (guarantee, sla) in rules:
+        own = replace(policy, eviction_policy=eviction, placement=placement, guarantee=guarantee)
         own = own if sla is None else replace(own, eviction_probability=sla)
         found.append(Scenario(nodes, workload, own))
     return found
@@ -91,6 +93,8 @@ def name_of(scenario: Scenario) -> str:
     """Return a scenario's name, distinct in its matrix: 7x12-yjf-per-instance-0.01."""
     policy = scenario.policy
     parts = [platform_text(scenario.nodes), policy.eviction_policy]
+    if policy.placement is not Placement.FIRST_FIT:
+        parts.append(policy.placement)
     if policy.guarantee is Guarantee.NONE:
         parts.append("no-sla")
     else:

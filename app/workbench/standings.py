@@ -9,7 +9,7 @@ from app.domain.inputs import platform_text
 from app.domain.values import Guarantee, Policy
 from app.workbench.baselines import Baseline, without_promise
 from app.workbench.matrix import Evaluated
-from app.workbench.tally import Scenario, WorkloadTally
+from app.workbench.tally import Scenario, WorkloadTally, rules_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def _bare(one: Evaluated) -> Scenario:
 
 def _of_place(place: Scenario, found: Sequence[Evaluated]) -> Iterator[RuleOutcome]:
     there = [one for one in found if _bare(one) == place]
-    platform, victims = platform_text(place.nodes), str(place.policy.eviction_policy)
+    platform, victims = platform_text(place.nodes), rules_of(place.policy)
     baselines = there[0].baselines
     assert baselines is not None
     best_us = baselines[Baseline.CLAIRVOYANT].completed_core_us

@@ -13,11 +13,11 @@ from app.domain.events.wire import value_to_wire
 from app.domain.requests import StartRequest
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import seconds
-from app.domain.values import Market, Policy, Resources
+from app.domain.values import Market, Placement, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 _SETTINGS = (
-    "guarantee", "forecast", "eviction_probability", "eviction_policy", "warm_up_s", "recompute_every_s",
+    "guarantee", "forecast", "eviction_probability", "eviction_policy", "placement", "warm_up_s", "recompute_every_s",
     "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
 )  # fmt: skip
 """The fields of a policy that an outcome tells."""
@@ -177,6 +177,14 @@ class DrivenScenario:
             "wall_s": round(self.wall_s, 3),
             "settings": settings(self.scenario),
         }
+
+
+def rules_of(policy: Policy) -> str:
+    """Return the names of the rules that choose victims and, where it is not the first that fits, the node."""
+    names = [str(policy.eviction_policy)]
+    if policy.placement is not Placement.FIRST_FIT:
+        names.append(str(policy.placement))
+    return ", ".join(names)
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:

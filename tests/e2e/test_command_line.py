@@ -167,6 +167,7 @@ def test_what_the_commands_exit_with(
         "no probability": (["evaluate", *workload, "--sla", "1"], 2, "--sla 1 is not between 0 and 1"),
         "a contradiction": (["evaluate", *workload, "--sla", "0.1", "--no-sla"], 2, "contradict"),
         "no such policy": (["evaluate", *workload, "--eviction", "oldest"], 2, "'oldest' is unknown"),
+        "no such placement": (["evaluate", *workload, "--placement", "worst"], 2, "'worst' is unknown"),
         "no such guarantee": (["evaluate", *workload, "--guarantee", "fair"], 2, "'fair' is unknown"),
         "no such option": (["evaluate", *workload, "--fast"], 2, "No such option"),
         "no log": (["audit", "none.csv"], 2, "none.csv: No such file"),

@@ -73,9 +73,11 @@ def test_baselines_stand_beside_an_evaluation(traces: list[str]) -> None:
 
 
 def test_the_table_of_a_matrix_is_complete_where_it_is_piped(traces: list[str]) -> None:
-    done = tenure("evaluate", *traces, "--nodes", "3x4", "--eviction", "yjf,yjf-global", "--no-sla", "--reliability")
+    rules = ["--eviction", "yjf,yjf-global", "--placement", "first-fit,best-fit"]
+    done = tenure("evaluate", *traces, "--nodes", "3x4", *rules, "--no-sla", "--reliability")
     assert done.returncode == 0, done.stderr
     assert "yjf-global" in done.stdout
+    assert done.stdout.count(" best-fit ") == 2
     assert "…" not in done.stdout
     assert "3x4-yjf-global-no-sla: by promise" in done.stdout
 

@@ -137,7 +137,7 @@ def test_the_fold_goes_on_from_a_snapshot(length: int) -> None:
     assert copy.digest() == whole.digest()
     for flavor in whole.flavors:
         assert copy.available_slots(flavor) == whole.available_slots(flavor)
-        assert copy.first_fit(flavor) == whole.first_fit(flavor)
+        assert copy.fitting_node(flavor) == whole.fitting_node(flavor)
         assert copy.place_on_demand(flavor, 16) == whole.place_on_demand(flavor, 16)
 
 

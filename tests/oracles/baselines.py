@@ -15,8 +15,10 @@ ENDLESS_US = 1 << 60
 class NaiveWorld:
     """A cloud of nodes with so many cores; flavors are named c1, c2 and so on."""
 
-    def __init__(self, cores: Sequence[int], policy: str) -> None:
-        self.cluster = NaiveCluster([NaiveNode(f"n{at}", (size,)) for at, size in enumerate(cores)])
+    def __init__(self, cores: Sequence[int], policy: str, placement: str) -> None:
+        self.cluster = NaiveCluster(
+            [NaiveNode(f"n{at}", (size,)) for at, size in enumerate(cores)], placement=placement
+        )
         self.policy = policy
         self.admitted: list[str] = []
         self.evicted: list[str] = []

@@ -30,6 +30,7 @@ class NaiveCluster:
 
     nodes: list[NaiveNode] = field(default_factory=list)
     instances: dict[str, NaiveInstance] = field(default_factory=dict)
+    placement: str = "first_fit"
 
     def node(self, name: str) -> NaiveNode:
         """The newest node of that name."""
@@ -46,8 +47,22 @@ class NaiveCluster:
                 return False
         return True
 
-    def first_fit(self, demand: tuple[int, ...]) -> NaiveNode | None:
-        return next((n for n in self.nodes if n.is_open and self.holds(n, self.on(n), demand)), None)
+    def fitting_node(self, demand: tuple[int, ...]) -> NaiveNode | None:
+        having_room = [n for n in self.nodes if n.is_open and self.holds(n, self.on(n), demand)]
+        if not having_room:
+            return None
+        if self.placement == "first_fit":
+            return having_room[0]
+        tightest = min(self.room_on(node, demand) for node in having_room)
+        return next(node for node in having_room if self.room_on(node, demand) == tightest)
+
+    def room_on(self, node: NaiveNode, demand: tuple[int, ...]) -> list[int]:
+        """Return what is free of the resources asked for; a resource that a node does not count is endless."""
+        return [
+            (capacity or ENDLESS) - sum(instance.demand[r] for instance in self.on(node))
+            for r, capacity in enumerate(node.capacity)
+            if demand[r]
+        ]
 
     def slots(self, demand: tuple[int, ...]) -> int:
         return sum(self.slots_on(node, demand) for node in self.nodes if node.is_open)
@@ -107,7 +122,7 @@ class NaiveCluster:
         self, demand: tuple[int, ...], now_us: int, policy: str
     ) -> tuple[NaiveNode, list[NaiveInstance]] | None:
         """The node and the victims, youngest first."""
-        node = self.first_fit(demand)
+        node = self.fitting_node(demand)
         if node is not None:
             return node, []
         return self.plan_yjf(demand, now_us) if policy == "yjf" else self.plan_global(demand, now_us)
@@ -124,7 +139,7 @@ class NaiveCluster:
         return [victim.name for victim in victims]
 
     def start_spot(self, instance: NaiveInstance) -> bool:
-        node = self.first_fit(instance.demand)
+        node = self.fitting_node(instance.demand)
         if node is not None:
             instance.node = node
             self.instances[instance.name] = instance

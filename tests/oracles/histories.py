@@ -18,7 +18,7 @@ from app.admission.risk import decide_risk, exposed_instances
 from app.domain.errors import DrillImpossible, NodeNotEmpty
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
 from app.domain.requests import StartRequest
-from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources, RiskLevel
+from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Placement, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 
 
@@ -134,9 +134,18 @@ class RandomCloud:
             self.apply([NodeAdded(at_us=self.now_us, node=name, capacity=Resources(4))])
 
 
-def random_log(seed: int, steps: int, eviction_policy: EvictionPolicy, *, memory: bool = True) -> list[Recorded]:
+def random_log(
+    seed: int,
+    steps: int,
+    eviction_policy: EvictionPolicy,
+    *,
+    memory: bool = True,
+    placement: Placement = Placement.FIRST_FIT,
+) -> list[Recorded]:
     """Every other one under a grace period."""
-    policy = Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy, grace_us=7 * (seed % 2))
+    policy = Policy(
+        guarantee=Guarantee.NONE, eviction_policy=eviction_policy, placement=placement, grace_us=7 * (seed % 2)
+    )
     cloud = RandomCloud(Random(seed), policy, memory)
     cloud.open()
     for _ in range(steps):

@@ -99,7 +99,7 @@ class NaiveHistory:
 
     def opening(self, start_us: int) -> NaiveCluster:
         """Return the state of the cloud just before `start_us`, from the log."""
-        cluster = NaiveCluster()
+        cluster = NaiveCluster(placement=self.policy.placement.value)
         for item in self.log:
             event = item.event
             if event.at_us >= start_us:

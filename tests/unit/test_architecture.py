@@ -158,7 +158,7 @@ KEPT_TO = {
 
 BOTH_SIDES_OF_THE_WIRE = {
     "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market", "NotFound",
-    "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
+    "Placement", "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
 }  # fmt: skip
 """Names with one meaning that app/ and the client each define, since neither may import the other."""
 

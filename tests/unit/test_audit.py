@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,17 @@ from app.domain.events import (
 )
 from app.domain.names import node_name
 from app.domain.times import HOUR_US
-from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionPolicy,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Placement,
+    Policy,
+    Resources,
+)
 from app.engine.cloud import Cloud
 from app.utilisation.usage import usage_of
 from app.workbench.audit import Finding, Rule, Totals, audit
@@ -46,7 +57,9 @@ def read_text(text: str) -> Rows:
 
 
 @cache
-def evaluated(guarantee: Guarantee, eviction: EvictionPolicy) -> tuple[LogRow, ...]:
+def evaluated(
+    guarantee: Guarantee, eviction: EvictionPolicy, placement: Placement = Placement.FIRST_FIT
+) -> tuple[LogRow, ...]:
     """A log of a crowded platform with instances of 1 to 3 cores, in which every decision occurs."""
     on_demand, spot = (
         [
@@ -59,6 +72,7 @@ def evaluated(guarantee: Guarantee, eviction: EvictionPolicy) -> tuple[LogRow, .
         guarantee=guarantee,
         eviction_probability=0.2,
         eviction_policy=eviction,
+        placement=placement,
         clock=Clock.EXTERNAL,
         sample_count=300,
     )
@@ -108,14 +122,35 @@ def test_evaluations_pass(guarantee: Guarantee, eviction: EvictionPolicy) -> Non
     assert audit(rows, NODES, EvictionPolicy(eviction)).finding is None
 
 
+def test_every_start_is_checked_by_the_placement_that_the_log_says() -> None:
+    """A log of one placement breaks the other's rule, at a start with room on several nodes."""
+    for placement, other in permutations(Placement):
+        rows = evaluated(Guarantee.PER_INSTANCE, EvictionPolicy.YJF, placement)
+        assert {row.placement for row in rows if row.kind == "instance_started"} == {placement}
+        assert audit(rows, NODES).finding is None
+        changed = [row._replace(placement=other) if row.placement else row for row in rows]
+        finding = audit(changed, NODES).finding
+        assert finding is not None
+        assert finding.rule is Rule.FOLD
+        assert f"by {other}" in finding.why
+
+
+def test_a_log_without_placements_is_one_of_the_first_fit() -> None:
+    for placement in Placement:
+        rows = evaluated(Guarantee.PER_INSTANCE, EvictionPolicy.YJF, placement)
+        finding = audit([row._replace(placement=None) for row in rows], NODES).finding
+        assert (finding is None) == (placement is Placement.FIRST_FIT)
+
+
+@pytest.mark.parametrize("placement", list(Placement))
 @pytest.mark.parametrize("eviction", list(EvictionPolicy))
 @pytest.mark.parametrize("seed", range(30))
-def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy) -> None:
+def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy, placement: Placement) -> None:
     """With nodes that come, drain and go, memory, equal times and overrunning instances."""
     file = io.StringIO()
     writer = LogWriter(file)
     cloud = Cloud()
-    for recorded in random_log(seed, 400, eviction):
+    for recorded in random_log(seed, 400, eviction, placement=placement):
         writer.write(recorded)
         cloud.apply(recorded.event)
     found = audit(read_text(file.getvalue()), [])
@@ -275,6 +310,7 @@ CHANGED_CELLS: dict[str, tuple[Callable[[LogRow], bool], dict[str, object], Rule
     "a start of no market": (is_start, {"market": "futures"}, Rule.FOLD),
     "a start without an id": (is_start, {"instance_id": None}, Rule.FOLD),
     "a start that asks for nothing": (is_start, {"demand": Resources(0)}, Rule.FOLD),
+    "a placement unheard of": (is_on_demand_start, {"placement": "random"}, Rule.FOLD),
     "an eviction policy unheard of": (is_on_demand_start, {"eviction_policy": "random"}, Rule.FOLD),
     "a gap in seq": (is_stop, {"seq": 10**6}, Rule.ORDER),
     "time that runs backwards": (is_stop, {"at_us": 0}, Rule.ORDER),

@@ -11,7 +11,7 @@ from oracles.baselines import NaiveWorld
 
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.times import SECOND_US
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Placement, Policy, Resources
 from app.workbench.baselines import Baseline, BaselineRun, _rule, _RuledCloud, baselines_report, without_promise
 from app.workbench.evaluate import lead_through
 from app.workbench.matrix import Axes, Evaluation, run_matrix, scenarios
@@ -36,7 +36,7 @@ def random_workload(random: Random, count: int) -> Workload:
 def random_scenario(seed: int) -> Scenario:
     random = Random(seed)
     nodes = tuple(Resources(random.choice([2, 4, 5, 8])) for _ in range(random.randint(1, 4)))
-    policy = replace(POLICY, eviction_policy=random.choice([*EvictionPolicy]))
+    policy = replace(POLICY, eviction_policy=random.choice([*EvictionPolicy]), placement=random.choice([*Placement]))
     return Scenario(nodes, random_workload(random, random.randint(5, 40)), policy)
 
 
@@ -59,7 +59,8 @@ def test_every_decision_is_the_oracles(seed: int, baseline: Baseline) -> None:
     admitted = Admitted()
     with ThreadPoolExecutor(1) as executor:
         tally = lead_through(_RuledCloud(scenario, executor, rule, [*sinks, admitted]), scenario)
-    naive = NaiveWorld([node.cores for node in scenario.nodes], scenario.policy.eviction_policy.value)
+    policy = scenario.policy
+    naive = NaiveWorld([node.cores for node in scenario.nodes], policy.eviction_policy.value, policy.placement.value)
     naive.play(baseline, operations(scenario.workload))
     assert admitted.names == naive.admitted
     assert tally.spot_evicted == len(naive.evicted)

@@ -65,7 +65,7 @@ def make_cloud(node_count: int = 3) -> Cloud:
 
 
 def spot(cloud: Cloud, name: str, at_us: int, lifetime_us: int, probability: float = 0.05, flavor: str = "c1") -> None:
-    node = cloud.first_fit(flavor)
+    node = cloud.fitting_node(flavor)
     assert node is not None
     cloud.apply(
         InstanceStarted(
@@ -152,7 +152,7 @@ class Account:
         if isinstance(decision, InstanceStarted):
             assert affords(budget, probability)
         else:
-            fits = cloud.first_fit(request.flavor) is not None
+            fits = cloud.fitting_node(request.flavor) is not None
             assert decision.reason is (Rejection.BUDGET_EXHAUSTED if fits else Rejection.NO_CAPACITY)
             self.check_affordable(cloud, request, budget)
 

@@ -93,6 +93,7 @@ WORDS = {
     words.MarketWord: domain_values.Market,
     words.GuaranteeWord: domain_values.Guarantee,
     words.EvictionPolicyWord: domain_values.EvictionPolicy,
+    words.PlacementWord: domain_values.Placement,
     words.ForecastWord: domain_values.Forecast,
     words.ClockWord: domain_values.Clock,
     words.RoleWord: domain_values.Role,
@@ -121,7 +122,7 @@ def test_the_words_that_are_documented_are_those_of_the_service() -> None:
     assert told == {word: [*meant] for word, meant in WORDS.items()}
 
 
-@pytest.mark.parametrize("name", ["Clock", "EvictionPolicy", "Forecast", "Guarantee", "Market", "Role"])
+@pytest.mark.parametrize("name", ["Clock", "EvictionPolicy", "Forecast", "Guarantee", "Market", "Placement", "Role"])
 def test_the_words_of_the_client_are_those_of_the_service(name: str) -> None:
     assert [*getattr(values, name)] == [*getattr(domain_values, name)]
 

@@ -21,7 +21,7 @@ from app.domain.events.wire import of_wire, value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US, SECOND_US, from_datetime
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
 from app.platform.http.errors import entries_of
 from app.platform.http.respond import respond
@@ -178,9 +178,11 @@ def without_times(report: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("placement", list(Placement))
 @pytest.mark.parametrize("eviction", list(EvictionPolicy))
-def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy) -> None:
-    driven = scenario(Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL, eviction_policy=eviction))
+def test_a_drive_equals_the_evaluation(batch: int, eviction: EvictionPolicy, placement: Placement) -> None:
+    policy = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL, eviction_policy=eviction, placement=placement)
+    driven = scenario(policy)
     with ThreadPoolExecutor(1) as threads:
         expected = evaluate(driven, threads).report()
     peer = Peer()

@@ -12,7 +12,7 @@ from oracles.replay import NaiveHistory
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained
 from app.domain.requests import StartRequest
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.cluster import spot_rows_by_youth
 from benchmarks.walks import cluster_of, walk_ms
@@ -20,14 +20,17 @@ from benchmarks.walks import cluster_of, walk_ms
 POLICIES = list(EvictionPolicy)
 
 
-def small_policy(eviction_policy: EvictionPolicy = EvictionPolicy.YJF) -> Policy:
-    return Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy)
+def small_policy(
+    eviction_policy: EvictionPolicy = EvictionPolicy.YJF, placement: Placement = Placement.FIRST_FIT
+) -> Policy:
+    return Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy, placement=placement)
 
 
+@pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("eviction_policy", POLICIES)
 @pytest.mark.parametrize("seed", range(40))
-def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy) -> None:
-    world = RandomCloud(Random(seed), small_policy(eviction_policy))
+def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
+    world = RandomCloud(Random(seed), small_policy(eviction_policy, placement))
     world.open()
     for _ in range(250):
         world.step()
@@ -53,8 +56,8 @@ def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
 def assert_same_decisions(cloud: Cloud, naive: NaiveCluster, now_us: int, policy: EvictionPolicy) -> None:
     for flavor in cloud.flavors.values():
         demand = tuple(flavor.resources)
-        fit = naive.first_fit(demand)
-        assert cloud.first_fit(flavor.name) == (fit and fit.name)
+        fit = naive.fitting_node(demand)
+        assert cloud.fitting_node(flavor.name) == (fit and fit.name)
         assert cloud.available_slots(flavor.name) == naive.slots(demand)
         plan = naive.place_on_demand(demand, now_us, policy.value)
         found = (plan[0].name, tuple(victim.name for victim in plan[1])) if plan else (None, ())
@@ -83,7 +86,7 @@ def test_rollback_leaves_no_trace(seed: int) -> None:
 def decided(cloud: Cloud, now_us: int) -> list[object]:
     """Return what the next start of each flavor would get."""
     flavors = cloud.flavors
-    return [(f, cloud.available_slots(f), cloud.first_fit(f), cloud.place_on_demand(f, now_us)) for f in flavors]
+    return [(f, cloud.available_slots(f), cloud.fitting_node(f), cloud.place_on_demand(f, now_us)) for f in flavors]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -33,7 +33,8 @@ def random_rises(random: Random) -> Rises:
             rooms[r] = np.pad(np.arange(counts[r]), (0, ROOM_COUNT - counts[r]), "edge")
             some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
             shares[r] = np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
-    return Rises(rooms, counts, shares, random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US]))
+    seen_us = random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US])
+    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]))
 
 
 def random_state(seed: int, steps: int) -> tuple[RandomCloud, Rises]:
@@ -168,6 +169,8 @@ def test_an_estimate_worked_out_by_hand() -> None:
     score += -0.58 * log(1 + 2) + 2.19 / 5
     found = eviction_probability(rises, outlook, EDGES_US[7])
     assert found == pytest.approx(max(1 / (1 + exp(-score)), LEAST), rel=1e-9)
+    raised = eviction_probability(rises._replace(level=1.25), outlook, EDGES_US[7])
+    assert raised == pytest.approx(1 / (1 + exp(-score - 1.25)), rel=1e-9)
 
 
 def test_without_a_slot_nothing_is_promised() -> None:

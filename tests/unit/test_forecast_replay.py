@@ -12,12 +12,15 @@ from oracles.histories import random_log
 from oracles.replay import NaiveHistory
 
 from app.domain.events import Recorded
-from app.domain.values import EvictionPolicy, Guarantee, Policy
+from app.domain.values import EvictionPolicy, Guarantee, Placement, Policy
+from app.engine.cloud import PLACEMENT_CODE
+from app.engine.cluster import NO_NODE, empty_cluster, fitting_node
 from app.forecast import compute
 from app.forecast.compute import Forecaster
 from app.forecast.moments import nested_moments
 from app.forecast.replay import Replay
 from app.forecast.replayed import History
+from app.forecast.states import BLOCK, first_run, fitting_node_there
 from app.forecast.table import QuantileTable
 
 POLICIES = list(EvictionPolicy)
@@ -40,13 +43,15 @@ def compiled_samples(
     return list(zip(*(column.tolist() for column in found[:3]), strict=True)), replay
 
 
+@pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("eviction_policy", POLICIES)
 @pytest.mark.parametrize("seed", range(40))
-def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy) -> None:
+def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
     random = Random(seed)
-    log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0)
+    log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0, placement=placement)
     begin_us, last_us = log[0].event.at_us, log[-1].event.at_us
-    policy = Policy(eviction_policy=eviction_policy, horizon_us=random.choice([20, 100, 10_000]))
+    horizon_us = random.choice([20, 100, 10_000])
+    policy = Policy(eviction_policy=eviction_policy, horizon_us=horizon_us, placement=placement)
     until_us = random.choice([last_us + 1, last_us + 50, (begin_us + last_us) // 2 + 1])
     start_us = random.choice([begin_us, (begin_us + until_us) // 2])
     naive = NaiveHistory(log, policy, until_us)
@@ -204,3 +209,19 @@ def test_an_event_known_too_late_counts_from_then_on() -> None:
     second = forecaster.publish(last_us + 100, 2, len(log))
     assert (first.epoch_us, second.epoch_us) == (last_us, last_us + 100)
     assert second.to_bytes() != first.to_bytes()
+
+
+@pytest.mark.parametrize("placement", [*Placement])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_node_found_block_by_block_is_the_engines(seed: int, placement: Placement) -> None:
+    random = np.random.default_rng(seed)
+    cluster = empty_cluster(3 * BLOCK + 5, 2, 2)
+    cluster.free[:] = random.integers(0, 9, cluster.free.shape)
+    cluster.is_open[:] = random.random(len(cluster.is_open)) < 0.8
+    code = PLACEMENT_CODE[placement]
+    run = first_run(cluster, 0, code)
+    nodes = []
+    for demand in random.integers(0, 10, (60, 2)):
+        nodes.append(fitting_node_there(run, 0, demand))
+        assert nodes[-1] == fitting_node(cluster, demand, code)
+    assert len({node // BLOCK for node in nodes if node != NO_NODE}) > 1 or placement is Placement.FIRST_FIT

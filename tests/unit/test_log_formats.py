@@ -18,7 +18,7 @@ from app.domain.events import CloudCreated, InstanceStarted, NodeAdded, PolicyCh
 from app.domain.events.formats import LOG_FORMAT, in_format, newest_part
 from app.domain.events.kinds import REGISTERED, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Basis, Budget, Market, Policy, Resources, newer
+from app.domain.values import Basis, Budget, Market, Placement, Policy, Resources, newer
 from app.engine.cloud import Cloud
 from app.scheduling.store.codec import decode, encode
 
@@ -64,11 +64,22 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         read(kind, 1, newest, 1)
 
 
-@pytest.mark.parametrize(("field", "value"), [("shared_ids", False), ("clock_step_us", None)])
-def test_what_an_older_format_cannot_say_is_refused(field: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "since"),
+    [("shared_ids", False, 2), ("clock_step_us", None, 2), ("placement", Placement.BEST_FIT, 3)],
+)
+def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:
     event = PolicyChanged(at_us=1, policy=replace(POLICY, **{field: value}))
-    with pytest.raises(FormatNotInForce, match=r"needs log format 2, and format 1 is in force.*upgrade --finish"):
-        encode(event, 1)
+    refusal = rf"needs log format {since}, and format {since - 1} is in force.*upgrade --finish"
+    with pytest.raises(FormatNotInForce, match=refusal):
+        encode(event, since - 1)
+    assert decode("policy_changed", 1, encode(event, since)) == event
+
+
+def test_a_policy_at_its_defaults_is_written_for_every_older_program() -> None:
+    event = PolicyChanged(at_us=1, policy=POLICY)
+    assert "placement" not in encode(event, 2)
+    assert "placement" in encode(event, 3)
     assert decode("policy_changed", 1, encode(event, 2)) == event
 
 

@@ -113,6 +113,7 @@ def test_every_kind_has_its_line() -> None:
         "at_s": "0",
         "kind": "cloud_created",
         "eviction_policy": "yjf",
+        "placement": "first_fit",
         "guarantee": "per_instance",
         "probability": "0.01",
     }
@@ -124,6 +125,7 @@ def test_every_kind_has_its_line() -> None:
         "probability": "0.05",
         "quoted_lifetime_s": "1.5",
         "estimated_probability": "0.0125",
+        "placement": "first_fit",
     }
     assert rows[3] == {"seq": "4", "at_s": "1.000001", "kind": "instance_started", **start, **rest}
     why = {"reason": "on_demand_start", "cause_seq": "8", "eviction_policy": "yjf_global"}

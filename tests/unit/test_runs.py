@@ -12,7 +12,7 @@ from app.admission.batch import Batch, Change, Step, decide_batch, decide_next, 
 from app.admission.decide import decide_drill
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, NodeDrained, Recorded
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.cloud.records import FIRST_ROWS
 from app.engine.cluster import NO_NODE
@@ -26,6 +26,7 @@ def a_cloud(random: Random) -> Cloud:
     policy = Policy(
         guarantee=Guarantee.NONE,
         eviction_policy=random.choice([*EvictionPolicy]),
+        placement=random.choice([*Placement]),
         grace_us=random.choice([0, 0, 5]),
         shared_ids=random.random() < 0.8,
         clock=random.choice([Clock.SYSTEM, Clock.SYSTEM, Clock.EXTERNAL]),

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 import app.engine
 import app.forecast
 from app.domain.times import DAY_US
-from app.domain.values import EvictionPolicy, Policy, Resources
+from app.domain.values import EvictionPolicy, Forecast, Policy, Resources
 from app.forecast.compute import Forecaster
 from app.forecasts.recompute import warm_up
 from app.importing.decide_past import PastDecider
@@ -54,7 +54,7 @@ def test_nothing_is_left_to_compile(tmp_path_factory: pytest.TempPathFactory) ->
         Policy(sample_count=500),
         Policy(sample_count=500, history_window_us=DAY_US, eviction_policy=EvictionPolicy.YJF_GLOBAL),
     ):
-        forecaster = Forecaster(policy)
+        forecaster = Forecaster(policy, set(Forecast))
         forecaster.extend(recorded)
         table = forecaster.publish(2 * DAY_US, 1, len(recorded))
         assert table.lifetime_us("c1", 3, 0.1) is not None

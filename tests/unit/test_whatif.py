@@ -26,7 +26,7 @@ from app.domain.events import (
 from app.domain.inputs import InputError, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogWriter, read_log
@@ -61,8 +61,13 @@ def asked(recorded: list[Recorded], **changes: Any) -> Account:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"guarantee": Guarantee.NONE}, {"eviction_policy": EvictionPolicy.YJF_GLOBAL}],
-    ids=["per instance", "no SLA", "yjf_global"],
+    [
+        {},
+        {"guarantee": Guarantee.NONE},
+        {"eviction_policy": EvictionPolicy.YJF_GLOBAL},
+        {"placement": Placement.BEST_FIT},
+    ],
+    ids=["per instance", "no SLA", "yjf_global", "best_fit"],
 )
 def test_without_a_change_it_is_as_it_was(changes: dict[str, Any]) -> None:
     recorded = evaluated(**changes)
@@ -75,6 +80,8 @@ def test_a_changed_log_is_as_if_it_had_been_so() -> None:
     assert asked(recorded, guarantee=Guarantee.NONE) == count_log(baseline)
     assert asked(baseline, sla=0.1) == count_log(recorded)
     assert count_log(recorded) != count_log(baseline)
+    best = evaluated(placement=Placement.BEST_FIT)
+    assert asked(recorded, settings={"placement": Placement.BEST_FIT}) == count_log(best)
 
 
 def test_several_questions_are_answered_as_each_by_itself() -> None:

@@ -48,12 +48,12 @@ class Instances:
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
         return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
 
-    def plan(self, demand: Ints, now_us: int, code: int) -> tuple[int, tuple[str, ...]]:
+    def plan(self, demand: Ints, now_us: int, placement: int, code: int) -> tuple[int, tuple[str, ...]]:
         """Return the index of the node for an on-demand start, and its victims, youngest first."""
-        node, count = place_on_demand(self._room.cluster, demand, now_us, code, self._victims)
+        node, count = place_on_demand(self._room.cluster, demand, now_us, placement, code, self._victims)
         return node, self._at(self._victims[:count].tolist())
 
-    def plan_run(self, run: Iterable[Operation]) -> list[int]:
+    def plan_run(self, run: Iterable[Operation], placement: int) -> list[int]:
         """Return the indices of the nodes of on-demand starts, and of stops of running instances, in order.
 
         They end before the first start that fits nowhere.
@@ -70,7 +70,7 @@ class Instances:
                 steps.append((STOP, self.running[step.instance_id].row if of is None else ~of))
         cluster = self._room.cluster
         room = cluster._replace(free=cluster.free.copy())
-        found: list[int] = plan_run(room, self._demands(kinds), np.array(steps, np.int64)).tolist()
+        found: list[int] = plan_run(room, self._demands(kinds), np.array(steps, np.int64), placement).tolist()
         return found
 
     def move_run(self, events: Sequence[InstanceStarted | InstanceStopped], seq: int) -> tuple[Undo, Resources]:

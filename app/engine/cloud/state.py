@@ -16,7 +16,7 @@ import numpy as np
 
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.values import Clock, EvictionPolicy, Market, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
@@ -24,6 +24,8 @@ from app.engine.cloud.records import Counts, Facts, Fold, Handover, Node, Part, 
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
 from app.engine.cluster import (
+    BEST_FIT,
+    FIRST_FIT,
     NEVER_US,
     NO_NODE,
     YJF,
@@ -31,11 +33,12 @@ from app.engine.cluster import (
     Cluster,
     Ints,
     available_slots,
-    first_fit,
+    fitting_node,
     slots_of_each,
 )
 from app.engine.outlook import Outlook, look_ahead
 
+PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
 
 LEAST_RUN = 4
@@ -129,9 +132,9 @@ class Cloud:
         """Return the cloud's present time: the last event's if its clock is external or ahead of the server's."""
         return self.at_us if self.policy.clock is Clock.EXTERNAL else max(server_us, self.at_us)
 
-    def first_fit(self, flavor: str) -> str | None:
-        """Return the node that a spot start of this flavor would take, or None."""
-        node = first_fit(self.cluster, self.flavors[flavor].demand)
+    def fitting_node(self, flavor: str) -> str | None:
+        """Return the node with room that a start of this flavor would take, or None."""
+        node = fitting_node(self.cluster, self.flavors[flavor].demand, PLACEMENT_CODE[self.policy.placement])
         return None if node == NO_NODE else self._nodes.order[node]
 
     def available_slots(self, flavor: str) -> int:
@@ -149,8 +152,12 @@ class Cloud:
 
     def place_on_demand(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
         """Return the node for an on-demand start and its victims, youngest first; (None, ()) if there is no node."""
+        policy = self.policy
         node, victims = self._instances.plan(
-            self.flavors[flavor].demand, now_us, POLICY_CODE[self.policy.eviction_policy]
+            self.flavors[flavor].demand,
+            now_us,
+            PLACEMENT_CODE[policy.placement],
+            POLICY_CODE[policy.eviction_policy],
         )
         return (None, ()) if node == NO_NODE else (self._nodes.order[node], victims)
 
@@ -159,7 +166,8 @@ class Cloud:
 
         The list ends before the first start that fits nowhere.
         """
-        return [self._nodes.order[node] for node in self._instances.plan_run(run)]
+        nodes = self._instances.plan_run(run, PLACEMENT_CODE[self.policy.placement])
+        return [self._nodes.order[node] for node in nodes]
 
     def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
         """Return the charges of a class's running instances, and the share of the room that one more start would reach.
@@ -336,7 +344,7 @@ def warm_up() -> None:
     cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
     cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
     cloud.place_on_demand("flavor", 0)
-    cloud.first_fit("flavor")
+    cloud.fitting_node("flavor")
     cloud.available_slots("flavor")
     cloud.slots_now(["flavor"])()
     cloud.exposure("flavor", 0.01, 0)

@@ -135,12 +135,14 @@ class Ground:
 
     `evidence` holds the samples at the decision's slots, or the nearest ones. `window_count` tells how many of them are
     a declared lifetime apart: only those are independent, and only they count for the bound. The calibrated forecast
-    has no samples; its windows are the declared lifetimes, of at least six hours, that the history holds.
+    has no samples; its windows are the declared lifetimes, of at least six hours, that the history holds, and
+    `start_count` past starts were followed to their ends to learn its level.
     """
 
     epoch_us: int
     evidence: tuple[Evidence, ...]
     window_count: int
+    start_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

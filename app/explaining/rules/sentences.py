@@ -152,6 +152,8 @@ def _windows(ground: Ground | None) -> Iterator[str]:
     if ground is not None:
         long = f"{_count(ground.window_count, 'window')} long, each of this lifetime or of six hours"
         yield f"That rested on how the on-demand load had risen in the history, {long}."
+        if ground.start_count:
+            yield f"Its level came from what became of {_count(ground.start_count, 'past start')}, admitted or not."
 
 
 def _bounded(explanation: Explanation, basis: Basis) -> str:

@@ -8,8 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from app.admission.quote import Quotes
+from app.domain.strata import STRATA
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Policy
+from app.forecast.rise import Rises
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import guaranteed_bound
@@ -21,6 +23,7 @@ from tenure_client.forms.forecasts import (
     CurveAnswer,
     EvidenceAnswer,
     FlavorQuoteAnswer,
+    FollowedStartsAnswer,
     QuotesAnswer,
     RunAnswer,
     TableAnswer,
@@ -97,7 +100,15 @@ def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors
         CurveAnswer(flavor=flavor, buckets=[_bucket(bucket) for bucket in table.curve(flavor).buckets])
         for flavor in flavors
     ]
-    return answer_of(TableAnswer, table_summary(cloud, stored), curves=curves)
+    level, followed = (None, []) if table.rises is None else (table.rises.level, _followed(table.rises))
+    return answer_of(TableAnswer, table_summary(cloud, stored), curves=curves, level=level, followed_starts=followed)
+
+
+def _followed(rises: Rises) -> list[FollowedStartsAnswer]:
+    return [
+        FollowedStartsAnswer(stratum=stratum, start_count=int(starts), evicted_count=int(evicted), window_count=windows)
+        for stratum, (starts, evicted, windows) in zip(STRATA, rises.starts.tolist(), strict=True)
+    ]
 
 
 def _bucket(bucket: Bucket) -> BucketAnswer:

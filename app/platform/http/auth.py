@@ -10,21 +10,26 @@ Other ways to identify callers (Keystone, client certificates) replace the `Auth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
+from functools import partial
 from hashlib import sha256
+from math import inf
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.types import Scope
 
-from app.domain.errors import CloudNotFound
+from app.domain.errors import CloudNotFound, LogUnavailable
 from app.domain.values import Caller, Role
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, Rates
 
 CACHED_S = 2.0
-"""The time for which a process may still accept a revoked token."""
+"""The time for which a process may still accept a revoked token, counted from when it asked the database."""
+_TRIES = 3
+"""Look-ups for one request whose answers come too late to be believed."""
 _CACHE_MAX = 10_000
 _STRANGERS_AT_ONCE = 2
 
@@ -53,6 +58,22 @@ class TokenPort(Protocol):
         """Return the caller with the valid token of this SHA-256, or None."""
 
 
+class _LookUp:
+    """A question for a token's caller. `asked_s`: when the database was asked; until then no answer can be outdated."""
+
+    def __init__(self, ask: Callable[[_LookUp], Coroutine[Any, Any, None]]) -> None:
+        self.asked_s = inf
+        self.task = asyncio.ensure_future(ask(self))
+
+    def may_be_joined(self) -> bool:
+        """Return True if the answer, should it come now, is recent enough to be believed."""
+        return _is_recent(self.asked_s)
+
+
+def _is_recent(asked_s: float) -> bool:
+    return monotonic() - asked_s <= CACHED_S
+
+
 class Authenticator:
     """Identifies callers by this service's own tokens. It caches them for a few seconds, by the token's hash.
 
@@ -63,47 +84,64 @@ class Authenticator:
     def __init__(self, tokens: Callable[[], TokenPort]) -> None:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
-        self._asked: dict[bytes, asyncio.Future[Caller]] = {}
+        self._asked: dict[bytes, _LookUp] = {}
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
 
     def known(self, token: bytes) -> Caller | None:
         """Return the token's caller if it was valid when last checked. Makes no query."""
-        _, caller = self._known.get(sha256(token).digest(), (0.0, None))
+        _, caller = self._known.get(sha256(token).digest(), (-inf, None))
         return caller
 
     async def caller(self, token: bytes) -> Caller:
-        """Return the token's caller. Raise Unauthenticated if it is not valid."""
+        """Return the token's caller. Raise Unauthenticated if it is not valid.
+
+        An answer that was long under way, or that this process was too late to read, may be outdated: the database is
+        asked again then. Raise LogUnavailable if it never answers in time.
+        """
         token_hash = sha256(token).digest()
-        until, caller = self._known.get(token_hash, (0.0, None))
-        if caller is None or monotonic() > until:
-            asked = self._asked.get(token_hash)
-            if asked is None:
-                asked = self._asked[token_hash] = asyncio.ensure_future(self._look_up(token_hash))
-                asked.add_done_callback(lambda done: self._answered(token_hash, done))
-            caller = await asyncio.shield(asked)
+        for _ in range(_TRIES):
+            caller = self._remembered(token_hash)
+            if caller is not None:
+                return caller
+            await asyncio.shield(self._look_up(token_hash).task)
+        caller = self._remembered(token_hash)
+        if caller is None:
+            raise LogUnavailable(f"the database does not tell within {CACHED_S:g} s whether the token is valid")
         return caller
 
-    def _answered(self, token_hash: bytes, asked: asyncio.Future[Caller]) -> None:
-        """Forget the question; whoever still waits for it has its answer, or its error."""
-        del self._asked[token_hash]
-        if not asked.cancelled():
-            asked.exception()
+    def _remembered(self, token_hash: bytes) -> Caller | None:
+        asked_s, caller = self._known.get(token_hash, (-inf, None))
+        return caller if _is_recent(asked_s) else None
 
-    async def _look_up(self, token_hash: bytes) -> Caller:
-        if token_hash in self._known:
-            return await self._find(token_hash)
-        async with self._strangers:
-            return await self._find(token_hash)
+    def _look_up(self, token_hash: bytes) -> _LookUp:
+        """Return the look-up of this token that is under way, or a new one if there is none or it is outdated."""
+        look_up = self._asked.get(token_hash)
+        if look_up is None or not look_up.may_be_joined():
+            look_up = self._asked[token_hash] = _LookUp(partial(self._ask, token_hash))
+            look_up.task.add_done_callback(partial(self._answered, token_hash, look_up))
+        return look_up
 
-    async def _find(self, token_hash: bytes) -> Caller:
-        caller = await self._tokens().find(token_hash)
+    def _answered(self, token_hash: bytes, look_up: _LookUp, _: object) -> None:
+        """Forget the look-up; whoever still waits for it has its answer, or its error."""
+        if self._asked.get(token_hash) is look_up:
+            del self._asked[token_hash]
+        if not look_up.task.cancelled():
+            look_up.task.exception()
+
+    async def _ask(self, token_hash: bytes, look_up: _LookUp) -> None:
+        async with nullcontext() if token_hash in self._known else self._strangers:
+            look_up.asked_s = monotonic()
+            caller = await self._tokens().find(token_hash)
         if caller is None:
             self._known.pop(token_hash, None)
             raise Unauthenticated("the token is not valid")
+        if _is_recent(look_up.asked_s):
+            self._keep(token_hash, look_up.asked_s, caller)
+
+    def _keep(self, token_hash: bytes, asked_s: float, caller: Caller) -> None:
         if len(self._known) >= _CACHE_MAX:
             self._known.clear()
-        self._known[token_hash] = monotonic() + CACHED_S, caller
-        return caller
+        self._known[token_hash] = asked_s, caller
 
 
 async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -> None:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from app.domain.events.wire import value_to_wire
 from app.domain.times import to_datetime
-from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.engine.cloud import Cloud
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.answer import answer_of
@@ -73,8 +73,13 @@ class PolicyBody(Body):
     )
     forecast: Forecast = Field(
         _DEFAULT.forecast,
-        description="How risks are estimated: by replays, or from the rises of the load, which says too little on full "
-        "clouds of short instances.",
+        description="How risks are estimated: by replays, or from the rises of the load and from what became of past "
+        "starts.",
+    )
+
+    placement: Placement = Field(
+        _DEFAULT.placement,
+        description="The node that a start takes of those with room: the first, or the one with the least free room.",
     )
 
     def over(self, policy: Policy) -> Policy:

@@ -8,7 +8,7 @@ from app.workbench.audit.nodes import check_node_removed
 from app.workbench.audit.notices import check_handed_over
 from app.workbench.audit.starts import check_decided_once, check_placement
 from app.workbench.audit.victims import plan_victims
-from app.workbench.audit.world import World, check_order, class_counts, enter, first_fit, follow_policy, leave
+from app.workbench.audit.world import World, check_order, class_counts, enter, fitting_node, follow_policy, leave
 from app.workbench.logcsv import LogRow
 
 
@@ -69,7 +69,7 @@ def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None
         require(row, Rule.EVICTION, row.reason == EvictionReason.ON_DEMAND_START, f"the reason is {row.reason!r}")
     first = victims[0]
     require(first, Rule.EVICTION, _is_on_demand_start(cause), f"event {cause.seq}, its cause, is no on-demand start")
-    fitting = first_fit(world, cause.demand)
+    fitting = fitting_node(world, cause.demand)
     require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
     node, expected = plan_victims(world, cause)
     for row in victims:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.values import Guarantee
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import World, add_node, follow_policy, ids_of, node_of
+from app.workbench.audit.world import World, add_node, follow_placement, follow_policy, ids_of, node_of
 from app.workbench.logcsv import LogRow
 
 
@@ -33,9 +33,10 @@ def check_node_removed(world: World, row: LogRow) -> None:
 
 
 def check_policy(world: World, row: LogRow) -> None:
-    """Take over a new policy: whether an SLA is in force, the grace period, the choice of victims."""
+    """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us = row.grace_us
+    follow_placement(world, row)
     if row.eviction_policy is not None:
         follow_policy(world, row)
 

@@ -1,18 +1,27 @@
-"""Rules 1, 3 and 7: a start takes the first node that fits, a rejection is owed, and no id is decided twice."""
+"""Rules 1, 3 and 7: a start takes the node that the placement says, a rejection is owed, and no id is decided twice."""
 
 from __future__ import annotations
 
 from app.domain.values import Market, Rejection
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.sla import check_quote, is_owed_rejection, shortfall
-from app.workbench.audit.world import World, class_counts, enter, first_fit, fits, follow_policy, plus
+from app.workbench.audit.world import (
+    World,
+    class_counts,
+    enter,
+    fits,
+    fitting_node,
+    follow_placement,
+    follow_policy,
+    plus,
+)
 from app.workbench.logcsv import LogRow
 
 
 def check_started(world: World, row: LogRow) -> None:
     """Check a start without evictions."""
     check_decided_once(world, row)
-    fitting = first_fit(world, row.demand)
+    fitting = fitting_node(world, row.demand)
     require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         check_quote(world, row)
@@ -24,12 +33,12 @@ def check_started(world: World, row: LogRow) -> None:
 
 
 def check_placement(world: World, row: LogRow, expected: str | None) -> None:
-    """Check that the start takes the first node that fits, and has room there."""
+    """Check that the start takes the node expected of it, and has room there."""
     node = world.nodes.get(row.node or "")
     if node is None:
         fail(row, Rule.FOLD, f"there is no node {row.node!r}")
     require(row, Rule.CAPACITY, fits(node.free, row.demand), f"{row.node} is over its capacity")
-    require(row, Rule.FOLD, row.node == expected, f"it takes {row.node}, but {expected} is the first that fits")
+    require(row, Rule.FOLD, row.node == expected, f"it takes {row.node}, but {expected} by {world.placement}")
 
 
 def check_rejected(world: World, row: LogRow) -> None:
@@ -52,7 +61,7 @@ def _check_on_demand_rejected(world: World, row: LogRow) -> None:
 
 
 def _check_spot_rejected(world: World, row: LogRow) -> None:
-    fitting = first_fit(world, row.demand)
+    fitting = fitting_node(world, row.demand)
     if row.reason == Rejection.NO_CAPACITY:
         require(row, Rule.SLA, fitting is None, f"rejected for want of capacity, but {fitting} has room")
         return
@@ -81,5 +90,6 @@ def check_decided_once(world: World, row: LogRow) -> None:
     require(row, Rule.FOLD, row.market in set(Market), f"the market {row.market!r} is unknown")
     require(row, Rule.FOLD, max(row.demand) > 0 and min(row.demand) >= 0, "it asks for nothing")
     world.decided.add(name)
+    follow_placement(world, row)
     if row.eviction_policy is not None:
         follow_policy(world, row)

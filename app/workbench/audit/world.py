@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from app.domain.values import EvictionPolicy, Market, Resources
+from app.domain.values import EvictionPolicy, Market, Placement, Resources
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.logcsv import LogRow
 
@@ -47,6 +47,7 @@ class World:
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
+    placement: Placement = Placement.FIRST_FIT
     policy: EvictionPolicy = EvictionPolicy.YJF
     policy_is_fixed: bool = False
     sla: bool | None = None
@@ -123,12 +124,24 @@ def follow_policy(world: World, row: LogRow) -> None:
         world.policy = EvictionPolicy(row.eviction_policy or "")
 
 
+def follow_placement(world: World, row: LogRow) -> None:
+    """Place as this line says from here on; a line that says nothing leaves it as it was."""
+    if row.placement is not None:
+        known = row.placement in set(Placement)
+        require(row, Rule.FOLD, known, f"the placement {row.placement!r} is unknown")
+        world.placement = Placement(row.placement)
+
+
 def ids_of(instances: Iterable[AuditedInstance]) -> set[str]:
     return {instance.row.instance_id or "" for instance in instances}
 
 
-def first_fit(world: World, demand: Resources) -> str | None:
-    return next((name for name, node in world.open_nodes() if fits(node.free, demand)), None)
+def fitting_node(world: World, demand: Resources) -> str | None:
+    """Return the node with room that a start takes: the first, or the tightest of them."""
+    having_room = [(name, node.free) for name, node in world.open_nodes() if fits(node.free, demand)]
+    if world.placement is Placement.BEST_FIT:
+        having_room.sort(key=lambda one: [room for room, size in zip(one[1], demand, strict=True) if size])
+    return having_room[0][0] if having_room else None
 
 
 def count_slots(free: list[int], demand: Resources) -> int:

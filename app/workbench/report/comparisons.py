@@ -25,7 +25,7 @@ from app.workbench.report.drawing import (
     picture,
     rule_lines,
 )
-from app.workbench.tally import WorkloadTally
+from app.workbench.tally import WorkloadTally, rules_of
 
 _LEAST = 1e-3
 """Below this a share is drawn on a line and not on a logarithmic scale, so that none evicted has its place."""
@@ -67,7 +67,7 @@ def point_of(one: Evaluated) -> ComparedEvaluation:
     """Return what the comparisons need of an evaluation."""
     scenario = one.outcome.scenario
     policy = scenario.policy
-    victims, sla = str(policy.eviction_policy), sla_of(policy)
+    victims, sla = rules_of(policy), sla_of(policy)
     return ComparedEvaluation(
         platform_text(scenario.nodes), len(scenario.nodes), victims, policy.guarantee, sla, one.outcome.tally
     )

@@ -25,7 +25,7 @@ from app.workbench.report.evidence import draw_buckets, draw_reliability
 from app.workbench.report.look import CSS
 from app.workbench.report.timelines import draw_budget, draw_load
 from app.workbench.standings import standings
-from app.workbench.tally import Scenario, settings
+from app.workbench.tally import Scenario, rules_of, settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
 
 def _results(points: Sequence[ComparedEvaluation]) -> str:
     columns = (
-        "platform", "victims", "guarantee", "SLA", "on-demand admitted", "spot admitted", "evicted",
+        "platform", "rules", "guarantee", "SLA", "on-demand admitted", "spot admitted", "evicted",
         "core-hours completed",
     )  # fmt: skip
     rows = []
@@ -95,8 +95,10 @@ def _against_baselines(found: Sequence[Evaluated]) -> Iterator[str]:
     """Show what each promise gave beside the baselines of its platform, if they were asked for."""
     if found[0].baselines is None:
         return
-    columns = ("platform", "victims", "rule", "spot admitted", "evicted", "core-hours completed", "lost of admitted",
-               "of the clairvoyant's")  # fmt: skip
+    columns = (
+        "platform", "rules", "promise or baseline", "spot admitted", "evicted", "core-hours completed",
+        "lost of admitted", "of the clairvoyant's",
+    )  # fmt: skip
     rows = [
         (
             one.platform,
@@ -157,7 +159,7 @@ def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
 
 def _closing(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     scenario = found[0].outcome.scenario
-    varied = {"nodes", "guarantee", "eviction_probability", "eviction_policy"}
+    varied = {"nodes", "guarantee", "eviction_probability", "eviction_policy", "placement"}
     common = {name: value for name, value in settings(scenario).items() if name not in varied}
     common["epoch_h"] = scenario.policy.recompute_every_us / HOUR_US
     yield "<footer><h2>How it was made</h2>"
@@ -172,7 +174,7 @@ def _name(scenario: Scenario) -> str:
     policy = scenario.policy
     sla = sla_of(policy)
     promise = "no SLA" if sla is None else f"SLA {sla:g} {reading(policy.guarantee)}"
-    return f"{platform_text(scenario.nodes)}, {promise}, {policy.eviction_policy}"
+    return f"{platform_text(scenario.nodes)}, {promise}, {rules_of(policy)}"
 
 
 def _figure(picture: Picture, *, caption: bool = True) -> str:

@@ -34,6 +34,13 @@ class EvictionPolicy(StrEnum):
     YJF_GLOBAL = "yjf_global"
 
 
+class Placement(StrEnum):
+    """The node that a start takes, of those with room: the first, or the one with the least free room."""
+
+    FIRST_FIT = "first_fit"
+    BEST_FIT = "best_fit"
+
+
 class Forecast(StrEnum):
     """The way a risk is estimated: by replays of the log (the published method), or from the rises of the load."""
 
@@ -104,3 +111,4 @@ class PolicyChange(TypedDict, total=False):
     clock_step_s: float | None
     shared_ids: bool
     forecast: str
+    placement: str

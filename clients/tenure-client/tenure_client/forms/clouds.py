@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import ClockWord, EvictionPolicyWord, ForecastWord, GuaranteeWord
+from tenure_client.forms.words import ClockWord, EvictionPolicyWord, ForecastWord, GuaranteeWord, PlacementWord
 
 
 class PolicyAnswer(Answer, kw_only=True):
@@ -28,6 +28,7 @@ class PolicyAnswer(Answer, kw_only=True):
     clock_step_s: Seconds | None
     shared_ids: bool
     forecast: ForecastWord
+    placement: PlacementWord
 
 
 class CountsAnswer(Answer, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.words import RunCauseWord, RunStatusWord
@@ -81,8 +81,26 @@ class TableSummaryAnswer(Answer, kw_only=True):
     links: list[Link]
 
 
+class FollowedStartsAnswer(Answer, kw_only=True):
+    """The past starts of a stratum of declared lifetimes that were followed to their ends, admitted or not."""
+
+    stratum: str
+    start_count: int
+    evicted_count: int
+    window_count: Annotated[
+        float, Meta(description="The history in lifetimes of the mean start, each of at least six hours.")
+    ]
+
+
 class TableAnswer(TableSummaryAnswer, kw_only=True):
     curves: list[CurveAnswer]
+    level: Annotated[
+        float | None,
+        Meta(description="What past starts add to the logit of the calibrated forecast; null where it has no part."),
+    ] = None
+    followed_starts: Annotated[
+        list[FollowedStartsAnswer], Meta(description="What the level was learned on; empty without a level.")
+    ] = field(default_factory=list)
 
 
 class TablesAnswer(Answer, kw_only=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from tenure_client.forms.answer import one_of
-from tenure_client.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Role
+from tenure_client.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Role
 
 MarketWord = Annotated[str, one_of(Market, Market.__doc__)]
 GuaranteeWord = Annotated[str, one_of(Guarantee, Guarantee.__doc__)]
 EvictionPolicyWord = Annotated[str, one_of(EvictionPolicy, EvictionPolicy.__doc__)]
 ForecastWord = Annotated[str, one_of(Forecast, Forecast.__doc__)]
+PlacementWord = Annotated[str, one_of(Placement, Placement.__doc__)]
 ClockWord = Annotated[str, one_of(Clock, Clock.__doc__)]
 RoleWord = Annotated[str, one_of(Role, Role.__doc__)]
 NodeStatusWord = Annotated[

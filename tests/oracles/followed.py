@@ -1,0 +1,127 @@
+"""The learning of a cloud's level in plain Python: every past start by itself, each from the whole log anew.
+
+The curves, the outlook and the estimate are the product's, which have oracles of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import exp, log, log1p
+from typing import NamedTuple
+
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, Recorded
+from app.domain.strata import STRATA, stratum_of
+from app.domain.times import DAY_US, HOUR_US
+from app.domain.values import EvictionReason, Market, Policy, Resources
+from app.engine.cloud import Cloud
+from app.engine.outlook import Outlook
+from app.forecast.calibrated import eviction_probability
+from app.forecast.replayed import History
+from app.forecast.rise import RiseHistory, Rises
+from oracles.replay import NaiveHistory
+
+LONGEST_US = 600_000_000 * 2**13
+
+
+class Known(NamedTuple):
+    """A start with a known end."""
+
+    lifetime_us: int
+    said: float
+    evicted: bool
+    admitted: bool = True
+
+
+def known_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> Iterator[Known]:
+    """Return the starts that were followed and whose ends are known at `until_us`."""
+    before = [item for item in log_ if item.event.at_us < until_us]
+    naive = NaiveHistory(list(before), replace(policy, horizon_us=LONGEST_US + 1), until_us)
+    last: dict[str, tuple[int, int]] = {}
+    first_day: dict[str, int] = {}
+    begin_us = log_[0].event.at_us
+    for at, item in enumerate(before):
+        event = item.event
+        if not isinstance(event, InstanceStarted | InstanceRejected) or event.market is not Market.SPOT:
+            continue
+        lifetime_us, day_us = event.lifetime_us or 0, begin_us + (event.at_us - begin_us) // DAY_US * DAY_US
+        previous_us, pause_us = last.get(stratum_of(lifetime_us), (-1, 0))
+        if (
+            day_us == begin_us
+            or lifetime_us > LONGEST_US
+            or (previous_us >= 0 and event.at_us < previous_us + pause_us)
+        ):
+            continue
+        outlook = outlook_before(before[:at], event.flavor, event.at_us)
+        if not outlook.slots:
+            continue
+        last[stratum_of(lifetime_us)] = event.at_us, max(HOUR_US // 12, lifetime_us // 32)
+        if isinstance(event, InstanceRejected):
+            first_day.setdefault(event.flavor, day_us)
+            found = naive.sample(event.flavor, event.at_us, first_day[event.flavor])
+            ended_us = event.at_us + found[1] if found and found[2] else None
+            is_known = found is not None
+        else:
+            end = next((i.event for i in before[at:] if _is_eviction(i, event.instance_id)), None)
+            ended_us = end.at_us if end else None
+            is_known = end is None or end.reason is not EvictionReason.DRILL or end.at_us > event.at_us + lifetime_us
+        evicted = ended_us is not None and ended_us <= event.at_us + lifetime_us
+        if is_known and (evicted or event.at_us + lifetime_us < until_us):
+            said = eviction_probability(curves_at(before, day_us), outlook, lifetime_us)
+            yield Known(lifetime_us, said, evicted, isinstance(event, InstanceStarted))
+
+
+def _is_eviction(item: Recorded, name: str) -> bool:
+    return isinstance(item.event, InstanceEvicted) and item.event.instance_id == name
+
+
+def outlook_before(before: Sequence[Recorded], flavor: str, at_us: int) -> Outlook:
+    """Return the outlook of a start in the state that the log gives."""
+    cloud = Cloud()
+    cloud.apply_recorded(before)
+    return cloud.outlook(flavor, at_us)
+
+
+def curves_at(log_: Sequence[Recorded], until_us: int) -> Rises:
+    """Return the curves of the log before a moment."""
+    history = History()
+    history.extend(log_)
+    rises = RiseHistory(log_[0].event.at_us, len(Resources._fields))
+    rises.extend(history.operations(until_us), history.node_count, history.row_count, until_us)
+    return rises.publish()
+
+
+def evidence_of(known: Sequence[Known], seen_us: int) -> list[list[float]]:
+    """Return starts, evicted ones and windows of each stratum."""
+    found = []
+    for stratum in STRATA:
+        rows = [one for one in known if stratum_of(one.lifetime_us) == stratum]
+        windows = sum(seen_us / max(one.lifetime_us, 6 * HOUR_US) for one in rows) / max(len(rows), 1)
+        found.append([len(rows), sum(one.evicted for one in rows), windows])
+    return found
+
+
+def level_of(known: Sequence[Known], seen_us: int) -> float:
+    """Return the most likely level: the peak of the posterior, found by thirds."""
+    windows = dict(zip(STRATA, evidence_of(known, seen_us), strict=True))
+    weights = {stratum: min(1.0, row[2] / max(row[0], 1)) for stratum, row in windows.items()}
+
+    def likelihood(level: float) -> float:
+        found = -(level**2) / 2
+        for one in known:
+            score = log(one.said / (1 - one.said)) + level
+            found -= weights[stratum_of(one.lifetime_us)] * _softplus(-score if one.evicted else score)
+        return found
+
+    low, high = -20.0, 20.0
+    for _ in range(200):
+        third = (high - low) / 3
+        if likelihood(low + third) < likelihood(high - third):
+            low += third
+        else:
+            high -= third
+    return (low + high) / 2
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + log1p(exp(-abs(x)))
