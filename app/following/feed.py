@@ -19,7 +19,8 @@ from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.store.log import EventLog, EventMark, PredecessorMissing
+from app.scheduling.store.conflicts import PredecessorMissing
+from app.scheduling.store.log import EventLog, EventMark
 
 _PAGE = 200
 _KEPT = 1000

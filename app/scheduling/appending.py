@@ -27,15 +27,8 @@ from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import MarkedState, catch_up, load_state
-from app.scheduling.store.log import (
-    EventLog,
-    EventMark,
-    InstanceTaken,
-    LogAccess,
-    PredecessorMissing,
-    SeqConflict,
-    TurnLost,
-)
+from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict, TurnLost
+from app.scheduling.store.log import EventLog, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
 
 _TRIES = 20

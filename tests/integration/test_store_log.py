@@ -33,7 +33,8 @@ from app.platform import turns
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.codec import UnknownEvent, decode, encode
-from app.scheduling.store.log import NO_EVENT, EventLog, EventMark, InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ by its mark: a writer whose log was put back to an earlier end gets `Predecessor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
@@ -16,10 +16,11 @@ from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
 from app.domain.values import Market, Policy, Resources
-from app.platform.database.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
+from app.platform.database.database import Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
 from app.platform.turns import Turns
 from app.scheduling.store.codec import UnknownEvent, decode, encode_all
+from app.scheduling.store.conflicts import PredecessorMissing, TurnLost, told_conflicts
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 _AT_ONCE = 100
@@ -116,25 +117,6 @@ NO_EVENT = EventMark(0, 0)
 """The mark of an empty log."""
 
 
-class SeqConflict(Exception):
-    """Another writer has taken this seq. Nothing of the batch was kept."""
-
-
-class PredecessorMissing(Exception):
-    """The log lacks the event that the batch follows, or has another one: it was put back. Nothing was kept."""
-
-
-class TurnLost(Exception):
-    """The turn did not come in time, or the server took it from a stalled process. Nothing was kept."""
-
-
-class InstanceTaken(Exception):
-    """The log contains a start, or an end, of one of these instances already. Nothing of the batch was kept."""
-
-
-_ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
-
-
 class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
@@ -170,7 +152,7 @@ class LogAccess:
             "last": recorded[-1].seq,
         }
         # One statement for any number of events, one text for each column: lists cost the driver more than all else.
-        with _constraints():
+        with told_conflicts():
             ((added, digest),) = await self._connections.execute_directly(_APPEND, parameters)
         if added != len(recorded):
             raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
@@ -192,7 +174,7 @@ class LogAccess:
         if known != NO_EVENT and (not rows or (rows[0][0], rows[0][4]) != known):
             raise PredecessorMissing(f"event {known.seq} of cloud {cloud_id} is not the one that was known")
         new = rows if known == NO_EVENT else rows[1:]
-        found = self._recorded(cloud_id, [row[:4] for row in new])
+        found = await self._recorded_in_turns(cloud_id, new)
         return found, EventMark(found[-1].seq, int(rows[-1][4])) if found else known
 
     async def mark_at(self, cloud_id: int, seq: int) -> EventMark:
@@ -335,7 +317,10 @@ class LogAccess:
     async def _events(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
         cloud_id = parameters["cloud_id"]
         await self.check_readable(cloud_id)
-        rows, found = await self._connections.execute_directly(sql, parameters), list[Recorded]()
+        return await self._recorded_in_turns(cloud_id, await self._connections.execute_directly(sql, parameters))
+
+    async def _recorded_in_turns(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
+        found: list[Recorded] = []
         with Turns() as turns:
             for begin in range(0, len(rows), _AT_ONCE):
                 if begin and turns.is_due():
@@ -345,7 +330,7 @@ class LogAccess:
 
     def _recorded(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
         found = []
-        for seq, kind, version, data in rows:
+        for seq, kind, version, data, *_ in rows:
             try:
                 found.append(Recorded(seq, decode(kind, version, data)))
             except UnknownEvent as error:
@@ -405,14 +390,3 @@ class LogTurn(LogAccess):
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
         return await super().append(cloud_id, recorded, before)
-
-
-@contextmanager
-def _constraints() -> Iterator[None]:
-    try:
-        yield
-    except ConstraintBroken as broken:
-        error = _ERROR_OF.get(broken.name)
-        if error is None:
-            raise
-        raise error(broken.name) from broken
