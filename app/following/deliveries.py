@@ -23,7 +23,7 @@ from random import Random
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events import Recorded
 from app.domain.events.registry import KINDS, URGENT, kind_of
-from app.following.store.webhooks import PUT_BACK_CODE, DeadLetter, Lane, LaneProgress, Webhook, Webhooks
+from app.following.store.webhooks import PUT_BACK_CODE, DeadLetter, Identity, Lane, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialSender
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import Locks
@@ -45,6 +45,8 @@ _SCANNED_AT_ONCE = 5000
 _READ_AT_ONCE = 100
 _KEEP_PLACE = 1000
 """Events without interest that are read again after a restart, at most, before the place is kept."""
+_KEEP_GONE = 1000
+"""Webhooks that are gone and whose receivers' newest events are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class Deliveries:
 
     def __init__(self, parts: DeliveryParts) -> None:
         self._parts = parts
-        self._couriers: dict[int, asyncio.Task[None]] = {}
-        self._told: dict[int, Recorded] = {}
+        self._couriers: dict[Identity, asyncio.Task[None]] = {}
+        self._told: dict[Identity, Recorded] = {}
 
     async def run(self) -> None:
         """Deliver or stand by, until cancelled."""
@@ -125,19 +127,30 @@ class Deliveries:
 
     async def _reconcile(self) -> None:
         """Keep one courier for each active webhook and none for any other; replace those that failed."""
-        active = {webhook.id: webhook for webhook in await self._parts.webhooks.active()}
-        for webhook_id, courier in list(self._couriers.items()):
+        active = {webhook.identity: webhook for webhook in await self._parts.webhooks.active()}
+        for identity, courier in list(self._couriers.items()):
             if courier.done():
-                del self._couriers[webhook_id]
+                del self._couriers[identity]
                 if not courier.cancelled() and (error := courier.exception()) is not None:
-                    logger.warning("webhook %d: delivering was interrupted: %s", webhook_id, error, exc_info=error)
-            elif webhook_id not in active:
+                    logger.warning("webhook %d: delivering was interrupted: %s", identity.id, error, exc_info=error)
+            elif identity not in active:
                 courier.cancel()
         if self._told:
-            for webhook_id in await self._parts.webhooks.put_back():
-                self._told.pop(webhook_id, None)  # its receiver is put right before it is resumed
-        for webhook_id in active.keys() - self._couriers.keys():
-            self._couriers[webhook_id] = asyncio.create_task(Courier(active[webhook_id], self._parts, self._told).run())
+            await self._forget()
+        for identity in active.keys() - self._couriers.keys():
+            begun = Courier(active[identity], self._parts, self._told)
+            self._couriers[identity] = asyncio.create_task(begun.run())
+
+    async def _forget(self) -> None:
+        """Forget what those have taken whose logs were put back: each receiver is put right before it is resumed.
+
+        Of webhooks that are gone some are kept, because a backup that is put back in steps may bring them back.
+        """
+        there = await self._parts.webhooks.put_back()
+        for identity in [identity for identity, is_put_back in there.items() if is_put_back]:
+            self._told.pop(identity, None)
+        for identity in [identity for identity in self._told if identity not in there][:-_KEEP_GONE]:
+            del self._told[identity]
 
 
 class Queue:
@@ -190,7 +203,7 @@ class Courier:
     `told` holds for each webhook the newest event that a receiver has taken from this worker.
     """
 
-    def __init__(self, webhook: Webhook, parts: DeliveryParts, told: dict[int, Recorded]) -> None:
+    def __init__(self, webhook: Webhook, parts: DeliveryParts, told: dict[Identity, Recorded]) -> None:
         self._webhook = webhook
         self._parts = parts
         self._told = told
@@ -215,7 +228,7 @@ class Courier:
 
         The log was put back then. The receiver would take the events to come for those that it has.
         """
-        webhook, told = self._webhook, self._told.get(self._webhook.id)
+        webhook, told = self._webhook, self._told.get(self._webhook.identity)
         last_seq = await self._parts.log.last_seq(webhook.cloud_id)
         place = max(webhook.urgent.seq, webhook.ordinary.seq)
         if told is not None and (await self._parts.log.at(webhook.cloud_id, [told.seq])).get(told.seq) != told:
@@ -226,7 +239,7 @@ class Courier:
             return False
         logger.warning("webhook %d is paused: %s", webhook.id, why)
         await self._parts.webhooks.pause(webhook.id, f"{PUT_BACK_CODE}: {why}")
-        self._told.pop(webhook.id, None)
+        self._told.pop(webhook.identity, None)
         return True
 
     def _is_outdated(self) -> bool:
@@ -281,7 +294,7 @@ class Courier:
         attempts = queue.attempts + 1
         if receipt.taken:
             if item.seq > self._newest_told():
-                self._told[self._webhook.id] = item
+                self._told[self._webhook.identity] = item
             going = await self._parts.webhooks.settle(
                 self._webhook.id, queue.lane, queue.settled, item.seq, delivered=1, at_us=item.event.at_us
             )
@@ -295,7 +308,7 @@ class Courier:
         return await self._postpone(queue, attempts, receipt.error or "")
 
     def _newest_told(self) -> int:
-        told = self._told.get(self._webhook.id)
+        told = self._told.get(self._webhook.identity)
         return 0 if told is None else told.seq
 
     def _is_last(self, receipt: Receipt, attempts: int) -> bool:

@@ -29,6 +29,7 @@ class Schedule:
         self._runs = runs
         self._now_us = now_us
         self._seen_to_us: dict[int, int] = {}
+        self._newest: dict[int, TableSummary] = {}
         self._marks: dict[int, tuple[int, Mark]] = {}
 
     async def request_due(self) -> int:
@@ -50,6 +51,7 @@ class Schedule:
         if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
             return 0
         tables = await self._tables.page(cloud_id, 1)
+        self._see(cloud_id, tables)
         is_there = bool(tables) and tables[0].epoch_us >= due_us
         if not is_there and (_rests(tables, cloud.policy, now_us) or await self._runs.is_busy(cloud_id)):
             return 0
@@ -62,13 +64,13 @@ class Schedule:
     async def _request_changed(self, cloud_id: int) -> int:
         """Compare the cloud with its state when this process first saw its newest table, or last requested one."""
         tables = await self._tables.page(cloud_id, 1)
+        self._see(cloud_id, tables)
         if not tables:
             return 0
         newest = tables[0].epoch
         cloud = await self._states.current(cloud_id)
         if tables[0].seq > cloud.seq and await self._tables.remove_ahead(cloud_id):
-            self._seen_to_us.pop(cloud_id, None)
-            return 0
+            return 0  # the next look finds it gone
         if not _has_schedule(cloud.policy):
             return 0
         now = mark(cloud, cloud.present_us(self._now_us()))
@@ -80,6 +82,17 @@ class Schedule:
             return 0
         await self._runs.request(cloud_id, reason, None)
         return 1
+
+    def _see(self, cloud_id: int, tables: Sequence[TableSummary]) -> None:
+        """Note the newest table. If the one seen before is gone, what was due may be requested once more.
+
+        It goes where a backup was put back, and where a worker removed it because its log was.
+        """
+        before, newest = self._newest.pop(cloud_id, None), tables[0] if tables else None
+        if newest is not None:
+            self._newest[cloud_id] = newest
+        if before is not None and (newest is None or newest.epoch <= before.epoch) and newest != before:
+            self._seen_to_us.pop(cloud_id, None)
 
 
 def _has_schedule(policy: Policy) -> bool:

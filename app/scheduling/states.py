@@ -13,7 +13,7 @@ from app.scheduling.store.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-_READ_EVENTS = 10_000
+_READ_EVENTS = 2_000
 
 
 class LogRewound(Exception):

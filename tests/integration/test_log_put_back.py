@@ -7,12 +7,23 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from test_scheduler import EXTERNAL, UNGUARDED, Process, make_cloud, on_demand, running, schedule_of, spot, worker
+from test_scheduler import (
+    EXTERNAL,
+    UNGUARDED,
+    Process,
+    finished,
+    make_cloud,
+    on_demand,
+    running,
+    schedule_of,
+    spot,
+    worker,
+)
 
 from app.admission.batch import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
-from app.domain.times import DAY_US, SECOND_US
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, NodeStatus, Policy, RunCause
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
@@ -180,6 +191,31 @@ async def test_tables_of_a_lost_log_go_and_epochs_go_on_behind_those_of_the_log(
     schedule = schedule_of(process, lambda: 0)
     await schedule.request_changed()
     assert await Tables(database).page(cloud_id, 1) == []
+
+
+async def test_a_table_that_a_put_back_backup_does_not_hold_is_asked_for_again(process: Process, database: Database):
+    now = [DAY_US]
+    async with running(Process(database, lambda: now[0])) as api, worker(api, lambda: now[0]) as schedule:
+        cloud_id = await api.scheduler.cloud_id(await make_cloud(api, Policy(sample_count=100)))
+
+        async def look() -> list[int]:
+            await schedule.request_due()
+            await finished(api, cloud_id)
+            await schedule.request_changed()
+            return [table.epoch_us for table in await Tables(database).page(cloud_id, 10)]
+
+        first, second = (DAY_US + hours * HOUR_US for hours in (6, 12))
+        now[0] += 7 * HOUR_US
+        assert await look() == [first]
+        now[0] += 6 * HOUR_US
+        assert await look() == [second, first]
+        for lost, left in (("> 1", [first]), ("> 0", [])):
+            await database.execute(f"DELETE FROM quantile_table WHERE cloud_id = {cloud_id} AND epoch {lost}")
+            await schedule.request_changed()
+            assert await look() == [second, *left]
+            runs = await finished(api, cloud_id)
+            assert await look() == [second, *left]
+            assert await finished(api, cloud_id) == runs, "what is there is not asked for again"
 
 
 async def test_a_worker_replays_the_log_that_is_there(process: Process, database: Database):

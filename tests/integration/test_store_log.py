@@ -29,6 +29,7 @@ from app.domain.values import (
     Rejection,
     Resources,
 )
+from app.platform import turns
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.codec import UnknownEvent, decode, encode
@@ -207,6 +208,20 @@ async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
 
     await asyncio.gather(*(write_next() for _ in range(8)))
     assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == list(range(1, 10))
+
+
+async def test_the_reading_of_many_events_takes_turns_and_that_of_few_does_not(
+    log: EventLog, cloud_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.append(cloud_id, numbered([rejected(f"i{number}") for number in range(150)], 2))
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    with turns.Turns() as others:
+        await others.give()
+        assert len(await asyncio.wait_for(log.tail(cloud_id, 0, 100), 30)) == 100
+        reading = asyncio.create_task(log.tail(cloud_id, 0, 200))
+        done, _ = await asyncio.wait([reading], timeout=1)
+        assert not done
+    assert [item.seq for item in await asyncio.wait_for(reading, 30)] == [*range(1, 152)]
 
 
 async def test_a_cloud_name_is_taken_once(database: Database) -> None:

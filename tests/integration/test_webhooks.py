@@ -333,6 +333,36 @@ def test_a_webhook_whose_receiver_is_ahead_of_the_log_is_paused_and_says_so(
         receiver.wait_for(lambda: [int(name.rsplit("_", 1)[1]) for name, _ in receiver.tries[end:]] == expected)
 
 
+def test_a_new_webhook_has_nothing_of_a_lost_one_of_the_same_number(service, client, cloud, receiver) -> None:
+    """The backup that was put back did not hold the first one; nobody paused or deleted it."""
+    path = hook(client, cloud, receiver, after_seq=0)
+    with delivering(service), Receiver() as other:
+        evict(client, cloud)
+        end = client.get(cloud).json()["seq"]
+        receiver.wait_for(lambda: len(receiver.taken) == end)
+        other.secret = receiver.secret
+        put_back(service, cloud, 4, f"url = '{other.url}', created_at = now(), urgent_seq = 0, ordinary_seq = 0")
+        other.wait_for(lambda: other.seqs() == [1, 2, 3, 4])
+        assert client.get(path).json()["status"] == "active"
+        assert len(receiver.taken) == end
+
+
+def test_a_new_webhook_of_another_cloud_may_have_the_number_of_a_lost_one(service, client, cloud, receiver) -> None:
+    path = hook(client, cloud, receiver, after_seq=0)
+    number = int(path.rsplit("/", 1)[1])
+    client.post("/v1/clouds", json={"name": f"{cloud.rsplit('/', 1)[1]}-b"}).raise_for_status()
+    with delivering(service), Receiver() as other:
+        evict(client, cloud)
+        receiver.wait_for(lambda: len(receiver.taken) == client.get(cloud).json()["seq"])
+        lost = f"DELETE FROM webhook WHERE id = {number}; ALTER TABLE webhook ALTER COLUMN id RESTART WITH {number}"
+        run_sql(service.settings.database_url, lost)
+        time.sleep(1)  # the worker has seen that it is gone
+        path = hook(client, f"{cloud}-b", other, after_seq=0)
+        assert path.endswith(f"/{number}")
+        other.wait_for(lambda: other.seqs() == [1])
+        assert client.get(path).json()["status"] == "active"
+
+
 def cut(service, cloud, last_seq: int) -> None:
     """Cut the log off, as docs/operations.md has it for a log with a gap."""
     name = cloud.rsplit("/", 1)[-1]

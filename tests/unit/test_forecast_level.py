@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
 
@@ -14,14 +15,22 @@ from oracles.followed import Known, evidence_of, known_starts, level_of
 from oracles.histories import RandomCloud
 from test_forecast_rise import slowed
 
-from app.domain.events import InstanceRejected, Recorded
+from app.admission.decide import decide_start
+from app.domain.events import InstanceRejected, InstanceStarted, Recorded
+from app.domain.requests import StartRequest
 from app.domain.strata import BEGINS_US, STRATA
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import EvictionPolicy, Forecast, Guarantee, Market, Policy, Rejection
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Policy, Rejection, Resources
+from app.engine.cloud import Cloud
 from app.forecast.calibrated import LEAST
 from app.forecast.compute import Forecaster
 from app.forecast.level import BIN_WIDTH, Cases
 from app.forecast.rise import Rises
+from app.forecast.table import QuantileTable
+from app.workbench.evaluate import evaluate
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import combine
 
 CALIBRATED = {Forecast.CALIBRATED}
 kinds = st.tuples(
@@ -163,3 +172,45 @@ def test_a_table_without_a_level_is_read_as_before() -> None:
     read, rest = Rises.from_bytes(older)
     assert (rest, read.level, read.starts.sum(), read.seen_us) == (b"", 0.0, 0.0, rises.seen_us)
     assert read.shares.tolist() == rises.shares.tolist()
+
+
+def test_decisions_by_a_learned_level_are_computed_again_from_log_and_table() -> None:
+    """On a full cloud of short instances, where without a level a third of what happens is said."""
+    on_demand, spot = (synthesize(days=4, mean_utilisation=11, cores=1, seed=seed) for seed in (1, 2))
+    policy = Policy(
+        eviction_probability=0.05,
+        forecast=Forecast.CALIBRATED,
+        clock=Clock.EXTERNAL,
+        clock_step_us=None,
+        sample_count=1,
+    )
+    log: list[Recorded] = []
+    stored: dict[int, tuple[bytes, int, int]] = {}
+
+    class Log:
+        def write(self, recorded: Recorded) -> None:
+            log.append(recorded)
+
+    def keep(table: QuantileTable) -> None:
+        stored[table.epoch] = table.to_bytes(), table.epoch_us, table.seq
+
+    scenario = Scenario((Resources(4),) * 4, combine(on_demand, spot, DAY_US), policy)
+    with ThreadPoolExecutor(1) as executor:
+        evaluate(scenario, executor, logs=[Log()], tables=keep)
+    tables = {
+        epoch: QuantileTable.from_bytes(data, epoch=epoch, epoch_us=epoch_us, seq=seq)
+        for epoch, (data, epoch_us, seq) in stored.items()
+    }
+    last = tables[max(tables)].rises
+    assert last is not None
+    assert last.level > 0.5
+    assert last.starts[:, 1].sum() > 10
+    cloud, checked = Cloud(), 0
+    for item in log:
+        event = item.event
+        if isinstance(event, InstanceStarted | InstanceRejected) and event.basis and event.basis.epoch:
+            request = StartRequest(event.instance_id, Market.SPOT, event.flavor, event.lifetime_us)
+            assert list(decide_start(cloud, request, event.at_us, tables[event.basis.epoch])) == [event]
+            checked += 1
+        cloud.apply_recorded([item])
+    assert checked > 500

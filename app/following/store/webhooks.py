@@ -61,7 +61,7 @@ RETURNING id
 """
     for lane in ("urgent", "ordinary")
 }
-_PUT_BACK = f"SELECT id FROM webhook WHERE paused_because LIKE '{PUT_BACK_CODE}:%%'"
+_PUT_BACK = f"SELECT id, created_at, coalesce(paused_because LIKE '{PUT_BACK_CODE}:%%', false) FROM webhook"
 _BURY = """
 INSERT INTO webhook_dead (webhook_id, seq, kind, attempts, error)
 VALUES (%(id)s, %(seq)s, %(kind)s, %(attempts)s, %(error)s) ON CONFLICT DO NOTHING
@@ -88,6 +88,16 @@ class LaneProgress(NamedTuple):
     retry_at: datetime | None
 
 
+class Identity(NamedTuple):
+    """The number and the creation of a subscription.
+
+    After a backup is put back, a new subscription may get the number of one that the backup does not hold.
+    """
+
+    id: int
+    created_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """A subscription. `kinds` is None for every kind; `paused_because` is None while it is active."""
@@ -106,6 +116,11 @@ class Webhook:
     urgent: LaneProgress
     ordinary: LaneProgress
     dead_count: int
+
+    @property
+    def identity(self) -> Identity:
+        """The subscription itself, which no other of the same number shares."""
+        return Identity(self.id, self.created_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +179,10 @@ class Webhooks:
         """Delete a subscription and its dead letters; return False if there was none."""
         return bool(await self._database.execute(_DELETE, {"cloud_id": cloud_id, "id": webhook_id}))
 
-    async def put_back(self) -> set[int]:
-        """Return the ids of the subscriptions that are paused because their logs were put back."""
-        return {row.id for row in await self._database.execute(_PUT_BACK)}
+    async def put_back(self) -> dict[Identity, bool]:
+        """Return all subscriptions, and for each whether it is paused because its log was put back."""
+        rows = await self._database.execute(_PUT_BACK)
+        return {Identity(webhook_id, created_at): is_put_back for webhook_id, created_at, is_put_back in rows}
 
     async def pause(self, webhook_id: int, why: str) -> None:
         """Deliver nothing until `resume`. Its place in the log is kept."""
