@@ -29,10 +29,12 @@ from app.domain.values import (
     Rejection,
     Resources,
 )
+from app.platform import turns
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.codec import UnknownEvent, decode, encode
-from app.scheduling.store.log import EventLog, InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 pytestmark = pytest.mark.anyio
 
@@ -112,11 +114,28 @@ async def test_nothing_is_kept_without_the_event_before(log: EventLog, cloud_id:
     with pytest.raises(PredecessorMissing):
         await log.append(cloud_id, [Recorded(3, rejected("b")), Recorded(4, rejected("c"))])
     with pytest.raises(PredecessorMissing):
-        await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=7)
+        await log.append(cloud_id, [Recorded(2, rejected("b"))], EventMark(1, 7))
     assert await log.last_seq(cloud_id) == 1
-    assert await log.end(cloud_id) == (1, 0)
-    await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=0)
-    assert await log.last_seq(cloud_id) == 2
+    mark = await log.append(
+        cloud_id, [Recorded(2, rejected("b")), Recorded(3, rejected("c"))], await log.mark_at(cloud_id, 1)
+    )
+    assert mark == await log.last_mark(cloud_id) == await log.mark_at(cloud_id, 3)
+    assert mark.seq == 3
+
+
+async def test_the_events_after_a_known_one(log: EventLog, cloud_id: int) -> None:
+    first = await log.last_mark(cloud_id)
+    added = [Recorded(seq, rejected(f"i-{seq}")) for seq in (2, 3, 4)]
+    last = await log.append(cloud_id, added)
+    assert await log.after(cloud_id, first, 2) == (added[:2], await log.mark_at(cloud_id, 3))
+    assert await log.after(cloud_id, first, 3) == (added, last)
+    assert await log.after(cloud_id, last, 3) == ([], last)
+    found, mark = await log.after(cloud_id, NO_EVENT, 9)
+    assert (found[1:], mark) == (added, last)
+    assert await log.after(cloud_id + 1000, NO_EVENT, 9) == ([], NO_EVENT)
+    for other in (EventMark(2, first.digest), EventMark(9, last.digest)):
+        with pytest.raises(PredecessorMissing):
+            await log.after(cloud_id, other, 9)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +160,8 @@ async def test_an_instance_ends_once(log: EventLog, cloud_id: int) -> None:
 async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> None:
     batches = [numbered([rejected(f"{writer}-{i}") for i in range(20)], 2) for writer in "ab"]
     results = await asyncio.gather(*(log.append(cloud_id, batch) for batch in batches), return_exceptions=True)
-    assert sorted(type(result).__name__ for result in results) == ["NoneType", "SeqConflict"]
-    assert await log.tail(cloud_id, 1, 100) == batches[results.index(None)]
+    assert sorted(type(result).__name__ for result in results) == ["EventMark", "SeqConflict"]
+    assert await log.tail(cloud_id, 1, 100) == batches[results.index(await log.last_mark(cloud_id))]
 
 
 async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int, database: Database) -> None:
@@ -207,6 +226,20 @@ async def test_turns_follow_one_another(log: EventLog, cloud_id: int) -> None:
 
     await asyncio.gather(*(write_next() for _ in range(8)))
     assert [item.seq for item in await log.tail(cloud_id, 0, 100)] == list(range(1, 10))
+
+
+async def test_the_reading_of_many_events_takes_turns_and_that_of_few_does_not(
+    log: EventLog, cloud_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.append(cloud_id, numbered([rejected(f"i{number}") for number in range(150)], 2))
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    with turns.Turns() as others:
+        await others.give()
+        assert len(await asyncio.wait_for(log.tail(cloud_id, 0, 100), 30)) == 100
+        reading = asyncio.create_task(log.tail(cloud_id, 0, 200))
+        done, _ = await asyncio.wait([reading], timeout=1)
+        assert not done
+    assert [item.seq for item in await asyncio.wait_for(reading, 30)] == [*range(1, 152)]
 
 
 async def test_a_cloud_name_is_taken_once(database: Database) -> None:

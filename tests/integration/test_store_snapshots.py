@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from itertools import count
+from time import perf_counter
 
 import pytest
 
@@ -86,6 +89,36 @@ HISTORY: list[Event] = [
 ]
 
 
+def crowded(count: int) -> Cloud:
+    """Return a cloud in which that many instances run."""
+    node, flavor = NodeAdded(at_us=6, node="n", capacity=Resources(count)), HISTORY[4]
+    starts = [
+        InstanceStarted(at_us=8, instance_id=f"i-{number}", market=ON_DEMAND, flavor="small", node="n")
+        for number in range(count)
+    ]
+    return folded([HISTORY[0], node, flavor, *starts])
+
+
+async def timed(work: Awaitable[object]) -> tuple[float, float]:
+    """Return the time that the work takes, and the longest during which nothing else ran meanwhile."""
+    pieces_s: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began = perf_counter()
+            await asyncio.sleep(0.001)
+            pieces_s.append(perf_counter() - began)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0.01)
+    began = perf_counter()
+    await work
+    took_s = perf_counter() - began
+    await asyncio.sleep(0.01)
+    ticking.cancel()
+    return took_s, max(pieces_s)
+
+
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
 def test_the_state_comes_back_equal(length: int) -> None:
     cloud = folded(HISTORY[:length])
@@ -142,6 +175,25 @@ class TestStored:
         for length in (3, 9, 4):
             await snapshots.save(cloud_id, folded(HISTORY[:length]))
         assert await snapshots.newest_seq(cloud_id) == 9
+
+    async def test_a_state_is_saved_as_it_was_at_the_call(self, database: Database, cloud_id: int) -> None:
+        snapshots, cloud = Snapshots(database), folded(HISTORY[:9])
+        saving = asyncio.create_task(snapshots.save(cloud_id, cloud))
+        await asyncio.sleep(0)
+        for event in HISTORY[9:]:
+            cloud.apply(event)
+        await saving
+        loaded = await snapshots.load(cloud_id)
+        assert loaded is not None
+        assert loaded.digest() == folded(HISTORY[:9]).digest()
+
+    async def test_others_go_on_while_a_large_state_is_saved_and_loaded(
+        self, database: Database, cloud_id: int
+    ) -> None:
+        snapshots, cloud = Snapshots(database), crowded(60_000)
+        for work in (lambda: snapshots.save(cloud_id, cloud), lambda: snapshots.load(cloud_id)):
+            took_s, longest_s = await timed(work())
+            assert longest_s < took_s / 2, f"{longest_s:.3f} s of {took_s:.3f} s in one piece"
 
     @pytest.mark.parametrize("change", ["version = 99", "digest = 'other'", "data = 'rubbish'"])
     async def test_a_snapshot_that_cannot_be_used_counts_as_none(

@@ -86,7 +86,7 @@ _ANSWERING = {"rules", "service", "wire"}
 _GROUND = {"asked", "once", "database", "telemetry", "outbound", "turns", "each", "clock", "background"}
 FLOOR_MAY = {
     "rules": May(KERNEL, set(), {"rules"}, {"rules"}),
-    "store": May({"domain", "engine"}, {"database"}, {"rules", "store"}, {"rules", "store"}),
+    "store": May({"domain", "engine"}, {"database", "turns"}, {"rules", "store"}, {"rules", "store"}),
     "service": May(KERNEL, _GROUND, _SERVING, _SERVING),
     "jobs": May(KERNEL, _GROUND, _SERVING | {"jobs"}, _SERVING),
     "wire": May(KERNEL, {"http"}, _ANSWERING, _ANSWERING),

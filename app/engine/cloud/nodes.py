@@ -35,7 +35,7 @@ class Nodes:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {"node_order": tuple(self.order), "nodes": self.by_name}
+        return {"node_order": tuple(self.order), "nodes": {**self.by_name}}
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts. Room is taken later, when the instances are loaded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -107,6 +107,12 @@ class Facts(NamedTuple):
     running: list[Running]
     handovers: list[Handover]
     at_risk: list[str]
+
+
+def in_order(facts: Facts) -> Facts:
+    """Return the facts with the running instances by age and without their rows."""
+    by_age = sorted(facts.running, key=lambda running: running.seq)
+    return facts._replace(running=[replace(running, row=0) for running in by_age])
 
 
 Undo: TypeAlias = Callable[[], None]

@@ -20,7 +20,7 @@ from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, 
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import Counts, Facts, Fold, Handover, Part, Room, Running, Undo
+from app.engine.cloud.records import Counts, Facts, Fold, Handover, Node, Part, Room, Running, Undo, in_order
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
 from app.engine.cluster import (
@@ -242,6 +242,22 @@ class Cloud:
 
     def facts(self) -> Facts:
         """Return the whole state as values, including events applied but not committed."""
+        return in_order(self._facts())
+
+    def facts_now(self) -> Callable[[], tuple[Facts, str]]:
+        """Return a function that returns the facts and the digest of the state as it is now, on any thread.
+
+        It takes a second if instances are very many.
+        """
+        found, nodes = self._facts(), self._nodes_with_room()
+
+        def finish() -> tuple[Facts, str]:
+            facts = in_order(found)
+            return facts, _digest(facts, nodes)
+
+        return finish
+
+    def _facts(self) -> Facts:
         found: dict[str, object] = {}
         for part in self._parts:
             found |= part.facts()
@@ -257,10 +273,10 @@ class Cloud:
 
     def digest(self) -> str:
         """Return a hash of everything that later decisions could depend on."""
-        facts = self.facts()._asdict()
-        del facts["node_order"]
-        facts["nodes"] = [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
-        return hashlib.sha256(repr(tuple(facts.values())).encode()).hexdigest()
+        return self.facts_now()()[1]
+
+    def _nodes_with_room(self) -> list[tuple[Node, Resources]]:
+        return [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -312,6 +328,12 @@ class Cloud:
         """Undo the events applied since the last commit, newest first."""
         while self._undo:
             self._undo.pop()()
+
+
+def _digest(facts: Facts, nodes: list[tuple[Node, Resources]]) -> str:
+    values = facts._asdict() | {"nodes": nodes}
+    del values["node_order"]
+    return hashlib.sha256(repr(tuple(values.values())).encode()).hexdigest()
 
 
 def warm_up() -> None:

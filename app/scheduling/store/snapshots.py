@@ -6,14 +6,20 @@ folded from its start.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import msgspec
 
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import Cloud, Facts
 from app.platform.database.database import Database
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +36,8 @@ WHERE snapshot.seq <= EXCLUDED.seq
 """
 
 
+_BESIDE = ThreadPoolExecutor(2, thread_name_prefix="snapshots")
+"""Few threads: each takes turns with the event loop, and a large state keeps only one of them for seconds."""
 _DECODER = msgspec.msgpack.Decoder(Facts)
 
 
@@ -41,14 +49,13 @@ class Snapshots:
 
     async def save(self, cloud_id: int, cloud: Cloud) -> None:
         """Store the present state, unless there is a newer snapshot."""
-        parameters = {
-            "cloud_id": cloud_id,
-            "seq": cloud.seq,
-            "version": _VERSION,
-            "digest": cloud.digest(),
-            "data": encode_cloud(cloud),
-        }
-        await self._database.execute(_SAVE, parameters)
+        facts_now = cloud.facts_now()
+
+        def encoded() -> dict[str, object]:
+            facts, digest = facts_now()
+            return {"seq": facts.seq, "version": _VERSION, "digest": digest, "data": _encode(facts)}
+
+        await self._database.execute(_SAVE, {"cloud_id": cloud_id, **await _beside(encoded)})
 
     async def load(self, cloud_id: int) -> Cloud | None:
         """Return the state of the newest snapshot, or None if there is none that can be used."""
@@ -57,8 +64,8 @@ class Snapshots:
         )
         if not rows or not _is_known(rows[0].version):
             return None
-        cloud = decode_cloud(rows[0].data)
-        if cloud is None or cloud.digest() != rows[0].digest:
+        cloud = await _beside(lambda: _decode(rows[0].data, rows[0].digest))
+        if cloud is None:
             logger.warning(
                 "the snapshot is not what was saved; the log is folded from its start", extra={"cloud_id": cloud_id}
             )
@@ -84,7 +91,21 @@ def _is_known(version: int) -> bool:
 
 def encode_cloud(cloud: Cloud) -> bytes:
     """Return the state's facts, compressed. The state must not contain uncommitted events."""
-    return zlib.compress(msgspec.msgpack.encode(cloud.facts()), 1)
+    return _encode(cloud.facts())
+
+
+def _encode(facts: Facts) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(facts), 1)
+
+
+def _decode(data: bytes, digest: str) -> Cloud | None:
+    """Return the state that was saved with this digest, or None if it does not come back."""
+    cloud = decode_cloud(data)
+    return None if cloud is None or cloud.digest() != digest else cloud
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_BESIDE, work)
 
 
 def decode_cloud(data: bytes) -> Cloud | None:
