@@ -37,7 +37,7 @@ from app.processes.wiring import database_url
 from app.scheduling.appending import Logs, States
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.states import catch_up, load_state
+from app.scheduling.states import MarkedState, catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
@@ -128,9 +128,9 @@ async def compare(database: Database, cloud_id: int) -> tuple[bool, float]:
     log = EventLog(database)
     loaded = await load_state(cloud_id, log, Snapshots(database))
     began = time.perf_counter()
-    folded = Cloud()
+    folded = MarkedState()
     await catch_up(folded, cloud_id, log)
-    return folded.digest() == loaded.digest(), time.perf_counter() - began
+    return folded.cloud.digest() == loaded.cloud.digest(), time.perf_counter() - began
 
 
 async def with_database(url: str, work: Callable[[Database], Awaitable[T]]) -> T:

@@ -19,7 +19,8 @@ from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.store.log import EventLog
+from app.scheduling.store.conflicts import PredecessorMissing
+from app.scheduling.store.log import EventLog, EventMark
 
 _PAGE = 200
 _KEPT = 1000
@@ -93,11 +94,13 @@ class Feed:
                     f"it may not hold all events up to {after_seq}; begin anew"
                 )
             page = await self._page(cloud_id, after_seq)
-            if not page and await self._is_silent(cloud_id, after_seq, end):
-                yield ()
-            elif page:
+            if page:
                 after_seq = page[-1].seq
                 yield page
+            elif self._heads.times_forgotten(cloud_id) != times_forgotten:
+                continue
+            elif await self._is_silent(cloud_id, after_seq, end):
+                yield ()
 
     async def check_readable(self, cloud_id: int, after_seq: int) -> None:
         """Raise LogNewer if this process knows that it cannot read the log, LogPutBack if it ends before a seq."""
@@ -126,7 +129,11 @@ class Feed:
         recent, times = self._recent.get(cloud_id), self._heads.times_forgotten(cloud_id)
         if recent is None or recent.times_forgotten != times or recent.last_seq + _KEPT < after_seq <= reach:
             # Nobody has followed so far, or for a long time: the kept events begin at this follower's place.
-            recent = self._recent[cloud_id] = _Recent(min(after_seq, reach), times)
+            mark = await self._log.mark_at(cloud_id, min(after_seq, reach))
+            if mark.seq != min(after_seq, reach):
+                self._heads.forget(cloud_id)
+                return ()
+            recent = self._recent[cloud_id] = _Recent(mark, times)
         if after_seq < recent.before_seq:
             tail = await self._log.tail(cloud_id, after_seq, _PAGE)
             with Turns() as turns:
@@ -134,8 +141,12 @@ class Feed:
                 return self._rendered(tail)
         async with recent.reading:
             while recent.last_seq <= after_seq and recent.last_seq < reach:
-                tail = await self._log.tail(cloud_id, recent.last_seq, _PAGE)
-                recent.extend(self._rendered(tail))
+                try:
+                    tail, mark = await self._log.after(cloud_id, recent.mark, _PAGE)
+                except PredecessorMissing:
+                    self._heads.forget(cloud_id)
+                    return ()
+                recent.extend(self._rendered(tail), mark)
         return recent.after(after_seq)
 
     def _rendered(self, tail: Sequence[Recorded]) -> list[Rendered]:
@@ -145,15 +156,20 @@ class Feed:
 class _Recent:
     """The newest rendered events of one log: those after `before_seq`, up to `last_seq`."""
 
-    def __init__(self, seq: int, times_forgotten: int) -> None:
+    def __init__(self, mark: EventMark, times_forgotten: int) -> None:
         self.times_forgotten = times_forgotten
-        self.before_seq = self.last_seq = seq
+        self.before_seq = mark.seq
+        self.mark = mark
         self.reading = asyncio.Lock()
         self._items: deque[Rendered] = deque()
 
-    def extend(self, items: Sequence[Rendered]) -> None:
+    @property
+    def last_seq(self) -> int:
+        return self.mark.seq
+
+    def extend(self, items: Sequence[Rendered], mark: EventMark) -> None:
         self._items.extend(items)
-        self.last_seq += len(items)
+        self.mark = mark
         while len(self._items) > _KEPT:
             self._items.popleft()
             self.before_seq += 1

@@ -28,7 +28,8 @@ from app.importing.past import Past, Span
 from app.importing.store.imports import ImportedClouds
 from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
-from app.scheduling.store.log import EventLog, PredecessorMissing, SeqConflict
+from app.scheduling.store.conflicts import PredecessorMissing, SeqConflict
+from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
 
 BATCH = 2_000

@@ -26,15 +26,9 @@ from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.scheduling.log_heads import LogHeads
-from app.scheduling.states import LogRewound, catch_up, load_state
-from app.scheduling.store.log import (
-    EventLog,
-    InstanceTaken,
-    LogAccess,
-    PredecessorMissing,
-    SeqConflict,
-    TurnLost,
-)
+from app.scheduling.states import MarkedState, catch_up, load_state
+from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict, TurnLost
+from app.scheduling.store.log import EventLog, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
 
 _TRIES = 20
@@ -69,7 +63,7 @@ class Appender:
     def __init__(
         self, find: Callable[[], Awaitable[int]], logs: Logs, lost: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.cloud = Cloud()
+        self.state = MarkedState()
         self.cloud_id = 0
         self.looks_up_starts = False
         """True if a decision did not look up a start or an end that the log contained."""
@@ -81,8 +75,13 @@ class Appender:
         self._lost = lost
         self._in_sync = False
         self._take_turns_until = 0.0
-        self._loading: asyncio.Task[Cloud] | None = None
+        self._loading: asyncio.Task[MarkedState] | None = None
         self._alone = asyncio.Lock()
+
+    @property
+    def cloud(self) -> Cloud:
+        """The state, also of events that are decided and not yet in the log."""
+        return self.state.cloud
 
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
@@ -116,7 +115,7 @@ class Appender:
                 except InstanceTaken:
                     self._lost("instance_taken")
                     self.looks_up_starts = True
-                except (PredecessorMissing, LogRewound):
+                except PredecessorMissing:
                     self._lost("rewound")
                 except StateBehind:
                     continue
@@ -129,29 +128,31 @@ class Appender:
         try:
             await self._catch_up()
             async with self._turn() as log:
-                before_us = self.cloud.at_us
                 recorded = await decide(self.cloud, log)
-                await self._append(log, recorded, before_us)
+                mark = await self._append(log, recorded)
         except BaseException:
             # The outcome may be unknown; the log will tell.
             self.cloud.rollback()
             self._in_sync = False
             raise
         self.cloud.commit()
+        self.state.mark = mark
         self.looks_up_starts = False
         if recorded:
             self._logs.heads.tell(self.cloud_id, self.cloud.seq)
         return recorded
 
-    async def _append(self, log: LogAccess, recorded: Sequence[Recorded], before_us: int) -> None:
+    async def _append(self, log: LogAccess, recorded: Sequence[Recorded]) -> EventMark:
+        """Append, and return the mark of the log's end. Raise StateBehind if nothing would have shown that it moved."""
         if not recorded:
-            if await log.end(self.cloud_id) != (self.cloud.seq, before_us):
+            if await log.last_mark(self.cloud_id) != self.state.mark:
                 raise StateBehind
-            return
+            return self.state.mark
         began = perf_counter()
         with TRACES.span("append", events=len(recorded)):
-            await log.append(self.cloud_id, recorded, before_us)
+            mark = await log.append(self.cloud_id, recorded, self.state.mark)
         APPEND_S.observe(perf_counter() - began)
+        return mark
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[LogAccess]:
@@ -160,7 +161,7 @@ class Appender:
             yield self._logs.log
             return
         async with self._logs.log.locked(self.cloud_id) as turn:
-            await catch_up(self.cloud, self.cloud_id, turn)
+            await catch_up(self.state, self.cloud_id, turn)
             yield turn
 
     async def _catch_up(self) -> None:
@@ -169,8 +170,8 @@ class Appender:
             return
         if self.cloud.seq:
             try:
-                await catch_up(self.cloud, self.cloud_id, self._logs.log)
-            except LogRewound:
+                await catch_up(self.state, self.cloud_id, self._logs.log)
+            except PredecessorMissing:
                 self._forget()
         if not self.cloud.seq:
             await self._load()
@@ -180,18 +181,18 @@ class Appender:
         """Load the state. If a caller stops waiting for it, the next caller does not start over."""
         self._loading = self._loading or asyncio.create_task(self._loaded(), context=Context())
         try:
-            self.cloud = await asyncio.shield(self._loading)
+            self.state = await asyncio.shield(self._loading)
         finally:
             if self._loading.done():
                 self._loading = None
 
-    async def _loaded(self) -> Cloud:
+    async def _loaded(self) -> MarkedState:
         self.cloud_id = await self._find()
         self.loads += 1
         return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
 
     def _forget(self) -> None:
-        self.cloud = Cloud()
+        self.state = MarkedState()
         self._logs.heads.forget(self.cloud_id)
 
 

@@ -23,8 +23,9 @@ class Snapshotting:
         return await for_each_cloud((await self._clouds.list()).values(), self._take_if_due)
 
     async def _take_if_due(self, cloud_id: int) -> int:
+        newest_seq = await self._snapshots.newest_seq(cloud_id) or 0
         cloud = await self._states.current(cloud_id)
-        if cloud.seq - (await self._snapshots.newest_seq(cloud_id) or 0) < self._every_events:
+        if cloud.seq - newest_seq < self._every_events:
             return 0
         await self._snapshots.save(cloud_id, cloud)
         SNAPSHOTS.inc()

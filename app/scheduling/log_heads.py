@@ -77,10 +77,11 @@ class LogHeads:
         return await self.reach(cloud_id)
 
     async def wait_beyond(self, cloud_id: int, seq: int, timeout_s: float) -> bool:
-        """Wait until the log reaches beyond `seq`. Return False if it did not in time."""
+        """Wait until the log reaches beyond `seq`, or is found to be another one; False if neither came in time."""
+        times = self.times_forgotten(cloud_id)
         try:
             async with asyncio.timeout(timeout_s):
-                while await self.reach(cloud_id) <= seq:
+                while await self.reach(cloud_id) <= seq and self.times_forgotten(cloud_id) == times:
                     await self._heads[cloud_id].moved.wait()
         except TimeoutError:
             return False

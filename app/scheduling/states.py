@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from app.domain.errors import CloudNotFound, LogBroken
-from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.scheduling.store.log import LogAccess
+from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
@@ -16,56 +16,61 @@ logger = logging.getLogger(__name__)
 _READ_EVENTS = 2_000
 
 
-class LogRewound(Exception):
-    """The log does not contain the state's last event: it was put back, or the number now belongs to another cloud."""
+@dataclass(slots=True)
+class MarkedState:
+    """A cloud's state, and the mark of the last event that was folded into it and is in the log."""
+
+    cloud: Cloud = field(default_factory=Cloud)
+    mark: EventMark = NO_EVENT
 
 
-async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Cloud:
+async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
     """Return the state at the log's end. Raise CloudNotFound without a log, LogBroken if events are missing in it."""
-    cloud = await snapshots.load(cloud_id) or Cloud()
-    try:
-        await catch_up(cloud, cloud_id, log)
-    except LogRewound:
-        logger.warning("the snapshot is of another log and is removed", extra={"cloud_id": cloud_id, "seq": cloud.seq})
-        await snapshots.forget(cloud_id)
-        cloud = Cloud()
-        await catch_up(cloud, cloud_id, log)
+    state = await _of_snapshot(cloud_id, log, snapshots)
+    await catch_up(state, cloud_id, log)
     # A gap wider than one read looks like the end.
     last_seq = await log.last_seq(cloud_id)
-    while cloud.seq < last_seq:
-        seq = cloud.seq
-        await catch_up(cloud, cloud_id, log)
-        if cloud.seq == seq:
+    while state.mark.seq < last_seq:
+        seq = state.mark.seq
+        await catch_up(state, cloud_id, log)
+        if state.mark.seq == seq:
             raise _gap(cloud_id, seq, last_seq)
-    if cloud.seq == 0:
+    if state.mark == NO_EVENT:
         raise CloudNotFound("the cloud is no longer there")
-    return cloud
+    return state
 
 
-async def catch_up(cloud: Cloud, cloud_id: int, log: LogAccess) -> None:
-    """Fold the log's events beyond the state. Raise LogRewound if the log lacks the state's last event.
+async def _of_snapshot(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
+    """Return the state of the newest snapshot, or an empty one. A snapshot of events that the log lacks is removed.
+
+    It keeps only the time of its last event. Those beyond the place where a log is cut off go with the events.
+    """
+    cloud = await snapshots.load(cloud_id)
+    if cloud is None:
+        return MarkedState()
+    mark, last = await log.mark_at(cloud_id, cloud.seq), await log.at(cloud_id, [cloud.seq])
+    if cloud.seq in last and last[cloud.seq].event.at_us == cloud.at_us:
+        return MarkedState(cloud, mark)
+    logger.warning("the snapshot is of another log and is removed", extra={"cloud_id": cloud_id, "seq": cloud.seq})
+    await snapshots.forget(cloud_id)
+    return MarkedState()
+
+
+async def catch_up(state: MarkedState, cloud_id: int, log: LogAccess) -> None:
+    """Fold the log's events beyond the state. Raise PredecessorMissing if the log lacks the state's last event.
 
     Raises LogBroken if events are missing after that. Nothing else may change the state meanwhile.
     """
     while True:
-        tail = await log.tail(cloud_id, max(0, cloud.seq - 1), _READ_EVENTS)
-        is_whole = len(tail) == _READ_EVENTS
-        if cloud.seq and (not tail or not _is_last_of(cloud, tail.pop(0))):
-            raise LogRewound
-        if tail and tail[-1].seq != cloud.seq + len(tail):
-            expected = next(number for number, item in enumerate(tail, cloud.seq + 1) if item.seq != number)
-            raise _gap(cloud_id, expected - 1, tail[expected - cloud.seq - 1].seq)
-        cloud.apply_recorded(tail)
-        if not is_whole:
+        tail, mark = await log.after(cloud_id, state.mark, _READ_EVENTS)
+        if tail and mark.seq != state.mark.seq + len(tail):
+            after = next(before for before, item in enumerate(tail, state.mark.seq) if item.seq != before + 1)
+            raise _gap(cloud_id, after, tail[after - state.mark.seq].seq)
+        state.cloud.apply_recorded(tail)
+        state.mark = mark
+        if len(tail) < _READ_EVENTS:
             return
         await asyncio.sleep(0)
-
-
-def _is_last_of(cloud: Cloud, item: Recorded) -> bool:
-    """Return True if the event is the state's last one. A snapshot keeps only its time."""
-    if item.seq != cloud.seq:
-        return False
-    return item.event.at_us == cloud.at_us if cloud.last is None else item.event == cloud.last
 
 
 def _gap(cloud_id: int, seq: int, later: int) -> LogBroken:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.domain.events import Recorded
 from app.scheduling.appending import Appender
-from app.scheduling.store.log import LogAccess
+from app.scheduling.store.log import EventMark, LogAccess
 
 
 def bring_back(name: str) -> None:
@@ -21,11 +21,8 @@ def _stale_batches() -> None:
     """
     append = Appender._append
 
-    async def append_without_a_look(
-        self: Appender, log: LogAccess, recorded: Sequence[Recorded], before_us: int
-    ) -> None:
-        if recorded:
-            await append(self, log, recorded, before_us)
+    async def append_without_a_look(self: Appender, log: LogAccess, recorded: Sequence[Recorded]) -> EventMark:
+        return await append(self, log, recorded) if recorded else self.state.mark
 
     Appender._append = append_without_a_look  # type: ignore[method-assign]
 

@@ -108,7 +108,7 @@ async def test_an_import_is_the_beginning_of_a_log(database: Database, imports: 
     assert log[0].event.policy.guarantee is Guarantee.NONE
     cloud_id = await Clouds(database).find("whole")
     assert cloud_id is not None
-    folded = await load_state(cloud_id, EventLog(database), Snapshots(database))
+    folded = (await load_state(cloud_id, EventLog(database), Snapshots(database))).cloud
     assert folded.digest() == cloud.digest()
     assert folded.policy == Policy()
     (request,) = await Runs(database).page(cloud_id, 10)

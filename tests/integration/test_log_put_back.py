@@ -118,6 +118,20 @@ async def test_a_log_that_grew_again_is_not_taken_for_the_old_one(process: Proce
     await check_whole(other, name)
 
 
+async def test_nothing_is_decided_over_lost_events_of_the_same_time(database: Database):
+    """The log that grew again is as long as the old one, and its last event has the old one's time."""
+    async with running(Process(database)) as process, running(Process(database)) as other:
+        name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL), nodes=5)
+        await process.scheduler.start(name, spot("old", at_us=SECOND_US))
+        await process.scheduler.stop(name, StopRequest("old", SECOND_US))
+        await cut(process, name, (await process.scheduler.state(name)).seq - 1)
+        await other.scheduler.start(name, spot("new", at_us=SECOND_US))
+        await process.scheduler.start(name, spot("next", at_us=SECOND_US))
+        assert set((await process.scheduler.state(name)).running) == {"old", "new", "next"}
+        await check_whole(process, name)
+        await check_whole(other, name)
+
+
 async def test_the_other_log_is_told_by_its_events_where_times_are_the_same(database: Database):
     async with running(Process(database)) as process, running(Process(database)) as other:
         name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL), nodes=5)

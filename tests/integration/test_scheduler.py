@@ -272,8 +272,8 @@ async def test_a_snapshot_and_the_tail_after_it_give_the_state_of_the_whole_log(
     assert await snapshotting.take_due() >= 1
     await process.scheduler.start(name, on_demand("b", "c4"))
     loaded = await load_state(cloud_id, process.log, process.snapshots)
-    assert loaded.digest() == (await process.folded(name)).digest()
-    assert await process.snapshots.newest_seq(cloud_id) < loaded.seq
+    assert loaded.cloud.digest() == (await process.folded(name)).digest()
+    assert await process.snapshots.newest_seq(cloud_id) < loaded.mark.seq
 
 
 def schedule_of(process: Process, now_us: Callable[[], int]) -> Schedule:

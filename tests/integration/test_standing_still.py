@@ -26,7 +26,8 @@ from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
 from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.migrating import at_last, upgrade
-from app.scheduling.store.log import EventLog, TurnLost
+from app.scheduling.store.conflicts import TurnLost
+from app.scheduling.store.log import EventLog
 
 pytestmark = pytest.mark.anyio
 PAUSES = LockPauses(lost_after_s=3.0, beat_s=0.6)

@@ -33,7 +33,8 @@ from app.platform import turns
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.codec import UnknownEvent, decode, encode
-from app.scheduling.store.log import EventLog, InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 pytestmark = pytest.mark.anyio
 
@@ -113,11 +114,28 @@ async def test_nothing_is_kept_without_the_event_before(log: EventLog, cloud_id:
     with pytest.raises(PredecessorMissing):
         await log.append(cloud_id, [Recorded(3, rejected("b")), Recorded(4, rejected("c"))])
     with pytest.raises(PredecessorMissing):
-        await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=7)
+        await log.append(cloud_id, [Recorded(2, rejected("b"))], EventMark(1, 7))
     assert await log.last_seq(cloud_id) == 1
-    assert await log.end(cloud_id) == (1, 0)
-    await log.append(cloud_id, [Recorded(2, rejected("b"))], before_us=0)
-    assert await log.last_seq(cloud_id) == 2
+    mark = await log.append(
+        cloud_id, [Recorded(2, rejected("b")), Recorded(3, rejected("c"))], await log.mark_at(cloud_id, 1)
+    )
+    assert mark == await log.last_mark(cloud_id) == await log.mark_at(cloud_id, 3)
+    assert mark.seq == 3
+
+
+async def test_the_events_after_a_known_one(log: EventLog, cloud_id: int) -> None:
+    first = await log.last_mark(cloud_id)
+    added = [Recorded(seq, rejected(f"i-{seq}")) for seq in (2, 3, 4)]
+    last = await log.append(cloud_id, added)
+    assert await log.after(cloud_id, first, 2) == (added[:2], await log.mark_at(cloud_id, 3))
+    assert await log.after(cloud_id, first, 3) == (added, last)
+    assert await log.after(cloud_id, last, 3) == ([], last)
+    found, mark = await log.after(cloud_id, NO_EVENT, 9)
+    assert (found[1:], mark) == (added, last)
+    assert await log.after(cloud_id + 1000, NO_EVENT, 9) == ([], NO_EVENT)
+    for other in (EventMark(2, first.digest), EventMark(9, last.digest)):
+        with pytest.raises(PredecessorMissing):
+            await log.after(cloud_id, other, 9)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +160,8 @@ async def test_an_instance_ends_once(log: EventLog, cloud_id: int) -> None:
 async def test_two_writers_at_one_seq_one_wins(log: EventLog, cloud_id: int) -> None:
     batches = [numbered([rejected(f"{writer}-{i}") for i in range(20)], 2) for writer in "ab"]
     results = await asyncio.gather(*(log.append(cloud_id, batch) for batch in batches), return_exceptions=True)
-    assert sorted(type(result).__name__ for result in results) == ["NoneType", "SeqConflict"]
-    assert await log.tail(cloud_id, 1, 100) == batches[results.index(None)]
+    assert sorted(type(result).__name__ for result in results) == ["EventMark", "SeqConflict"]
+    assert await log.tail(cloud_id, 1, 100) == batches[results.index(await log.last_mark(cloud_id))]
 
 
 async def test_clouds_do_not_see_each_others_events(log: EventLog, cloud_id: int, database: Database) -> None:

@@ -168,6 +168,23 @@ def test_an_open_stream_of_a_log_that_is_put_back_ends_with_an_error(looking: Se
         ends(reader)
 
 
+def test_a_reader_that_has_what_was_lost_is_not_sent_what_came_instead(looking: Service, put_back) -> None:
+    """The log is cut off and has grown beyond what the reader has before this process looks at its end again."""
+    last, cut = put_back("lost-and-regrown")
+    with (
+        running_service(looking.settings.database_url) as other,
+        looking.client.stream("GET", "/v1/clouds/lost-and-regrown/events/stream") as response,
+    ):
+        reader = Reader(response)
+        assert reader.seqs(last) == [*range(1, last + 1)]
+        cut()
+        for number in range(5):
+            flavor = {"name": f"g-{number}", "cores": 1}
+            other.client.post("/v1/clouds/lost-and-regrown/flavors", json=flavor).raise_for_status()
+        while (frame := reader.frame()).get("event") != "log_put_back":
+            assert "id" not in frame
+
+
 def test_the_client_tells_a_follower_of_a_log_that_is_put_back(looking: Service, put_back) -> None:
     last, cut = put_back("followed-back")
     with TenureClient(looking.url, TOKEN) as client:

@@ -24,7 +24,8 @@ from app.platform.database.lockids import DELIVERY_LOCK, forecast_lock
 from app.platform.database.locks import LockPauses, Locks
 from app.platform.database.migrating import upgrade
 from app.platform.database.signals import Resync, RunRequested, announce, listen
-from app.scheduling.store.log import EventLog, TurnLost
+from app.scheduling.store.conflicts import TurnLost
+from app.scheduling.store.log import EventLog
 
 pytestmark = pytest.mark.anyio
 _STARTS_STALL_S = 3.0

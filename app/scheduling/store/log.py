@@ -1,14 +1,14 @@
 """The event log of every cloud: append-only, numbered 1, 2, 3, ... within a cloud, without gaps.
 
 A writer appends at the seq after the state it decided on. The primary key (cloud_id, seq) gives each seq to one writer;
-the other gets `SeqConflict`, and nothing of its batch is kept. The same statement requires the preceding event: a
-writer whose log was put back to an earlier end gets `PredecessorMissing`.
+the other gets `SeqConflict`, and nothing of its batch is kept. The same statement requires the preceding event, known
+by its mark: a writer whose log was put back to an earlier end gets `PredecessorMissing`, also if it has grown again.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
@@ -16,18 +16,21 @@ from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.kinds import REGISTERED
 from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
 from app.domain.values import Market, Policy, Resources
-from app.platform.database.database import ConstraintBroken, Database, Session, Tuples, is_taken_back
+from app.platform.database.database import Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
 from app.platform.turns import Turns
 from app.scheduling.store.codec import UnknownEvent, decode, encode_all
+from app.scheduling.store.conflicts import PredecessorMissing, TurnLost, told_conflicts
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 _AT_ONCE = 100
 """The number of events that are decoded together, which takes less than a millisecond."""
 
-# Inserts nothing if the preceding event is missing. A process that still knows a log from before it was put back, or
-# under another cloud's number, must not leave a gap.
-_APPEND = """
+# A number that tells the contents of an event from others. PostgreSQL computes it, over its own form of the JSON.
+_DIGEST = "hashtextextended(kind || data::text, 0)"
+# Inserts nothing if the preceding event is missing, or another one than the writer knows. A process that still knows a
+# log from before it was put back, or under another cloud's number, must not leave a gap, nor decide over lost events.
+_APPEND = f"""
 WITH added AS (
     INSERT INTO event (cloud_id, seq, kind, version, data)
     SELECT %(cloud_id)s, %(before)b::bigint + place, kind, version, data
@@ -36,11 +39,11 @@ WITH added AS (
     ) WITH ORDINALITY AS new (kind, version, data, place)
     WHERE %(before)b::bigint = 0 OR EXISTS (
         SELECT FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(before)b::bigint
-        AND (data->>'at_us')::bigint = coalesce(%(before_us)b::bigint, (data->>'at_us')::bigint)
+        AND (%(digest)b::bigint IS NULL OR {_DIGEST} = %(digest)b::bigint)
     )
-    RETURNING 1
+    RETURNING CASE WHEN seq = %(last)b::bigint THEN {_DIGEST} END AS digest
 )
-SELECT count(*) FROM added
+SELECT count(*), max(digest) FROM added
 """
 _TURN_WAIT_MS = 1000
 """The longest wait for a turn. Turns are optional, and the holder may have been stopped, so writers go on without."""
@@ -50,6 +53,11 @@ SELECT set_config('lock_timeout', '{_TURN_WAIT_MS}', true), pg_advisory_xact_loc
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
 # A range instead of a LIMIT: as there are no gaps, no plan reads the whole tail for its first rows.
 _TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
+_AFTER = f"""
+SELECT seq, kind, version, data::text,
+CASE WHEN seq = %(known)b::bigint OR lead(seq) OVER (ORDER BY seq) IS NULL THEN {_DIGEST} END
+FROM event WHERE cloud_id = %(cloud_id)s AND seq >= %(known)b::bigint AND seq <= %(up_to_seq)b::bigint ORDER BY seq
+"""
 _OF_KINDS = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
 AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s
@@ -89,15 +97,17 @@ SELECT coalesce((
     AND kind IN {STARTS} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
 ), 0)
 """
-_LOOK = """
-SELECT seq, hashtextextended(kind || data::text, 0) FROM event WHERE cloud_id = %(cloud_id)s
+_MARK_AT = f"SELECT seq, {_DIGEST} FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(seq)s"
+_LAST_MARK = f"SELECT seq, {_DIGEST} FROM event WHERE cloud_id = %(cloud_id)s ORDER BY seq DESC LIMIT 1"
+_LOOK = f"""
+SELECT seq, {_DIGEST} FROM event WHERE cloud_id = %(cloud_id)s
 AND seq IN (%(known_seq)s, (SELECT max(seq) FROM event WHERE cloud_id = %(cloud_id)s)) ORDER BY seq
 """
 _LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s"
 
 
 class EventMark(NamedTuple):
-    """An event's seq, and a number that differs from that of any other event with this seq."""
+    """An event's seq, and a number that tells its contents from those of other events."""
 
     seq: int
     digest: int
@@ -105,25 +115,6 @@ class EventMark(NamedTuple):
 
 NO_EVENT = EventMark(0, 0)
 """The mark of an empty log."""
-
-
-class SeqConflict(Exception):
-    """Another writer has taken this seq. Nothing of the batch was kept."""
-
-
-class PredecessorMissing(Exception):
-    """The log lacks the event that the batch follows, or has another one: it was put back. Nothing was kept."""
-
-
-class TurnLost(Exception):
-    """The turn did not come in time, or the server took it from a stalled process. Nothing was kept."""
-
-
-class InstanceTaken(Exception):
-    """The log contains a start, or an end, of one of these instances already. Nothing of the batch was kept."""
-
-
-_ERROR_OF = {"event_pkey": SeqConflict, "event_one_start": InstanceTaken, "event_one_end": InstanceTaken}
 
 
 class LogAccess:
@@ -141,12 +132,13 @@ class LogAccess:
         """Return the newest log format that may be written, as far as this process knows."""
         return self._connections.newer.log_format
 
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
-        """Make the events durable, all or none. Raise SeqConflict or InstanceTaken if they do not fit the log.
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before: EventMark | None = None) -> EventMark:
+        """Make the events durable, all or none, and return the mark of the last.
 
-        Raises PredecessorMissing if the event before the first is missing, or has another time than `before_us`, and
-        FormatNotInForce if the log format in force cannot hold an event. After LogUnavailable it is unknown whether the
-        events were kept: read the tail before anything else.
+        Raises SeqConflict or InstanceTaken if they do not fit the log, PredecessorMissing if the event before the first
+        is missing, or is not that of `before` (None: whichever it is), and FormatNotInForce if the log format in force
+        cannot hold an event. After LogUnavailable it is unknown whether the events were kept: read the tail before
+        anything else.
         """
         self._connections.newer.check()
         kinds = [REGISTERED[type(item.event)] for item in recorded]
@@ -156,18 +148,46 @@ class LogAccess:
             "versions": f"{{{','.join([str(kind.version) for kind in kinds])}}}",
             "data": encode_all([item.event for item in recorded], self.log_format).decode(),
             "before": recorded[0].seq - 1,
-            "before_us": before_us,
+            "digest": before and before.digest,
+            "last": recorded[-1].seq,
         }
         # One statement for any number of events, one text for each column: lists cost the driver more than all else.
-        with _constraints():
-            ((added,),) = await self._connections.execute_directly(_APPEND, parameters)
+        with told_conflicts():
+            ((added, digest),) = await self._connections.execute_directly(_APPEND, parameters)
         if added != len(recorded):
             raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
+        return EventMark(recorded[-1].seq, int(digest))
 
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """Return the next events after a seq, at most `limit`."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
         return await self._events(_TAIL, parameters)
+
+    async def after(self, cloud_id: int, known: EventMark, limit: int) -> tuple[list[Recorded], EventMark]:
+        """Return the next events after a known one, at most `limit`, and the mark of the last, or the known one.
+
+        Raises PredecessorMissing if the log does not hold the known event.
+        """
+        await self.check_readable(cloud_id)
+        parameters = {"cloud_id": cloud_id, "known": known.seq, "up_to_seq": known.seq + limit}
+        rows = await self._connections.execute_directly(_AFTER, parameters)
+        if known != NO_EVENT and (not rows or (rows[0][0], rows[0][4]) != known):
+            raise PredecessorMissing(f"event {known.seq} of cloud {cloud_id} is not the one that was known")
+        new = rows if known == NO_EVENT else rows[1:]
+        found = await self._recorded_in_turns(cloud_id, new)
+        return found, EventMark(found[-1].seq, int(rows[-1][4])) if found else known
+
+    async def mark_at(self, cloud_id: int, seq: int) -> EventMark:
+        """Return the mark of the event at a seq, NO_EVENT if there is none."""
+        return await self._mark(_MARK_AT, {"cloud_id": cloud_id, "seq": seq})
+
+    async def last_mark(self, cloud_id: int) -> EventMark:
+        """Return the mark of the newest event, NO_EVENT if there is none."""
+        return await self._mark(_LAST_MARK, {"cloud_id": cloud_id})
+
+    async def _mark(self, sql: str, parameters: dict[str, Any]) -> EventMark:
+        rows = await self._connections.execute_directly(sql, parameters)
+        return EventMark(*rows[0]) if rows else NO_EVENT
 
     async def of_kinds(
         self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
@@ -297,7 +317,10 @@ class LogAccess:
     async def _events(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
         cloud_id = parameters["cloud_id"]
         await self.check_readable(cloud_id)
-        rows, found = await self._connections.execute_directly(sql, parameters), list[Recorded]()
+        return await self._recorded_in_turns(cloud_id, await self._connections.execute_directly(sql, parameters))
+
+    async def _recorded_in_turns(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
+        found: list[Recorded] = []
         with Turns() as turns:
             for begin in range(0, len(rows), _AT_ONCE):
                 if begin and turns.is_due():
@@ -307,7 +330,7 @@ class LogAccess:
 
     def _recorded(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
         found = []
-        for seq, kind, version, data in rows:
+        for seq, kind, version, data, *_ in rows:
             try:
                 found.append(Recorded(seq, decode(kind, version, data)))
             except UnknownEvent as error:
@@ -362,19 +385,8 @@ class LogTurn(LogAccess):
         super().__init__(session)
         self._cloud_id = cloud_id
 
-    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before_us: int | None = None) -> None:
+    async def append(self, cloud_id: int, recorded: Sequence[Recorded], before: EventMark | None = None) -> EventMark:
         """Append like `LogAccess.append`, but durable only at the turn's end."""
         if cloud_id != self._cloud_id:
             raise AssertionError(f"the turn is cloud {self._cloud_id}'s, not cloud {cloud_id}'s")
-        await super().append(cloud_id, recorded, before_us)
-
-
-@contextmanager
-def _constraints() -> Iterator[None]:
-    try:
-        yield
-    except ConstraintBroken as broken:
-        error = _ERROR_OF.get(broken.name)
-        if error is None:
-            raise
-        raise error(broken.name) from broken
+        return await super().append(cloud_id, recorded, before)
