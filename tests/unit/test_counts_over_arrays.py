@@ -1,4 +1,4 @@
-"""What is counted over the compiled form of running instances is what a plain count over them finds."""
+"""Counts over the compiled form of running instances equal plain counts over the instances."""
 
 from __future__ import annotations
 
