@@ -5,11 +5,10 @@ Everything is read from the folded state, so the cost does not grow with the log
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from app.admission.reliability import CONFIDENCE, wilson_interval
-from app.domain.values import Guarantee, Market
+from app.domain.values import Guarantee
 from app.engine.cloud import Cloud
 
 
@@ -63,14 +62,10 @@ class Attainment:
 
 def read_attainment(cloud: Cloud, at_us: int) -> list[Attainment]:
     """Return every class by rising probability, as of `at_us`."""
-    running = Counter(
-        instance.probability
-        for instance in cloud.running.values()
-        if instance.market is Market.SPOT and at_us < instance.deadline_us
-    )
+    running = cloud.promises_within(at_us)
     pooled = cloud.policy.guarantee is Guarantee.POOLED
     return [
-        _attainment(cloud, promised, running[promised], cloud.charges(promised, at_us) if pooled else 0.0)
+        _attainment(cloud, promised, running.get(promised, 0), cloud.charges(promised, at_us) if pooled else 0.0)
         for promised in sorted(cloud.classes)
     ]
 

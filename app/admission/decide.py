@@ -79,12 +79,11 @@ def drill_victim(cloud: Cloud, instance_id: str | None) -> str:
 
     Raises DrillImpossible if the named one is not a running spot instance, or if none runs.
     """
-    named = [one for one in [cloud.running.get(instance_id or "")] if one]
-    among = [one for one in (named if instance_id else cloud.running.values()) if one.market is Market.SPOT]
-    if not among:
+    victim = cloud.running.get(instance_id) if instance_id else cloud.youngest_spot()
+    if victim is None or victim.market is not Market.SPOT:
         what = f"{instance_id!r} is not a running spot instance" if instance_id else "no spot instance is running"
         raise DrillImpossible(f"{what}, so there is nothing to evict")
-    return max(among, key=lambda one: one.seq).instance_id
+    return victim.instance_id
 
 
 def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:

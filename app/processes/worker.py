@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
+from itertools import chain
 from threading import Thread, Timer
 from time import monotonic
 
@@ -110,7 +111,15 @@ def _prepare() -> None:
 def _ended(event: JobExecutionEvent) -> None:
     """Count the job, and log why it failed: in one line where the database was away, for the next turn comes anyway."""
     JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()
-    if isinstance(event.exception, LogUnavailable):
-        logger.warning("the job %s waits for its next turn: %s", event.job_id, event.exception)
+    if lost := _lost(event.exception):
+        logger.warning("the job %s waits for its next turn: %s", event.job_id, "; ".join(lost))
     elif event.exception is not None:
         logger.error("the job %s failed", event.job_id, exc_info=event.exception)
+
+
+def _lost(error: BaseException | None) -> list[str]:
+    """Return how the database was away; nothing if the error, or one of a group, is another."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [*map(_lost, error.exceptions)]
+        return [*dict.fromkeys(chain.from_iterable(found))] if all(found) else []
+    return [str(error)] if isinstance(error, LogUnavailable) else []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain.values import Market, NodeStatus
-from app.engine.cloud import Cloud, Node, Running
+from app.domain.values import NodeStatus
+from app.engine.cloud import Cloud, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +46,17 @@ class NodeUsage:
 def usage_of(cloud: Cloud) -> Usage:
     """Return the cloud's present usage. Removed nodes do not count."""
     total = sum(node.capacity.cores for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED)
-    return _usage(cloud, cloud.running.values(), total)
+    cores, counts = (part.sum(axis=0).tolist() for part in cloud.use_by_node())
+    return _usage(cores, counts, total)
 
 
 def usage_by_node(cloud: Cloud) -> list[NodeUsage]:
     """Return the usage of every node that is present, in node order."""
-    running: dict[str, list[Running]] = {}
-    for instance in cloud.running.values():
-        running.setdefault(instance.node, []).append(instance)
     there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
     there.sort(key=lambda node: node.index)
-    return [NodeUsage(node, _usage(cloud, running.get(node.name, ()), node.capacity.cores)) for node in there]
+    cores, counts = (part.tolist() for part in cloud.use_by_node())
+    return [NodeUsage(node, _usage(cores[node.index], counts[node.index], node.capacity.cores)) for node in there]
 
 
-def _usage(cloud: Cloud, running: Iterable[Running], total: int) -> Usage:
-    cores: Counter[Market] = Counter()
-    counts: Counter[Market] = Counter()
-    for instance in running:
-        cores[instance.market] += cloud.flavors[instance.flavor].resources.cores
-        counts[instance.market] += 1
-    return Usage(cores[Market.ON_DEMAND], cores[Market.SPOT], total, counts[Market.ON_DEMAND], counts[Market.SPOT])
+def _usage(cores: Sequence[int], counts: Sequence[int], total: int) -> Usage:
+    return Usage(cores[0], cores[1], total, counts[0], counts[1])

@@ -14,7 +14,19 @@ from app.domain.values import Market, Resources
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo
-from app.engine.cluster import STOP, Cluster, Ints, empty_cluster, move_run, place, place_on_demand, plan_run, release
+from app.engine.cluster import (
+    NO_NODE,
+    STOP,
+    Bools,
+    Cluster,
+    Ints,
+    empty_cluster,
+    move_run,
+    place,
+    place_on_demand,
+    plan_run,
+    release,
+)
 from app.engine.exposure import exposure
 
 
@@ -47,6 +59,34 @@ class Instances:
         """Return the instances running on the node, oldest first."""
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
         return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
+
+    def youngest_spot(self) -> Running | None:
+        """Return the spot instance started last, or None if none runs."""
+        rows = np.flatnonzero(self._are_spot())
+        if not len(rows):
+            return None
+        (name,) = self._at([int(rows[np.argmax(self._room.cluster.born[rows])])])
+        return self.running[name]
+
+    def promises_within(self, now_us: int) -> dict[float, int]:
+        """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
+        within = self._are_spot() & (now_us < self._room.cluster.deadline_us)
+        promised, counts = np.unique(self._promises[within], return_counts=True)
+        return dict(zip(promised.tolist(), counts.tolist(), strict=True))
+
+    def use_by_node(self) -> tuple[Ints, Ints]:
+        """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot."""
+        cluster, shape = self._room.cluster, (len(self._room.cluster.free), 2)
+        rows = np.flatnonzero(cluster.node_of != NO_NODE)
+        at = cluster.node_of[rows], cluster.is_spot[rows].astype(np.int64)
+        cores, counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        np.add.at(cores, at, cluster.demand[rows, Resources._fields.index("cores")])
+        np.add.at(counts, at, 1)
+        return cores, counts
+
+    def _are_spot(self) -> Bools:
+        found: Bools = self._room.cluster.is_spot & (self._room.cluster.node_of != NO_NODE)
+        return found
 
     def plan(self, demand: Ints, now_us: int, placement: int, code: int) -> tuple[int, tuple[str, ...]]:
         """Return the index of the node for an on-demand start, and its victims, youngest first."""

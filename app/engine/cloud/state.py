@@ -211,6 +211,18 @@ class Cloud:
         """Return the instances running on the node, oldest first."""
         return self._instances.on_node(node)
 
+    def youngest_spot(self) -> Running | None:
+        """Return the spot instance started last, or None if none runs."""
+        return self._instances.youngest_spot()
+
+    def promises_within(self, now_us: int) -> dict[float, int]:
+        """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
+        return self._instances.promises_within(now_us)
+
+    def use_by_node(self) -> tuple[Ints, Ints]:
+        """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot."""
+        return self._instances.use_by_node()
+
     def free(self, node: str) -> Resources:
         """Return the free part of the node's capacity; 0 for a resource that it does not count."""
         return self._nodes.free(node)
@@ -234,7 +246,7 @@ class Cloud:
         """The names of all nodes ever added, in node order; a node that was removed and added again occurs twice."""
         return tuple(self._nodes.order)
 
-    def known_handovers(self) -> list[Handover]:
+    def known_handovers(self) -> tuple[Handover, ...]:
         """Return the evictions that no controller has confirmed, by deadline."""
         return self._handovers.by_deadline()
 

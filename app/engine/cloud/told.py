@@ -33,6 +33,7 @@ class Handovers:
 
     def __init__(self, instances: Instances, flavors: Flavors) -> None:
         self.by_id: dict[str, Handover] = {}
+        self._by_deadline: tuple[Handover, ...] | None = None
         self._overdue: list[tuple[int, str]] = []
         self._departures: dict[str, Departures] = {}
         self._instances, self._flavors = instances, flavors
@@ -43,16 +44,18 @@ class Handovers:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {"handovers": self.by_deadline()}
+        return {"handovers": [*self.by_deadline()]}
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         for handover in facts.handovers:
             self._put(handover.instance_id, handover)
 
-    def by_deadline(self) -> list[Handover]:
-        """Return the hand-overs by deadline."""
-        return sorted(self.by_id.values(), key=_due)
+    def by_deadline(self) -> tuple[Handover, ...]:
+        """Return the hand-overs by deadline. They are sorted once after a change, however often they are read."""
+        if self._by_deadline is None:
+            self._by_deadline = tuple(sorted(self.by_id.values(), key=_due))
+        return self._by_deadline
 
     def ready_us(self, node: str, room: Resources, leaves: tuple[int, Resources], now_us: int) -> int | None:
         """Return when everything booked on the node fits beside what still leaves it; None: at once.
@@ -95,6 +98,7 @@ class Handovers:
 
     def _put(self, instance_id: str, handover: Handover | None) -> None:
         """Enter a hand-over in the place of the instance's former one."""
+        self._by_deadline = None
         old = self.by_id.pop(instance_id, None)
         if old is not None:
             self._count(old, -1)

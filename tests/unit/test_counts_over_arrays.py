@@ -1,0 +1,110 @@
+"""Counts over the compiled form of running instances equal plain counts over the instances."""
+
+from __future__ import annotations
+
+import timeit
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from oracles.histories import RandomCloud
+
+from app.admission.attainment import read_attainment
+from app.admission.decide import decide_confirmation, drill_victim
+from app.domain.errors import DrillImpossible
+from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, NodeAdded, Recorded
+from app.domain.values import Guarantee, Market, NodeStatus, Policy, Resources
+from app.engine.cloud import Cloud
+from app.utilisation.usage import usage_by_node, usage_of
+
+MARKETS = (Market.ON_DEMAND, Market.SPOT)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_counts_over_arrays_are_the_plain_counts(seed: int) -> None:
+    random = Random(seed)
+    guarantee = random.choice([*Guarantee])
+    world = RandomCloud(random, Policy(guarantee=guarantee, warm_up_us=0, grace_us=random.choice([0, 30])))
+    world.open()
+    for _ in range(120):
+        world.step()
+        check(world.cloud, world.now_us)
+
+
+def check(cloud: Cloud, now_us: int) -> None:
+    spots = [one for one in cloud.running.values() if one.market is Market.SPOT]
+    within = Counter(one.probability or 0.0 for one in spots if now_us < one.deadline_us)
+    assert cloud.promises_within(now_us) == within
+    assert [one.running for one in read_attainment(cloud, now_us)] == [within[one] for one in sorted(cloud.classes)]
+    if spots:
+        assert drill_victim(cloud, None) == max(spots, key=lambda one: one.seq).instance_id
+    else:
+        with pytest.raises(DrillImpossible, match="no spot instance is running"):
+            drill_victim(cloud, None)
+    there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+    of_node = {one.node.name: one for one in usage_by_node(cloud)}
+    assert [*of_node] == [node.name for node in sorted(there, key=lambda node: node.index)]
+    for name, one in of_node.items():
+        usage = one.usage
+        assert used(cloud, {name}) == (usage.on_demand, usage.spot, usage.on_demand_count, usage.spot_count)
+        assert usage.total == one.node.capacity.cores
+    usage = usage_of(cloud)
+    everywhere = {node.name for node in there}
+    assert used(cloud, everywhere) == (usage.on_demand, usage.spot, usage.on_demand_count, usage.spot_count)
+    assert usage.total == sum(node.capacity.cores for node in there)
+    by_deadline = sorted(cloud.handovers.values(), key=lambda one: (one.deadline_us, one.instance_id))
+    assert [*cloud.known_handovers()] == by_deadline
+
+
+def used(cloud: Cloud, nodes: set[str]) -> tuple[int, ...]:
+    running = [one for one in cloud.running.values() if one.node in nodes]
+    cores = [sum(cloud.flavors[one.flavor].resources.cores for one in running if one.market is of) for of in MARKETS]
+    return *cores, *(sum(one.market is of for one in running) for of in MARKETS)
+
+
+def test_a_drill_is_of_a_running_spot_instance_alone() -> None:
+    with pytest.raises(DrillImpossible, match="'i-1' is not a running spot instance"):
+        drill_victim(Cloud(), "i-1")
+
+
+def test_reads_of_a_crowded_cloud_take_a_fraction_of_a_walk_over_its_instances() -> None:
+    cloud = crowded(50_000)
+    reads: list[Callable[[], object]] = [
+        lambda: drill_victim(cloud, None),
+        lambda: cloud.promises_within(0),
+        lambda: usage_of(cloud),
+        lambda: usage_by_node(cloud),
+    ]
+    walk_s = quickest_s(lambda: max(cloud.running.values(), key=lambda one: one.deadline_us))
+    for number, read in enumerate(reads):
+        assert quickest_s(read) < walk_s / 2, number
+
+
+def quickest_s(work: Callable[[], object]) -> float:
+    return min(timeit.repeat(work, number=1, repeat=7))
+
+
+def crowded(count: int) -> Cloud:
+    """Return a cloud with so many spot instances on one node."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=Policy(guarantee=Guarantee.NONE)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="small", demand=Resources(1)))
+    cloud.apply(NodeAdded(at_us=0, node="n", capacity=Resources(count)))
+    starts = [
+        InstanceStarted(at_us=0, instance_id=f"i-{n}", market=Market.SPOT, flavor="small", node="n", lifetime_us=9)
+        for n in range(count)
+    ]
+    cloud.apply_recorded(Recorded(seq, event) for seq, event in enumerate(starts, cloud.seq + 1))
+    return cloud
+
+
+def test_hand_overs_are_sorted_once_after_a_change() -> None:
+    world = RandomCloud(Random(4), Policy(guarantee=Guarantee.NONE, grace_us=1000))
+    world.open()
+    while len(world.cloud.handovers) < 2:
+        world.step()
+    before = world.cloud.known_handovers()
+    assert world.cloud.known_handovers() is before
+    world.apply([*decide_confirmation(world.cloud, before[0].instance_id, world.now_us)])
+    assert world.cloud.known_handovers() == before[1:]
