@@ -1,4 +1,4 @@
-"""What was computed from events goes with them when they are cut off a log's end: tables, and the snapshot."""
+"""Tables and the snapshot go with the events that they were computed from, when these are cut off a log's end."""
 
 from __future__ import annotations
 
