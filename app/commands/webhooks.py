@@ -65,12 +65,15 @@ def show(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options
 
 
 def delete(client: TenureClient, cloud: str, webhook: Webhook) -> None:
-    """Delete a webhook and its dead letters. Nothing more is sent to it."""
+    """Delete a webhook and its dead letters. What is sent within the next second may still arrive."""
     client.delete_webhook(cloud, webhook)
 
 
 def pause(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
-    """Stop sending until the webhook is resumed. Its place in the log is kept."""
+    """Stop sending until the webhook is resumed. Its place in the log is kept.
+
+    What is sent within the next second may still arrive.
+    """
     _print(client.pause_webhook(cloud, webhook), as_json=as_json)
 
 

@@ -57,12 +57,15 @@ class TableCache:
                 self._announced[cloud_id].set()
             return self._newest[cloud_id]
 
-    async def wait_for(self, cloud_id: int, due_us: int) -> None:
-        """Request the table of that due time and wait until it is published, or until the time allowed is over."""
+    async def wait_for(self, cloud_id: int, due_us: int, since_s: float) -> None:
+        """Request the table of that due time and wait until it is published, or until the time allowed is over.
+
+        That counts from `since_s`, of the monotonic clock.
+        """
         if self._given_up_us.get(cloud_id) == due_us:
             return
         await self._runs.request(cloud_id, RunCause.EXTERNAL_CLOCK, due_us)
-        deadline = monotonic() + self._wait_s
+        deadline = since_s + self._wait_s
         while not self._is_there(cloud_id, due_us):
             if monotonic() > deadline:
                 self._given_up_us[cloud_id] = due_us

@@ -51,8 +51,11 @@ class TableCachePort(Protocol):
     async def load(self, cloud_id: int) -> Quotes | None:
         """Load the cloud's newest published table into memory, and return it."""
 
-    async def wait_for(self, cloud_id: int, due_us: int) -> None:
-        """Have the table of that due time computed, and return when it is published or will not come."""
+    async def wait_for(self, cloud_id: int, due_us: int, since_s: float) -> None:
+        """Have the table of that due time computed, and return when it is published or will not come.
+
+        The time allowed counts from `since_s`, of the monotonic clock.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ class Sequencer:
         self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
         self._parking = Parking(
-            lambda due_us: parts.tables.wait_for(self._appender.cloud_id, due_us), self._line_up, parts.limits.queue
+            lambda due_us, since_s: parts.tables.wait_for(self._appender.cloud_id, due_us, since_s),
+            self._line_up,
+            parts.limits.queue,
         )
         # The task has a context of its own, because it does not belong to the request that happened to open the cloud.
         self._task = asyncio.create_task(self._run(), name=f"sequencer-{name}", context=Context())

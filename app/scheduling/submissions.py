@@ -79,11 +79,15 @@ class _Wait:
 class Parking:
     """Holds the submissions of one cloud that wait for a table, so that nobody waits with them.
 
-    `wait_for` waits for the table of a due time; `line_up` takes those that have waited, in their order.
+    `wait_for` waits for the table of a due time, for as long as is allowed since a moment (`monotonic`). `line_up`
+    takes those that have waited, in their order.
     """
 
     def __init__(
-        self, wait_for: Callable[[int], Awaitable[None]], line_up: Callable[[Sequence[Submission]], None], limit: int
+        self,
+        wait_for: Callable[[int, float], Awaitable[None]],
+        line_up: Callable[[Sequence[Submission]], None],
+        limit: int,
     ) -> None:
         self._wait_for = wait_for
         self._line_up = line_up
@@ -120,10 +124,11 @@ class Parking:
         submission.answered.add_done_callback(partial(self._leave, due_us, submission))
 
     async def _wait(self, due_us: int) -> None:
+        parked_s = monotonic()
         try:
             async with self._tables:
                 with TRACES.span("wait for table", [one.origin for one in self._waits[due_us].waiting]):
-                    await self._wait_for(due_us)
+                    await self._wait_for(due_us, parked_s)
         except Exception as error:  # the waiting callers get it
             if not isinstance(error, TenureError):
                 logger.exception("waiting for a table failed")

@@ -134,6 +134,20 @@ def test_too_many_that_wait_for_tables_are_refused_and_leave_the_others_their_pl
         assert [wait.result(60).status_code for wait in waits] == [201, 201]
 
 
+def test_a_start_waits_no_longer_where_many_tables_are_waited_for(database_url: str) -> None:
+    with running_service(database_url, table_wait_s=3) as service, ThreadPoolExecutor(20) as pool:
+        path = make(service.client, next(names))
+
+        def waited_s(hour: int) -> float:
+            begin = monotonic()
+            body = start(f"s-{hour}", hour + 0.5, "spot")
+            service.client.post(f"{path}/instances", json=body, timeout=60)
+            return monotonic() - begin
+
+        longest_s = max(pool.map(waited_s, range(1, 21)))
+    assert 2.5 < longest_s < 5.5
+
+
 def test_a_process_that_is_told_to_stop_ends_what_waits_for_a_table(database_url: str) -> None:
     answers: list[httpx2.Response] = []
     with running_service(database_url, table_wait_s=WAIT_S) as service:

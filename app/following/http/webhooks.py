@@ -46,13 +46,16 @@ async def show_webhook(request: Request) -> Response:
 
 
 async def delete_webhook(request: Request) -> Response:
-    """Delete a webhook and its dead letters. Nothing more is sent to it."""
+    """Delete a webhook and its dead letters. What is sent within the next second may still arrive."""
     await reached(request, WebhookKeeper).delete(*_names(request))
     return Response(status_code=204)
 
 
 async def pause_webhook(request: Request) -> Response:
-    """Stop sending until the webhook is resumed. Its place in the log is kept."""
+    """Stop sending until the webhook is resumed. Its place in the log is kept.
+
+    What is sent within the next second may still arrive.
+    """
     return respond(webhook_answer(await reached(request, WebhookKeeper).pause(*_names(request))))
 
 

@@ -36,12 +36,12 @@ def webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
 
 
 def delete_webhook(cloud: str, webhook: str) -> Call[None]:
-    """Delete a webhook and its dead letters. Nothing more is sent."""
+    """Delete a webhook and its dead letters. What is sent within the next second may still arrive."""
     return endpoints.DELETE_WEBHOOK.call(cloud=cloud, webhook=webhook)
 
 
 def pause_webhook(cloud: str, webhook: str) -> Call[WebhookAnswer]:
-    """Pause a webhook: nothing is sent until it is resumed."""
+    """Pause a webhook until it is resumed. What is sent within the next second may still arrive."""
     return endpoints.PAUSE_WEBHOOK.call(cloud=cloud, webhook=webhook)
 
 
