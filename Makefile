@@ -10,7 +10,7 @@ FAULTS_SECONDS ?= 600
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 CLIENT := clients/tenure-client
 
-.PHONY: help run test check faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run test check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -19,7 +19,7 @@ help:  ## this list
 run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unless TENURE_DATABASE_URL names one
 	@exec $(BIN)/tenure run
 
-test: .venv/dev.stamp  ## everything that must hold; TESTFLAGS
+test: compiled  ## everything that must hold; TESTFLAGS
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SECONDS, FAULTS_SEED, FAULTSFLAGS
@@ -37,8 +37,12 @@ hostile-short: .venv/dev.stamp  ## each of these attacks for a few seconds, as t
 two-builds: .venv/dev.stamp  ## an older commit (OLDER_BUILD) beside this tree on one database, through a whole upgrade
 	$(BIN)/python -m pytest tests/e2e/two_builds.py -s $(TESTFLAGS)
 
-check: lint  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
+check: lint compiled  ## whether a change is sound, in under two minutes: formatting, rules, types, and the tests of units
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)
+
+# Otherwise each process of the tests compiles it for itself at its first use.
+compiled: .venv/dev.stamp
+	$(QUIETLY) "compiling the engine" $(BIN)/python -c 'from app.forecasts.recompute import warm_up; warm_up()'
 
 lint: .venv/dev.stamp  ## formatting, rules and types
 	$(BIN)/ruff format --check .
