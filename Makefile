@@ -41,7 +41,7 @@ check: lint compiled  ## whether a change is sound, in under two minutes: format
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile --quiet $(TESTFLAGS)
 
 # Otherwise each process of the tests compiles it for itself at its first use.
-compiled: .venv/dev.stamp
+compiled: .venv/dev.stamp  ## the engine, for this machine
 	$(QUIETLY) "compiling the engine" $(BIN)/python -c 'from app.forecasts.recompute import warm_up; warm_up()'
 
 lint: .venv/dev.stamp  ## formatting, rules and types
