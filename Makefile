@@ -10,7 +10,7 @@ FAULTS_SECONDS ?= 600
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 CLIENT := clients/tenure-client
 
-.PHONY: help run test check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run test test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -21,6 +21,9 @@ run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unle
 
 test: compiled  ## everything that must hold; TESTFLAGS
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+
+test-again: compiled  ## of the tests, those that failed the last time, one after another
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(TESTFLAGS)
 
 faults: .venv/dev.stamp  ## ten minutes under faults (docs/faults.md); FAULTS_SECONDS, FAULTS_SEED, FAULTSFLAGS
 	cd tests && exec ../$(BIN)/python -m faults --seconds $(FAULTS_SECONDS) $(addprefix --seed ,$(FAULTS_SEED)) $(FAULTSFLAGS)

@@ -70,6 +70,8 @@ class Receiver:
         return f"{place}:{self._server.server_address[1]}/hook?kind=all"
 
     def receive(self, path: str, headers: dict[str, str], body: bytes) -> int:
+        if not self.secret:  # whoever has made the webhook has not been told it yet
+            return 503
         with self._lock:
             self.cookies.extend(value for name, value in headers.items() if name == "cookie")
             status = self.answer(headers.get("webhook-id", ""))

@@ -211,7 +211,8 @@ def test_what_cannot_be_done_is_said_at_once(
     if "PYTHONPATH" in environment:
         (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_EXTRA)
         environment = environment | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
-    done = tenure(command, environment={"TENURE_DATA_DIR": str(tmp_path / "data")} | environment)
+    own = {"TENURE_DATA_DIR": str(tmp_path / "data"), "TENURE_PORT": str(free_port())}
+    done = tenure(command, environment=own | environment)
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith("tenure: ")
     assert says in done.stderr

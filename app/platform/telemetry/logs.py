@@ -24,11 +24,11 @@ from app.platform.telemetry.context import REQUEST, request_fields
 _TIME: Processor = structlog.processors.TimeStamper(fmt="iso", utc=True)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.ERROR: "error"}
-_LIBRARIES = {"alembic": logging.WARNING, "apscheduler": logging.CRITICAL}
+_LIBRARIES = {"alembic": logging.WARNING, "apscheduler": logging.CRITICAL, "psycopg": logging.ERROR}
 """The least levels of libraries at which they are logged, unless the log's level is debug. Others: warnings.
 
 The worker's scheduler warns of turns that it skips because the previous one still runs, which is intended, and of jobs
-that failed, which the worker tells itself.
+that failed, which the worker tells itself. The driver warns of connections that it closes; whoever needed one tells.
 """
 
 
