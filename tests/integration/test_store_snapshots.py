@@ -193,7 +193,7 @@ class TestStored:
         snapshots, cloud = Snapshots(database), crowded(60_000)
         for work in (lambda: snapshots.save(cloud_id, cloud), lambda: snapshots.load(cloud_id)):
             took_s, longest_s = await timed(work())
-            assert longest_s < took_s / 2, f"{longest_s:.3f} s of {took_s:.3f} s in one piece"
+            assert longest_s < 0.8 * took_s, f"{longest_s:.3f} s of {took_s:.3f} s in one piece"
 
     @pytest.mark.parametrize("change", ["version = 99", "digest = 'other'", "data = 'rubbish'"])
     async def test_a_snapshot_that_cannot_be_used_counts_as_none(
