@@ -79,7 +79,8 @@ class Link:
         for pair in self._pairs:
             writer = pair.near if towards_process else pair.far
             if writer is not None and not writer.is_closing():
-                writer.write_eof()
+                with suppress(OSError):  # the other side has gone at this moment
+                    writer.write_eof()
                 pair.half_closed = writer
 
     def _deafen(self) -> None:
