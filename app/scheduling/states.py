@@ -6,8 +6,9 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
-from app.domain.errors import CloudNotFound, LogBroken
+from app.domain.errors import CloudNotFound, LogBroken, LogUnavailable
 from app.engine.cloud import Cloud
+from app.scheduling.store.conflicts import PredecessorMissing
 from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
 
@@ -25,7 +26,17 @@ class MarkedState:
 
 
 async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
-    """Return the state at the log's end. Raise CloudNotFound without a log, LogBroken if events are missing in it."""
+    """Return the state at the log's end. Raise CloudNotFound without a log, LogBroken if events are missing in it.
+
+    Raises LogUnavailable if the log is put back while it is read.
+    """
+    try:
+        return await _loaded(cloud_id, log, snapshots)
+    except PredecessorMissing as error:
+        raise LogUnavailable("the log was put back while it was read") from error
+
+
+async def _loaded(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
     state = await _of_snapshot(cloud_id, log, snapshots)
     await catch_up(state, cloud_id, log)
     # A gap wider than one read looks like the end.
