@@ -53,7 +53,7 @@ def evaluate(
 
 def lead_through(run: DrivenCloud, scenario: Scenario, progress: Progress | None = None) -> WorkloadTally:
     """Lead a new cloud through the whole workload of a scenario, and count."""
-    tally = WorkloadTally.of(scenario.workload)
+    tally = WorkloadTally.of(scenario)
     run.record(opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
