@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cluster import NEVER_US, Cluster, Ints, empty_cluster
 
@@ -46,6 +47,8 @@ class Running:
     lifetime_us: int | None
     probability: float | None
     row: int
+    risk: float | None = None
+    """The eviction probability that was estimated at the start; None if nothing was promised."""
 
     @property
     def deadline_us(self) -> int:
@@ -87,6 +90,13 @@ class ClassCounts(NamedTuple):
     evicted: int = 0
 
 
+class BookAccount(NamedTuple):
+    """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time."""
+
+    earned: float = 0.0
+    evicted: int = 0
+
+
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
@@ -107,12 +117,19 @@ class Facts(NamedTuple):
     running: list[Running]
     handovers: list[Handover]
     at_risk: list[str]
+    books: list[tuple[float, int, BookAccount]]
 
 
 def in_order(facts: Facts) -> Facts:
     """Return the facts with the running instances by age and without their rows."""
     by_age = sorted(facts.running, key=lambda running: running.seq)
     return facts._replace(running=[replace(running, row=0) for running in by_age])
+
+
+def risk_of(event: InstanceStarted) -> float | None:
+    """Return the risk that a spot start recorded beside its promise; None if nothing was promised."""
+    basis = event.basis
+    return None if basis is None or basis.probability is None else basis.estimated_probability
 
 
 Undo: TypeAlias = Callable[[], None]

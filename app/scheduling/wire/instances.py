@@ -12,13 +12,21 @@ from pydantic_core import PydanticCustomError
 
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.times import to_datetime
-from app.domain.values import Basis, Budget, EvictionReason, InstanceStatus, Market, Rejection
+from app.domain.times import seconds, to_datetime
+from app.domain.values import Basis, Book, Budget, EvictionReason, InstanceStatus, Market, Rejection
 from app.platform.http.fields import AT, Body, Name, Probability, Query, Time, WholeSeconds, optional_seconds
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.instances import Instance
-from tenure_client.forms.instances import AcceptableAnswer, BudgetAnswer, InstanceAnswer, QuoteAnswer, StartAnswer
+from tenure_client.forms.answer import answer_of
+from tenure_client.forms.instances import (
+    AcceptableAnswer,
+    BookAnswer,
+    BudgetAnswer,
+    InstanceAnswer,
+    QuoteAnswer,
+    StartAnswer,
+)
 from tenure_client.forms.nodes import VictimAnswer
 
 BATCH_MAX = 1000
@@ -187,6 +195,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         estimated_eviction_probability=basis.estimated_probability,
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),
+        book=_book(basis.book),
     )
 
 
@@ -200,6 +209,18 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
         charge=budget.charge,
         risk=budget.risk,
         affordable_lifetime_s=optional_seconds(budget.affordable_us),
+    )
+
+
+def _book(book: Book | None) -> BookAnswer | None:
+    if book is None:
+        return None
+    return answer_of(
+        BookAnswer,
+        book,
+        from_s=seconds(book.from_us),
+        below_s=optional_seconds(book.below_us),
+        affordable_lifetime_s=optional_seconds(book.affordable_us),
     )
 
 
