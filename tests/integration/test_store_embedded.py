@@ -19,6 +19,8 @@ import psycopg
 import pytest
 
 from app.domain.errors import NoDatabase
+from app.domain.inputs import InputError
+from app.platform.database.database import parse_url
 from app.platform.database.embedded import embedded_url
 
 # Holds the server until its standard input ends, as the service does until it is told to stop.
@@ -158,6 +160,29 @@ def test_started_shared_within_a_process_and_stopped(data_dir: Path) -> None:
     assert server_pid(data_dir) is None
     with embedded_url(data_dir) as url:
         assert ask(url, "SELECT 1") == 1
+
+
+@pytest.mark.parametrize("longer", ["", "x" * 120], ids=["short", "too long for a socket"])
+def test_a_path_of_any_letters(fresh_dir: Path, longer: str) -> None:
+    data_dir = fresh_dir / f'it\'s a "b" é 100%41 $HOME `id` \\ & + ?#{longer}'
+    for _ in range(2):
+        with embedded_url(data_dir) as url:
+            assert ask(url, "SHOW data_directory") == str(data_dir / "postgres")
+            assert ask(parse_url(url).render_as_string().replace("+psycopg", ""), "SELECT 1") == 1
+        assert server_pid(data_dir) is None
+
+
+def test_a_path_with_a_comma_is_refused(fresh_dir: Path) -> None:
+    with pytest.raises(InputError, match="comma"), embedded_url(fresh_dir / "a,b"):
+        pass
+    assert not fresh_dir.exists()
+
+
+def test_a_data_directory_that_was_deleted_is_a_sentence(fresh_dir: Path) -> None:
+    with pytest.raises(NoDatabase, match="is gone"), embedded_url(fresh_dir):  # noqa: PT012 - it fails at its end
+        pid = server_pid(fresh_dir)
+        shutil.rmtree(fresh_dir)
+    assert not psutil.pid_exists(pid)
 
 
 def test_the_last_process_to_leave_stops_it(data_dir: Path) -> None:
