@@ -47,7 +47,7 @@ def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
     placed = {name: (running.node, running.seq) for name, running in cloud.running.items()}
     assert placed == {name: (instance.node.name, instance.born) for name, instance in naive.instances.items()}
     for node in cloud.nodes.values():
-        used = [i.demand for i in naive.instances.values() if i.node is naive.nodes[node.index]]
+        used = [i.demand for i in naive.instances.values() if i.node.name == node.name]
         left = [c - sum(demand[r] for demand in used) if c else 0 for r, c in enumerate(node.capacity)]
         assert list(cloud.free(node.name)) == left
         assert min(left) >= 0
