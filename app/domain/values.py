@@ -118,6 +118,8 @@ class DecisionOutcome(StrEnum):
     REJECTED = "rejected"
     STOPPED = "stopped"
     EVICTED = "evicted"
+    EXTENDED = "extended"
+    EXTENSION_REJECTED = "extension_rejected"
 
 
 class Role(StrEnum):

@@ -18,6 +18,7 @@ from app.domain.events import (
     Event,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceStarted,
     InstanceStopped,
     PolicyChanged,
@@ -25,7 +26,7 @@ from app.domain.events import (
     StartDecision,
 )
 from app.domain.events.kinds import Group
-from app.domain.events.registry import KINDS, kind_of
+from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Basis, Budget, Market, Policy, Resources
@@ -66,6 +67,7 @@ COLUMNS = (
     "grace_s",
     "threshold",
     "placement",
+    "former_lifetime_s",
 )
 
 Cells = dict[str, Any]
@@ -101,6 +103,7 @@ class LogRow(NamedTuple):
     threshold: float | None = None
     risk: float | None = None
     placement: str | None = None
+    former_lifetime_us: int | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -127,7 +130,7 @@ class LogWriter:
         event, kind = recorded.event, kind_of(recorded.event)
         cells = self._repeated(event) | _own_cells(event)
         self._remember(event, cells)
-        if self._instances_only and not kind.startswith("instance_"):
+        if self._instances_only and not (kind.startswith("instance_") or kind in EXTENSIONS):
             self._left_out += 1
             return
         if "cause_seq" in cells:
@@ -156,6 +159,8 @@ class LogWriter:
                 self._flavors[event.flavor] = _own_cells(event)
             case InstanceStarted():
                 self._started[event.instance_id] = {name: cells[name] for name in _OF_START if name in cells}
+            case InstanceExtended():
+                self._started[event.instance_id]["lifetime_s"] = cells["lifetime_s"]
             case InstanceStopped() | InstanceEvicted():
                 del self._started[event.instance_id]
 

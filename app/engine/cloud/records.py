@@ -35,7 +35,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running instance. `seq`, the position of its start in the log, orders instances by age."""
+    """A running instance. `seq`, the position of its start in the log, orders instances by age.
+
+    `lifetime_us`: declared at the start, or promised since by an extension.
+    """
 
     instance_id: str
     seq: int
