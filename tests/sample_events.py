@@ -11,8 +11,10 @@ from app.domain.events import (
     EvictionOverdue,
     EvictionRisk,
     EvictionScheduled,
+    ExtensionRejected,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -113,5 +115,21 @@ LOG: list[Event] = [
     EvictionConfirmed(**ending(10, "s")),
     InstanceEvicted(**ending(11, "full"), reason=EvictionReason.DRILL, cause_seq=21),
     InstanceStopped(**ending(12, "least")),
+    started(13, "long", lifetime_us=2 * HOUR_US, probability=0.05, basis=BASIS),
+    ExtensionRejected(
+        **ending(14, "long"),
+        lifetime_us=DAY_US,
+        former_lifetime_us=2 * HOUR_US,
+        deadline_us=at(13) + 2 * HOUR_US,
+        reason=Rejection.BUDGET_EXHAUSTED,
+        basis=BASIS,
+    ),
+    InstanceExtended(
+        **ending(14, "long"),
+        lifetime_us=3 * HOUR_US,
+        former_lifetime_us=2 * HOUR_US,
+        deadline_us=at(13) + 3 * HOUR_US,
+        basis=Basis(slots=4),
+    ),
 ]
 """In an order that a log could have."""

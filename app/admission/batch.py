@@ -130,9 +130,10 @@ def decide_batch(
     server_us: int,
     quotes: Quotes | None,
     waited_us: int = 0,
+    extended: Mapping[AskedBefore, Recorded] | None = None,
 ) -> Batch:
     """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`."""
-    batch = Batch(dict(past))
+    batch = Batch(dict(past), extended=dict(extended or {}))
     while len(batch.outcomes) < len(steps) and decide_more(batch, cloud, steps, server_us, quotes, waited_us):
         pass
     return batch

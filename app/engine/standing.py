@@ -1,4 +1,4 @@
-"""Where a running spot instance stands among the others: what would have to be evicted before it.
+"""A running spot instance seen among the others: what would have to be evicted before it.
 
 Instances that started later, and those that overrun, are evicted before it. So it sees their room as if it were free.
 """

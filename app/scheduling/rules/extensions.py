@@ -1,4 +1,4 @@
-"""What a decision on a longer lifetime comes to, in a figure and in words."""
+"""Decisions on longer lifetimes, in a figure and in words."""
 
 from __future__ import annotations
 

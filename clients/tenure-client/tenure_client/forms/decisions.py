@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.events import NoticeJson
@@ -133,7 +133,7 @@ class ExplanationAnswer(Answer, kw_only=True):
     extensions: Annotated[
         list[ExtensionAnswer],
         Meta(description="The newest 20 decisions on a longer lifetime, in log order."),
-    ]
+    ] = field(default_factory=list)
     notices: Annotated[
         list[NoticeJson],
         Meta(description="The newest 20 notices of its risk and grace period, as events in log order."),

@@ -146,7 +146,7 @@ class InstanceAnswer(Answer, kw_only=True):
     lifetime_s: Annotated[Seconds | None, Meta(description="Its lifetime, as declared or as extended since.")]
     first_lifetime_s: Annotated[
         Seconds | None, Meta(description="The lifetime declared at its start; null if it was not extended since.")
-    ]
+    ] = None
     eviction_probability: float | None
     node: str | None
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
