@@ -1,4 +1,4 @@
-"""Tries the rule of admission/strata.py with the calibrated forecast, which no running cloud uses yet.
+"""Shows what the stratified guarantee gives with the calibrated forecast.
 
     python -m benchmarks.strata                          # the four full pairs at 0.01, 0.05 and 0.10
     python -m benchmarks.strata --platforms A-B:4x12 --sla 0.05
@@ -16,14 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from app.admission.strata import Books, admitting_line
-from app.domain.events import Event, InstanceRejected, InstanceStarted, Recorded
 from app.domain.inputs import parse_nodes
-from app.domain.requests import StartRequest
 from app.domain.strata import STRATA
 from app.domain.times import DAY_US
-from app.domain.values import Clock, Forecast, Guarantee, Market, Policy, Rejection
-from app.forecast.table import QuantileTable
+from app.domain.values import Clock, Forecast, Guarantee, Policy
 from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.tally import Scenario, WorkloadTally
 from app.workbench.workload import load_workload
@@ -33,60 +29,10 @@ FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
 FULL = ("A-B:7x12", "B-A:7x8", "C-D:31x32", "D-C:31x32")
 
 
-class BookedCloud(DrivenCloud):
-    """A driven cloud whose spot starts are decided by the books of their strata."""
-
-    def __init__(self, policy: Policy, executor: ThreadPoolExecutor) -> None:
-        self.books = Books()
-        super().__init__(policy, executor, logs=[self])
-
-    def write(self, recorded: Recorded) -> None:
-        """Take the log's next event."""
-        self.books.fold(recorded.event)
-
-    def decide(self, request: StartRequest, at_us: int, table: QuantileTable | None) -> Sequence[Event]:
-        """Decide a start; a spot start by its risk and its stratum's book."""
-        events = super().decide(request, at_us, table)
-        first = events[-1]
-        if request.market is not Market.SPOT:
-            return events
-        assert isinstance(first, InstanceStarted | InstanceRejected)
-        return [self._decide(request, first)]
-
-    def _decide(
-        self, request: StartRequest, first: InstanceStarted | InstanceRejected
-    ) -> InstanceStarted | InstanceRejected:
-        """Return the decision of the books in place of the first one, if the start fits and has a risk."""
-        basis, node = first.basis, self.cloud.fitting_node(request.flavor)
-        if basis is None or basis.estimated_probability is None or node is None:
-            return first
-        probability, lifetime_us = basis.probability or 0.0, request.lifetime_us or 0
-        standing = self.books.standing(probability, lifetime_us, first.at_us)
-        if admitting_line(standing, basis.estimated_probability, probability) is None:
-            return InstanceRejected(
-                at_us=first.at_us,
-                instance_id=first.instance_id,
-                market=first.market,
-                flavor=first.flavor,
-                reason=Rejection.BUDGET_EXHAUSTED,
-                lifetime_us=lifetime_us,
-                basis=basis,
-            )
-        return InstanceStarted(
-            at_us=first.at_us,
-            instance_id=first.instance_id,
-            market=first.market,
-            flavor=first.flavor,
-            node=node,
-            lifetime_us=lifetime_us,
-            basis=basis,
-        )
-
-
 def run(scenario: Scenario) -> WorkloadTally:
-    """Evaluate a scenario by the books."""
+    """Evaluate a scenario under the policy that it names."""
     with ThreadPoolExecutor(1) as executor:
-        return lead_through(BookedCloud(scenario.policy, executor), scenario)
+        return lead_through(DrivenCloud(scenario.policy, executor), scenario)
 
 
 def main() -> None:
@@ -107,7 +53,7 @@ def _show(platform: str, sla: float, traces: Path) -> WorkloadTally:
     pair, nodes = platform.split(":")
     on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
     policy = Policy(
-        guarantee=Guarantee.PER_INSTANCE, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None
+        guarantee=Guarantee.STRATIFIED, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None
     )
     workload = load_workload(on_demand, spot, DAY_US)
     tally = run(Scenario(parse_nodes(nodes), workload, replace(policy, eviction_probability=sla)))

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alembic import op
-
 FIRST_AGREED = "0001"
 """The revision assumed for a schema older than the agreement, which does not name any."""
-_IS_INVALID = "SELECT NOT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{name}')"
 
 
 class Irreversible(Exception):
@@ -29,20 +26,3 @@ def revisions() -> list[str]:
 def newest() -> str:
     """Return the newest revision."""
     return revisions()[-1]
-
-
-def build_index(name: str, on: str) -> None:
-    """Build an index while others read and write. One left by an interrupted build is rebuilt."""
-    with op.get_context().autocommit_block():
-        # The build takes no lock that blocks writers, so it may wait for them without limit.
-        op.execute("SET lock_timeout = 0")
-        if op.get_bind().exec_driver_sql(_IS_INVALID.format(name=name)).scalar():
-            op.execute(f"DROP INDEX CONCURRENTLY {name}")
-        op.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {on}")
-        op.execute("RESET lock_timeout")
-
-
-def drop_index(name: str) -> None:
-    """Drop an index while others read and write."""
-    with op.get_context().autocommit_block():
-        op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from app.domain.events import (
@@ -26,7 +27,9 @@ from app.domain.events import (
 )
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
+    AdmittedBy,
     Basis,
+    Book,
     Budget,
     Clock,
     EvictionPolicy,
@@ -59,6 +62,7 @@ POLICY = Policy(
     risk_threshold=0.25,
 )
 BUDGET = Budget(earned=3.5, evicted=1, committed=0.25, charge=0.5, risk=0.125, affordable_us=2 * HOUR_US)
+BOOK = Book(FINE_US, DAY_US, earned=0.05, evicted=0, committed=0.0125, risky=1, admitted_by=AdmittedBy.WITHIN)
 BASIS = Basis(
     slots=7,
     epoch=3,
@@ -115,20 +119,34 @@ LOG: list[Event] = [
     EvictionConfirmed(**ending(10, "s")),
     InstanceEvicted(**ending(11, "full"), reason=EvictionReason.DRILL, cause_seq=21),
     InstanceStopped(**ending(12, "least")),
-    started(13, "long", lifetime_us=2 * HOUR_US, probability=0.05, basis=BASIS),
+    PolicyChanged(at_us=at(13), policy=replace(POLICY, guarantee=Guarantee.STRATIFIED, strata_us=(FINE_US, DAY_US))),
+    started(13, "booked", lifetime_us=HOUR_US, basis=replace(BASIS, budget=None, book=BOOK)),
+    InstanceRejected(
+        **ending(14, "risky"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        basis=replace(
+            BASIS,
+            budget=None,
+            book=Book(DAY_US, None, earned=0.05, evicted=1, committed=0.0, risky=0, affordable_us=HOUR_US),
+        ),
+    ),
+    started(14, "long", lifetime_us=2 * HOUR_US, probability=0.05, basis=BASIS),
     ExtensionRejected(
-        **ending(14, "long"),
+        **ending(15, "long"),
         lifetime_us=DAY_US,
         former_lifetime_us=2 * HOUR_US,
-        deadline_us=at(13) + 2 * HOUR_US,
+        deadline_us=at(14) + 2 * HOUR_US,
         reason=Rejection.BUDGET_EXHAUSTED,
         basis=BASIS,
     ),
     InstanceExtended(
-        **ending(14, "long"),
+        **ending(15, "long"),
         lifetime_us=3 * HOUR_US,
         former_lifetime_us=2 * HOUR_US,
-        deadline_us=at(13) + 3 * HOUR_US,
+        deadline_us=at(14) + 3 * HOUR_US,
         basis=Basis(slots=4),
     ),
 ]

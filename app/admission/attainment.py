@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.admission.reliability import CONFIDENCE, wilson_interval
-from app.domain.values import Guarantee
+from app.domain.values import Book, Guarantee
 from app.engine.cloud import Cloud
 
 
@@ -18,7 +18,8 @@ class Attainment:
 
     `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` are the
     interval of `ratio` (Wilson at `CONFIDENCE`, as if evictions were independent); who still runs counts as not
-    evicted. `committed`: the charges of the running ones, 0 unless the guarantee is pooled.
+    evicted. `committed`: the charges of the running ones, 0 unless the guarantee is pooled. `books`: those of its
+    strata, the shortest lifetimes first; none unless the guarantee is stratified.
     """
 
     promised: float
@@ -28,6 +29,7 @@ class Attainment:
     low: float
     high: float
     committed: float
+    books: tuple[Book, ...] = ()
 
     @property
     def settled(self) -> int:
@@ -63,14 +65,13 @@ class Attainment:
 def read_attainment(cloud: Cloud, at_us: int) -> list[Attainment]:
     """Return every class by rising probability, as of `at_us`."""
     running = cloud.promises_within(at_us)
-    pooled = cloud.policy.guarantee is Guarantee.POOLED
-    return [
-        _attainment(cloud, promised, running.get(promised, 0), cloud.charges(promised, at_us) if pooled else 0.0)
-        for promised in sorted(cloud.classes)
-    ]
+    return [_attainment(cloud, promised, running.get(promised, 0), at_us) for promised in sorted(cloud.classes)]
 
 
-def _attainment(cloud: Cloud, promised: float, running: int, committed: float) -> Attainment:
+def _attainment(cloud: Cloud, promised: float, running: int, at_us: int) -> Attainment:
     admitted, evicted = cloud.classes[promised]
     low, high = wilson_interval(evicted, admitted, CONFIDENCE)
-    return Attainment(promised, admitted, running, evicted, low, high, committed)
+    guarantee = cloud.policy.guarantee
+    committed = cloud.charges(promised, at_us) if guarantee is Guarantee.POOLED else 0.0
+    books = cloud.books(promised, at_us) if guarantee is Guarantee.STRATIFIED else ()
+    return Attainment(promised, admitted, running, evicted, low, high, committed, tuple(books))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from app.admission.budget import affords, read_budget
 from app.admission.quote import Quotes, quotes_in_force
+from app.admission.strata import read_book
 from app.domain.errors import (
     DrillImpossible,
     FlavorNotFound,
@@ -115,7 +116,7 @@ def _read_quote(
     """Return the figures from table and budget for a request, and the reason to reject it, or None.
 
     `per_instance` admits a start if the quoted lifetime is greater than the declared one. `pooled` admits a start that
-    the class's eviction budget affords.
+    the class's eviction budget affords, and `stratified` one that the book of its stratum admits.
     """
     policy, declared_us = cloud.policy, request.lifetime_us or 0
     if policy.guarantee is Guarantee.NONE:
@@ -136,6 +137,9 @@ def _read_quote(
         budget = read_budget(cloud, request, promised, estimate, slots, quotes, at_us)
         basis = replace(basis, budget=budget)
         return basis, None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
+    if policy.guarantee is Guarantee.STRATIFIED:
+        book = read_book(cloud, request, promised, estimate, slots, quotes, at_us)
+        return replace(basis, book=book), None if book.admitted_by else Rejection.BUDGET_EXHAUSTED
     return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
 
 

@@ -54,6 +54,7 @@ def evaluate(
     guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
     eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
     placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
+    strata: options.Strata = options.STRATA,
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -73,13 +74,12 @@ def evaluate(
     Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
     repeating the option. They are run in every combination, one per process, over all cores.
     """
-    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast)
-    slas = _slas(sla, no_sla=no_sla, is_reported=report is not None)
+    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast, strata)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
+    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
     watched = reliability or by_epoch or report is not None
-    planned = [replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log)]
-    found = _run(planned, report, baselines=baselines)
+    planned = (replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log))
+    found = _run([*planned], report, baselines=baselines)
     if report is not None:
         _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
     _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
@@ -102,12 +102,12 @@ def parse_sla(text: str) -> float | None:
     return check_sla(probability)
 
 
-def _slas(texts: list[str] | None, *, no_sla: bool, is_reported: bool) -> list[float | None]:
+def _slas(texts: list[str] | None, report: Path | None, *, no_sla: bool) -> list[float | None]:
     if no_sla and texts:
         raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
     slas: list[float | None] = [None] if no_sla else each(texts or ["0.01"], parse_sla)
     # In a report no SLA stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
-    return list(dict.fromkeys([None, *slas])) if is_reported else slas
+    return list(dict.fromkeys([None, *slas])) if report is not None else slas
 
 
 def _scenarios(

@@ -24,11 +24,18 @@ Sla = Annotated[
     typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
-Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled", help="The scope of the SLA.")]
+Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled|stratified", help="The scope of the SLA.")]
 Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="The rule that chooses victims.")]
 Placements = Annotated[
     str,
     typer.Option("--placement", metavar="first-fit|best-fit", help="The node that a start takes, of those with room."),
+]
+STRATA = "1h,8h,2d,7d"
+Strata = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME,...|none", help="The lifetimes at which the next stratum of a stratified budget begins; or none."
+    ),
 ]
 Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]

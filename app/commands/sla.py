@@ -9,10 +9,10 @@ from app.commands import options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import moment, percent
+from app.commands.words import length, moment, percent
 from app.domain.numbers import number_text
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.promises import ClassAnswer, ClassBudgetAnswer, SlaAnswer
+from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -34,11 +34,23 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=f"Example: tenure sla --url {options.LOCAL} --cloud north")(on_cloud(sla))
 
 
-def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
-    """Show for each SLA class how many instances were evicted, and under the pooled guarantee its eviction budget.
+_BOOKS = (
+    Column("promised", 9, is_number=True),
+    Column("lifetimes", 8),
+    Column("earned", 5, is_number=True),
+    Column("evicted", 6, is_number=True),
+    Column("left", 7, is_number=True),
+    Column("committed", 1, is_number=True),
+    Column("risky", 2, is_number=True),
+)
 
-    A class is all instances that were promised the same eviction probability. The exit code is 1 if a class lost more
-    than was promised.
+
+def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
+    """Show for each SLA class how many instances were evicted, and what is left of its budget or of its strata's books.
+
+    A class is all instances that were promised the same eviction probability. It has a budget under the pooled
+    guarantee, and a book for each stratum of lifetimes under the stratified one. The exit code is 1 if a class lost
+    more than was promised.
     """
     answer = client.sla(cloud)
     if as_json:
@@ -51,6 +63,10 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
         if answer.classes:
             print_text(Text(_legend(answer), style="dim"))
+        books = [_book(found, book) for found in answer.classes for book in found.books or ()]
+        if books:
+            print_fitting(STDOUT, _BOOKS, books)
+            print_text(Text(_BOOKS_LEGEND, style="dim"))
     if not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
 
@@ -73,6 +89,25 @@ def _class(found: ClassAnswer) -> list[object]:
         found.admitted,
         found.running,
         *_budget(found.budget),
+    ]
+
+
+_BOOKS_LEGEND = (
+    "earned: four times the risk of each start, the promise at most; left: earned less evicted; committed: the risk\n"
+    "of the rest of the lifetimes that run; risky: how many of these risk more than half of the promise"
+)
+
+
+def _book(found: ClassAnswer, book: ClassBookAnswer) -> list[object]:
+    left = Text(number_text(book.left), style="red" if book.left < 0 else "")
+    return [
+        percent(found.promised),
+        f"from {length(book.from_s)}" if book.below_s is None else f"below {length(book.below_s)}",
+        number_text(book.earned),
+        book.evicted,
+        left,
+        number_text(book.committed),
+        book.risky,
     ]
 
 

@@ -128,7 +128,8 @@ def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> No
 def _cloud(cloud: CloudAnswer, table: CloudReadinessAnswer | None) -> list[object]:
     counts, policy = cloud.counts, cloud.policy
     evicted = Text(f"{counts.spot_evicted}", style="red" if counts.spot_evicted else "")
-    kept = percent(policy.eviction_probability) + (" pooled" if policy.guarantee == Guarantee.POOLED else "")
+    scope = "" if policy.guarantee == Guarantee.PER_INSTANCE else f" {policy.guarantee}"
+    kept = f"{percent(policy.eviction_probability)}{scope}"
     return [
         cloud.name,
         cloud.seq,

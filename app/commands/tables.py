@@ -147,8 +147,9 @@ def baselines_table(standings: Sequence[RuleOutcome]) -> Table:
 
 
 BASELINES_LEGEND = (
-    "admit-all: no SLA; head-room: spot leaves room for the highest on-demand use so far; clairvoyant:\n"
-    "knows what comes; lost: core-hours evicted / admitted; of clairvoyant's: core-hours completed / those it completed"
+    "admit-all: no SLA; head-room: spot leaves room for 1.2 times the highest on-demand load of the last such\n"
+    "lifetime; clairvoyant: knows what comes; lost: core-hours evicted / admitted; of clairvoyant's: core-hours\n"
+    "completed / those it completed"
 )
 
 

@@ -14,7 +14,7 @@ from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
-from app.commands.workloads import eviction_policy, guarantee_named, placement_named
+from app.commands.workloads import eviction_policy, guarantee_named, placement_named, strata_of
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
@@ -40,6 +40,9 @@ Placements = Annotated[
     list[str] | None,
     typer.Option("--placement", metavar="first-fit,best-fit", help="The node that a start takes, of those with room."),
 ]
+Strata = Annotated[
+    str | None, typer.Option(metavar="TIME,...|none", help="Where the next stratum of a stratified budget begins.")
+]
 Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
@@ -63,6 +66,7 @@ def whatif(
     guarantee: Guarantees = None,
     eviction: Eviction = None,
     placement: Placements = None,
+    strata: Strata = None,
     flavor: Flavor = None,
     warm_up: Duration = None,
     every: Duration = None,
@@ -79,7 +83,8 @@ def whatif(
     """
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
-    settings = _placed(_settings(warm_up, every, horizon, samples, seed), placement)
+    given = _settings(warm_up, every, horizon, samples, seed)
+    settings = _placed(given if strata is None else {**given, "strata_us": strata_of(strata)}, placement)
     recorded = _recorded(url, token, cloud, log)
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
     with progress_bar("deciding again") as progress:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -14,6 +15,7 @@ import typer
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.strata import MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
@@ -47,6 +49,7 @@ def drive(
     guarantee: options.Guarantees = "per-instance",
     eviction: options.Eviction = "yjf",
     placement: options.Placements = "first-fit",
+    strata: options.Strata = options.STRATA,
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -64,11 +67,10 @@ def drive(
     from app.workbench.drive import drive as run  # noqa: PLC0415
 
     policy = policy_of(
-        sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast
+        sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast, strata
     )
     policy = replace(policy, placement=placement_named(placement))
-    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenario = Scenario(parse_nodes(nodes), workload, policy)
+    scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
     retry_s = parse_duration(retry_for) / 1e6
     with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
@@ -121,6 +123,7 @@ def policy_of(
     history: str,
     seed: int,
     forecast: str,
+    strata: str,
 ) -> Policy:
     """Return the policy that the options describe; `sla` None is no SLA."""
     default = Policy()
@@ -137,6 +140,7 @@ def policy_of(
         sample_count=samples,
         seed=seed,
         forecast=forecast_named(forecast),
+        strata_us=strata_of(strata),
         clock_step_us=None,  # a workload may be idle for as long as it likes
     )
 
@@ -180,6 +184,17 @@ def placement_named(text: str) -> Placement:
         return Placement(text.replace("-", "_"))
     except ValueError:
         raise InputError(f"--placement {text!r} is unknown: write first-fit or best-fit") from None
+
+
+def strata_of(text: str) -> tuple[int, ...]:
+    """Return the boundaries of strata that a text like 1h,8h,2d names; `none` is one stratum of all lifetimes."""
+    if text == "none":
+        return ()
+    boundaries_us = tuple(parse_duration(part) for part in text.split(","))
+    rises = all(low < high for low, high in pairwise((0, *boundaries_us)))
+    if not rises or len(boundaries_us) > MOST_BOUNDARIES:
+        raise InputError(f"--strata {text!r}: write up to {MOST_BOUNDARIES} rising lifetimes like 1h,8h,2d, or none")
+    return boundaries_us
 
 
 def eviction_policy(text: str) -> EvictionPolicy:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import NamedTuple, TypeVar
 
+from app.domain.strata import BOUNDARIES_US
 from app.domain.times import DAY_US, HOUR_US
 
 E = TypeVar("E", bound=Enum)
@@ -54,12 +55,22 @@ class Placement(StrEnum):
     BEST_FIT = "best_fit"
 
 
+@newer(STRATIFIED=4)
 class Guarantee(StrEnum):
-    """The scope of the SLA: none, every admitted instance by itself, or all instances of a class together."""
+    """The scope of the SLA: none, every admitted instance by itself, all of a class together, or each stratum of it."""
 
     NONE = "none"
     PER_INSTANCE = "per_instance"
     POOLED = "pooled"
+    STRATIFIED = "stratified"
+
+
+class AdmittedBy(StrEnum):
+    """The line of the stratified guarantee that admits a start."""
+
+    SMALL = "small"
+    WITHIN = "within"
+    PAID = "paid"
 
 
 class Forecast(StrEnum):
@@ -182,6 +193,7 @@ class Policy:
     shared_ids: bool = field(default=True, metadata={"since": 2})
     forecast: Forecast = field(default=Forecast.REPLAY, metadata={"since": 2})
     placement: Placement = field(default=Placement.FIRST_FIT, metadata={"since": 3})
+    strata_us: tuple[int, ...] = field(default=BOUNDARIES_US, metadata={"since": 4})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table must hold. Replays are shown beside the calibrated forecast, so it always holds them."""
@@ -210,13 +222,39 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Book:
+    """The book of a stratum of lifetimes under one promise, at a moment; of a decision, just before it.
+
+    It holds lifetimes from `from_us` on that are shorter than `below_us` (None: any). `earned`: what its starts have
+    earned; `evicted`: the evictions that it has had; `committed`: the risks of those that run, by the share of their
+    lifetime that is left; `risky`: how many of these risk more than half of the promise. Of the start that it was read
+    for, `admitted_by` is the line that admits it, None if none does, and `affordable_us` the longest lifetime that
+    could be admitted, if the declared one cannot.
+    """
+
+    from_us: int
+    below_us: int | None
+    earned: float
+    evicted: int
+    committed: float
+    risky: int
+    admitted_by: AdmittedBy | None = None
+    affordable_us: int | None = None
+
+    @property
+    def left(self) -> float:
+        """The earnings less the evictions; the book is in debt if this is below 0."""
+        return self.earned - self.evicted
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
     quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
     `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
-    the pooled guarantee has a `budget`.
+    the pooled guarantee has a `budget`, and only the stratified one a `book`.
     """
 
     slots: int
@@ -226,6 +264,7 @@ class Basis:
     estimated_probability: float | None = None
     budget: Budget | None = None
     probability_bound: float | None = None
+    book: Book | None = field(default=None, metadata={"since": 4})
 
 
 class RunCause(StrEnum):

@@ -77,7 +77,7 @@ class Forecaster:
         self.policy = policy
         self._forecasts = forecasts
         self._followed = FollowedStarts(policy) if Forecast.CALIBRATED in forecasts else None
-        self._history = History()
+        self._history = History(keeps_omitted=self._followed is not None)
         self._replays: dict[str, tuple[Replay, int]] = {}
         self._used: list[int] = []
 
@@ -85,20 +85,15 @@ class Forecaster:
     def kept_bytes(self) -> int:
         """The memory of what is kept for the next epoch, without the history."""
         kept = sum(array.nbytes for replay, _ in self._replays.values() for array in replay.run)
-        return kept + (self._followed.virtual.kept_bytes if self._followed else 0)
+        return kept + (self._followed.kept_bytes if self._followed else 0)
 
     def forget_replays(self) -> None:
         """Give up what is kept for the next epoch. It begins anew then, with the same table."""
         self._replays.clear()
-        if self._followed:
-            self._followed.virtual.forget_replays()
 
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events, in order and without gaps."""
-        taken = list(recorded)
-        self._history.extend(taken)
-        if self._followed:
-            self._followed.extend(taken)
+        self._history.extend(recorded)
 
     def fold(self, until_us: int) -> None:
         """Fold the events before `until_us`, the next due time, as far as they were taken.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:
     """The class of all instances that were promised one eviction probability; `left` is its eviction budget.
 
-    `low` and `high` are the interval of evicted / admitted. `name` is the promise as text, or `OTHER`.
+    `low` and `high` are the interval of evicted / admitted. `name` is the promise as text, or `OTHER`. `books` is what
+    the books of its strata have left, by the stratum's name; `OTHER` has none.
     """
 
     name: str
@@ -21,6 +22,7 @@ class ClassFacts:
     low: float
     high: float
     left: float
+    books: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,13 @@ FAMILIES = (
         "Evictions that the promise still allows, less what running instances are charged; below 0 in debt.",
         lambda k: k.left,
     ),
+    Family(
+        _GAUGE,
+        "sla_book_left_instances",
+        "Under the stratified guarantee: evictions that a stratum's book has left; below 0 it is in debt.",
+        ("class", "stratum"),
+        lambda cloud: {(one.name, name): left for one in cloud.classes for name, left in one.books.items()},
+    ),
     _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
     _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
     _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),

@@ -17,6 +17,7 @@ import numpy as np
 from app.admission.attainment import Attainment
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.errors import LogNewer
+from app.domain.strata import stratum_names
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, Market, NodeStatus
 from app.engine.cloud import Cloud
@@ -118,7 +119,7 @@ def facts_of(
         running=running,
         at_risk=len(cloud.at_risk),
         handovers=_handovers(cloud),
-        classes=_classes(attainment),
+        classes=_classes(attainment, policy.strata_us),
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
@@ -135,10 +136,17 @@ def facts_of(
     )
 
 
-def _classes(attainment: Sequence[Attainment]) -> list[ClassFacts]:
+def _classes(attainment: Sequence[Attainment], boundaries_us: Sequence[int]) -> list[ClassFacts]:
     """Return the largest classes one by one, by rising promise, and all others as one."""
     ranked = sorted(attainment, key=lambda one: (-one.admitted, one.promised))
-    told = [_class(str(one.promised), [one]) for one in sorted(ranked[:CLASSES_MAX], key=lambda one: one.promised)]
+    names = stratum_names(boundaries_us)
+    told = [
+        replace(
+            _class(str(one.promised), [one]),
+            books={name: book.left for name, book in zip(names, one.books, strict=False)},
+        )
+        for one in sorted(ranked[:CLASSES_MAX], key=lambda one: one.promised)
+    ]
     return [*told, _class(OTHER, ranked[CLASSES_MAX:])] if ranked[CLASSES_MAX:] else told
 
 

@@ -1,4 +1,4 @@
-"""Long work on the event loop that regularly lets other tasks run.
+"""Long work that regularly lets other tasks run.
 
 The event loop does one slice of all long work in a pass, however many tasks do such work. A request that asks for
 little waits for a few slices, not for as many as there are requests that ask for much.
@@ -7,8 +7,11 @@ little waits for a few slices, not for as many as there are requests that ask fo
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -71,3 +74,31 @@ class Rounds:
             self._calls.popleft()
             if self._calls:
                 asyncio.get_running_loop().call_soon(self._next)
+
+
+class Collector:
+    """Python's garbage collector, which can wait while very many objects are made that stay.
+
+    It looks through all objects each time their number has grown by a quarter, and nothing else runs meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks = 0
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """Collect nothing until this block is over, and those of other threads that began meanwhile."""
+        self._change(+1)
+        try:
+            yield
+        finally:
+            self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self._blocks += by
+            (gc.disable if self._blocks else gc.enable)()
+
+
+COLLECTOR = Collector()

@@ -1,7 +1,7 @@
 """Three rules that stand beside every evaluation: what is easily had, and what is the best that can be had.
 
     admit_all      no SLA: every spot start that fits
-    head_room      a spot start after which spot instances leave room for the highest on-demand use so far
+    head_room      a spot start after which 1.2 times the highest on-demand load of the last such lifetime has room
     clairvoyant    knows the whole workload, and admits every spot start after which nobody is evicted
 
 All of them place, evict and count by the engine, on the scenario's own platform.
@@ -23,6 +23,7 @@ from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import DrivenCloud, EventSink, lead_through
 from app.workbench.foresight import Foresight
+from app.workbench.head_room import HeadRoom
 from app.workbench.tally import Scenario, WorkloadTally
 
 SpotRule = Callable[[Cloud, StartRequest, str], bool]
@@ -107,16 +108,11 @@ def _rule(baseline: Baseline, scenario: Scenario) -> tuple[SpotRule, Sequence[Ev
     if baseline is Baseline.CLAIRVOYANT:
         foresight = Foresight(scenario.workload)
         return foresight.admits, [foresight]
-    return _leaves_head_room if baseline is Baseline.HEAD_ROOM else _admits_all, []
+    if baseline is Baseline.HEAD_ROOM:
+        head_room = HeadRoom(len(scenario.workload.on_demand))
+        return head_room.admits, [head_room]
+    return _admits_all, []
 
 
 def _admits_all(_cloud: Cloud, _request: StartRequest, _node: str) -> bool:
     return True
-
-
-def _leaves_head_room(cloud: Cloud, request: StartRequest, _node: str) -> bool:
-    """Return True if the open nodes hold the highest on-demand use so far beside all spot instances and this one."""
-    free = cloud.cluster.free[cloud.cluster.is_open].sum(axis=0)
-    missing = [peak - load for peak, load in zip(cloud.on_demand_peak, cloud.on_demand_load, strict=True)]
-    demand = cloud.flavors[request.flavor].resources
-    return all(room >= more + own for room, more, own in zip(free.tolist(), missing, demand, strict=True))

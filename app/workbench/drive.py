@@ -30,7 +30,7 @@ def drive(
     """
     began = perf_counter()
     _prepare(client, cloud, scenario)
-    tally = WorkloadTally.of(scenario.workload)
+    tally = WorkloadTally.of(scenario)
     steps = operations(scenario.workload)
     for done, (operation, decision) in enumerate(_answers(client, cloud, steps, batch)):
         _count(tally, operation, decision)

@@ -53,7 +53,7 @@ def evaluate(
 ) -> DrivenScenario:
     """Run every operation of the workload through a new cloud; second 0 is the cloud's beginning.
 
-    A fates is told of every quoted spot start and of every event.
+    `fates` are told of every quoted spot start and of every event.
     """
     began = perf_counter()
     run = DrivenCloud(scenario.policy, executor, logs=logs, tables=tables, fates=fates)
@@ -63,7 +63,7 @@ def evaluate(
 
 def lead_through(run: DrivenCloud, scenario: Scenario, progress: Progress | None = None) -> WorkloadTally:
     """Lead a new cloud through the whole workload of a scenario, and count."""
-    tally = WorkloadTally.of(scenario.workload)
+    tally = WorkloadTally.of(scenario)
     run.record(opening(scenario))
     steps = operations(scenario.workload)
     for done, operation in enumerate(steps):
@@ -143,7 +143,7 @@ class DrivenCloud:
     ) -> None:
         self.tables = _EvaluationTables(policy, executor, tables, followed=fates is not None)
         self.cloud = Cloud()
-        self._follower = fates
+        self._fates = fates
         self._logs = [*logs, fates] if fates is not None else [*logs]
 
     def step(self, operation: Operation) -> Event | None:
@@ -156,8 +156,8 @@ class DrivenCloud:
             self.record(decide_stop(self.cloud, operation.instance_id, at_us))
             return None
         table = self.tables.for_start(self.cloud, operation, at_us)
-        if self._follower is not None and table is not None:
-            self._follower.quote(self.cloud, operation, at_us, table)
+        if self._fates is not None and table is not None:
+            self._fates.quote(self.cloud, operation, at_us, table)
         events = self.decide(operation, at_us, table)
         self.record(events)
         return events[-1]

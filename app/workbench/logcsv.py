@@ -29,7 +29,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Basis, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
 
 PROMISED_COLUMNS = (
     "seq",
@@ -67,9 +67,17 @@ COLUMNS = (
     "grace_s",
     "threshold",
     "placement",
+    "strata_s",
+    "stratum_from_s",
+    "stratum_below_s",
+    "risky",
+    "admitted_by",
     "former_lifetime_s",
+    "total_risk",
 )
 
+NO_STRATA = "none"
+"""Stands for one stratum of all lifetimes."""
 Cells = dict[str, Any]
 T = TypeVar("T")
 
@@ -103,7 +111,10 @@ class LogRow(NamedTuple):
     threshold: float | None = None
     risk: float | None = None
     placement: str | None = None
+    strata_us: tuple[int, ...] | None = None
+    book: Book | None = None
     former_lifetime_us: int | None = None
+    total_risk: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -183,6 +194,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
         "threshold": policy.risk_threshold,
+        "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
     }
 
 
@@ -195,6 +207,17 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
             cells[name] = getattr(basis.budget, name)
         cells["class_evicted"] = basis.budget.evicted
         cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
+
+    if basis.book is not None:
+        _write_book(cells, basis.book)
+
+
+def _write_book(cells: Cells, book: Book) -> None:
+    for name in ("earned", "committed", "risky", "admitted_by"):
+        cells[name] = getattr(book, name)
+    cells["class_evicted"] = book.evicted
+    cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
+    cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
 
 
 def _write_resources(cells: Cells, resources: Resources) -> None:
@@ -274,7 +297,8 @@ def _row(cells: Cells, place: str) -> LogRow:
             at_us=parse_seconds(cells["at_s"]),
             kind=cells["kind"],
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
-            budget=_read_budget(cells) if cells.get("earned") else None,
+            budget=_read_budget(cells) if cells.get("charge") else None,
+            book=_read_book(cells) if cells.get("risky") else None,
             **values,
         )
     except ValueError as error:
@@ -287,12 +311,34 @@ def _read_budget(cells: Cells) -> Budget:
     return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
 
 
+def _read_book(cells: Cells) -> Book:
+    below_us, affordable_us = (
+        _parse(parse_seconds, cells[name]) for name in ("stratum_below_s", "affordable_lifetime_s")
+    )
+    return Book(
+        from_us=parse_seconds(cells["stratum_from_s"]),
+        below_us=below_us,
+        earned=float(cells["earned"]),
+        evicted=int(cells["class_evicted"]),
+        committed=float(cells["committed"]),
+        risky=int(cells["risky"]),
+        admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
+        affordable_us=affordable_us,
+    )
+
+
 def _parse(parse: Callable[[str], T], text: str) -> T | None:
     return parse(text) if text else None
 
 
+def _read_strata(text: str) -> tuple[int, ...]:
+    return () if text == NO_STRATA else tuple(map(parse_seconds, text.split()))
+
+
 def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
     """Return the field of a row that a column fills, and the function that reads its text."""
+    if column == "strata_s":
+        return "strata_us", _read_strata
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)
@@ -300,6 +346,7 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
-    **dict.fromkeys(("probability", "estimated_probability", "probability_bound", "threshold", "risk"), float),
+    **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk"), float),
 }
 _READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]

@@ -81,6 +81,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         eviction_probability=base.eviction_probability if row.probability is None else row.probability,
         grace_us=base.grace_us if row.grace_us is None else row.grace_us,
         risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
+        strata_us=base.strata_us if row.strata_us is None else row.strata_us,
     )
 
 
@@ -107,6 +108,7 @@ def _basis(row: LogRow, _: Policy) -> Basis | None:
         row.estimated_probability,
         row.budget,
         row.probability_bound,
+        row.book,
     )
 
 

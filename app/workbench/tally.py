@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from app.domain.events.wire import value_to_wire
 from app.domain.requests import StartRequest
-from app.domain.strata import STRATA, stratum_of
+from app.domain.strata import BOUNDARIES_US, stratum_index, stratum_names
 from app.domain.times import seconds
 from app.domain.values import Market, Placement, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 _SETTINGS = (
-    "guarantee", "forecast", "eviction_probability", "eviction_policy", "placement", "warm_up_s", "recompute_every_s",
-    "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
+    "guarantee", "strata_s", "forecast", "eviction_probability", "eviction_policy", "placement", "warm_up_s",
+    "recompute_every_s", "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
 )  # fmt: skip
 """The fields of a policy that an outcome tells."""
 
@@ -92,14 +92,19 @@ class WorkloadTally:
     requested_core_us: int = 0
     completed_core_us: int = 0
     epochs: set[int] = field(default_factory=set)
-    strata: dict[str, GroupTally] = field(default_factory=lambda: {name: GroupTally() for name in STRATA})
+    boundaries_us: tuple[int, ...] = BOUNDARIES_US
+    strata: dict[str, GroupTally] = field(default_factory=dict)
     flavors: dict[str, GroupTally] = field(default_factory=dict)
     _running: dict[str, _Admitted] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Begin with every stratum at nothing."""
+        self.strata = {name: GroupTally() for name in stratum_names(self.boundaries_us)}
+
     @classmethod
-    def of(cls, workload: Workload) -> WorkloadTally:
-        """Return an empty tally for a workload."""
-        return cls(flavors(workload))
+    def of(cls, scenario: Scenario) -> WorkloadTally:
+        """Return an empty tally for a scenario, by the strata of its policy; by the usual ones if it has one budget."""
+        return cls(flavors(scenario.workload), boundaries_us=scenario.policy.strata_us or BOUNDARIES_US)
 
     def started(self, request: StartRequest, *, accepted: bool, victims: Iterable[str], epoch: int | None) -> None:
         """Count the answer to a start; `victims` are the instances that it evicted."""
@@ -145,7 +150,8 @@ class WorkloadTally:
 
     def _admitted(self, request: StartRequest, core_us: int) -> None:
         lifetime_us = request.lifetime_us or 0
-        groups = self.strata[stratum_of(lifetime_us)], self.flavors.setdefault(request.flavor, GroupTally())
+        stratum = [*self.strata.values()][stratum_index(lifetime_us, self.boundaries_us)]
+        groups = stratum, self.flavors.setdefault(request.flavor, GroupTally())
         self.spot_admitted += 1
         self.completed_core_us += core_us
         for group in groups:

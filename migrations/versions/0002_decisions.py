@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrations import build_index, drop_index
+from migrations.indexes import build_index, drop_index
 
 revision = "0002"
 down_revision = "0001"

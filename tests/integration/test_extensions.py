@@ -62,7 +62,7 @@ def furnish(service: Service, name: str, guarantee: str) -> str:
     return path
 
 
-@pytest.fixture(scope="module", params=["per_instance", "none"])
+@pytest.fixture(scope="module", params=["per_instance", "pooled", "stratified", "none"])
 def path(service: Service, request: pytest.FixtureRequest) -> str:
     return furnish(service, f"longer-{request.param}".replace("_", "-"), request.param)
 
@@ -100,7 +100,7 @@ def test_what_goes_too_far_is_refused_and_changes_nothing(service: Service, path
     client, asked_s = service.client, 300 * 24 * HOUR
     before = client.get(f"{path}/instances/s5").json()
     refused = extend(client, path, "s5", asked_s, 23.8)
-    reason = "budget_exhausted" if path.endswith("pooled") else "sla_unattainable"
+    reason = "sla_unattainable" if path.endswith("per-instance") else "budget_exhausted"
     assert (refused["status"], refused["reason"]) == ("rejected", reason)
     assert refused["deadline"] == at(24.0), "it keeps what it had"
     assert "stays as it is" in refused["sentence"]

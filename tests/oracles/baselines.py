@@ -22,7 +22,7 @@ class NaiveWorld:
         self.policy = policy
         self.admitted: list[str] = []
         self.evicted: list[str] = []
-        self.peak = 0
+        self.loads: list[tuple[int, int]] = [(0, 0)]
 
     def play(self, rule: str, steps: Sequence[Operation]) -> None:
         """Decide all steps, spot starts by the rule of that name."""
@@ -39,6 +39,7 @@ class NaiveWorld:
             self.start(step)
         else:
             self.cluster.instances.pop(step.instance_id, None)
+            self.loads.append((step.at_us or 0, self.used(is_spot=False)))
 
     def start(self, step: StartRequest) -> bool:
         """Start an instance if it fits, whatever it may cost."""
@@ -53,7 +54,7 @@ class NaiveWorld:
             victims = self.cluster.start_on_demand(one, at_us, self.policy)
             self.evicted += victims or []
             fits = victims is not None
-            self.peak = max(self.peak, self.used(is_spot=False))
+            self.loads.append((at_us, self.used(is_spot=False)))
         if fits:
             self.admitted.append(step.instance_id)
         return fits
@@ -65,8 +66,12 @@ class NaiveWorld:
         return True
 
     def head_room(self, step: StartRequest, _later: Sequence[Operation]) -> bool:
+        """Leave a fifth more than the highest load since a lifetime ago, the load at that moment included."""
+        since_us = (step.at_us or 0) - (step.lifetime_us or 0)
+        before = [load for at_us, load in self.loads if at_us <= since_us][-1:]
+        peak = max([*before, *(load for at_us, load in self.loads if at_us > since_us)])
         capacity = sum(node.capacity[0] for node in self.cluster.nodes)
-        return self.peak + self.used(is_spot=True) + demand(step)[0] <= capacity
+        return peak * 1.2 <= capacity - self.used(is_spot=True) - demand(step)[0]
 
     def clairvoyant(self, step: StartRequest, later: Sequence[Operation]) -> bool:
         """Play the future in a copy, with this start and without any other spot start."""

@@ -107,11 +107,13 @@ class NaiveHistory:
 
     def opening(self, start_us: int) -> NaiveCluster:
         """Return the state of the cloud just before `start_us`, from the log."""
+        return self.recorded([item for item in self.log if item.event.at_us < start_us])
+
+    def recorded(self, before: list[Recorded]) -> NaiveCluster:
+        """Return the state of the cloud after these events."""
         cluster = NaiveCluster(placement=self.policy.placement.value)
-        for item in self.log:
+        for item in before:
             event = item.event
-            if event.at_us >= start_us:
-                break
             match event:
                 case NodeAdded():
                     add_node(event)(cluster)
@@ -143,6 +145,15 @@ class NaiveHistory:
         if not cluster.start_spot(virtual):
             return None
         return slots, *self.fate(cluster, rest, at_us)
+
+    def follow(self, item: Recorded) -> tuple[int, bool]:
+        """(lasted, was evicted) of a virtual instance that a recorded start would have been in the recorded state."""
+        cluster = self.recorded([one for one in self.log if one.seq < item.seq])
+        demand, here = self.flavors[item.event.flavor], (item.event.at_us, (1, float(item.seq)))
+        virtual = NaiveInstance(VIRTUAL, True, demand, item.seq, FOREVER, NaiveNode("nowhere", ()))
+        assert cluster.start_spot(virtual)
+        rest = [operation for operation in self.operations() if (operation.at_us, operation.rank) > here]
+        return self.fate(cluster, rest, item.event.at_us)
 
     def fate(self, cluster: NaiveCluster, rest: list[NaiveOperation], at_us: int) -> tuple[int, bool]:
         horizon_us = min(self.until_us, at_us + self.policy.horizon_us)

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from oracles.histories import random_log
@@ -26,10 +27,12 @@ from app.domain.events import (
 from app.domain.names import node_name
 from app.domain.times import HOUR_US
 from app.domain.values import (
+    AdmittedBy,
     Basis,
     Clock,
     EvictionPolicy,
     EvictionReason,
+    Forecast,
     Guarantee,
     Market,
     Placement,
@@ -75,6 +78,7 @@ def evaluated(
         placement=placement,
         clock=Clock.EXTERNAL,
         sample_count=300,
+        forecast=Forecast.CALIBRATED if guarantee is Guarantee.STRATIFIED else Forecast.REPLAY,
     )
     file = io.StringIO()
     with ThreadPoolExecutor(2) as threads:
@@ -349,6 +353,39 @@ def test_a_rejection_by_the_budget_says_so(reason: str) -> None:
     rows[at] = rows[at]._replace(reason=reason)
     found = finding(rows)
     assert (found.rule, found.seq) == (Rule.SLA, rows[at].seq), found.why
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"earned": 99.0},
+        {"evicted": 99},
+        {"committed": 0.0},
+        {"risky": 99},
+        {"admitted_by": AdmittedBy.PAID},
+        {"from_us": 10**15},
+        {"below_us": 1},
+    ],
+    ids=str,
+)
+def test_a_changed_book_is_found(changes: dict[str, Any]) -> None:
+    rows = [*evaluated(Guarantee.STRATIFIED, EvictionPolicy.YJF)]
+    at = first(rows, lambda row: rejected("budget_exhausted")(row) and row.book is not None and row.book.committed > 0)
+    book = rows[at].book
+    assert book is not None
+    assert audit(rows[: at + 1], NODES).finding is None
+    rows[at] = rows[at]._replace(book=replace(book, **changes))
+    found = finding(rows)
+    assert (found.rule, found.seq) == (Rule.SLA, rows[at].seq), found.why
+
+
+def test_a_verdict_against_its_book_is_found() -> None:
+    rows = [*evaluated(Guarantee.STRATIFIED, EvictionPolicy.YJF)]
+    lines = {row.book.admitted_by for row in rows if row.book is not None}
+    assert lines == {None, *AdmittedBy}, "every line admits some start, and some are refused"
+    at = first(rows, lambda row: row.kind == "instance_started" and row.book is not None)
+    rows[at] = rows[at]._replace(estimated_probability=0.9)
+    assert finding(rows).seq == rows[at].seq
 
 
 # --- events moved, taken out and put in ------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_the_rules_differ_where_there_is_something_to_know() -> None:
     on_demand = (TraceInstance("a", 10 * SECOND_US, 10 * SECOND_US, 3), TraceInstance("b", 40 * SECOND_US, 0, 1))
     spot = tuple(
         TraceInstance(name, at * SECOND_US, lifetime * SECOND_US, 2)
-        for name, at, lifetime in (("short", 0, 10), ("long", 1, 20), ("late", 30, 5))
+        for name, at, lifetime in (("short", 0, 10), ("long", 1, 20), ("late", 30, 15))
     )
     scenario = Scenario((Resources(4),), Workload(on_demand, spot), POLICY)
     with ThreadPoolExecutor(1) as executor:
@@ -84,7 +84,7 @@ def test_the_rules_differ_where_there_is_something_to_know() -> None:
         Baseline.CLAIRVOYANT: (2, 0),
     }
     report = baselines_report(found)["clairvoyant"]
-    assert report["core_s"] == report["completed_core_s"] == report["spot"]["completed_core_s"] == 30
+    assert report["core_s"] == report["completed_core_s"] == report["spot"]["completed_core_s"] == 50
     assert (report["admitted"], report["evicted"], report["lost_core_s"]) == (2, 0, 0)
     assert baselines_report(found)["admit_all"]["lost_core_s"] == 40
 

@@ -101,6 +101,7 @@ WORDS = {
     words.RejectionWord: domain_values.Rejection,
     words.EvictionReasonWord: domain_values.EvictionReason,
     words.ReasonWord: [*domain_values.Rejection, *domain_values.EvictionReason],
+    words.LineWord: domain_values.AdmittedBy,
     words.VerdictWord: Verdict,
     words.InstanceStatusWord: InstanceStatus,
     words.HandoverStatusWord: HandoverStatus,

@@ -24,7 +24,7 @@ from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market
 from app.engine.cloud import Cloud
 from app.forecast.calibrated import LEAST
 from app.forecast.compute import Forecaster
-from app.forecast.level import BIN_WIDTH, Cases
+from app.forecast.level import BIN_WIDTH, Cases, count_case
 from app.forecast.rise import Rises
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import evaluate
@@ -45,7 +45,7 @@ def test_the_level_is_the_peak_of_the_posterior(found: list[tuple[int, float, bo
     cases = Cases()
     known = [Known(*one) for *one, times in found for _ in range(times)]
     for one in known:
-        cases.count(one.said, one.lifetime_us, evicted=one.evicted)
+        count_case(cases.counts, one.said, one.lifetime_us, int(one.evicted))
     assert cases.evidence(seen_us) == pytest.approx(np.array(evidence_of(known, seen_us)), rel=1e-5)
     assert cases.level(seen_us) == pytest.approx(level_of(known, seen_us), abs=BIN_WIDTH / 2 + 1e-6)
 
@@ -59,7 +59,7 @@ def test_many_starts_of_one_window_teach_no_more_than_one() -> None:
     def taught(count: int, lifetime_us: int) -> float:
         cases = Cases()
         for _ in range(count):
-            cases.count(0.5, lifetime_us, evicted=True)
+            count_case(cases.counts, 0.5, lifetime_us, 1)
         return cases.level(30 * DAY_US)
 
     assert taught(1000, 30 * DAY_US) == taught(1, 30 * DAY_US)

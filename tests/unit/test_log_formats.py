@@ -18,7 +18,7 @@ from app.domain.events import CloudCreated, InstanceStarted, NodeAdded, PolicyCh
 from app.domain.events.formats import LOG_FORMAT, in_format, newest_part
 from app.domain.events.kinds import REGISTERED, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Basis, Budget, Market, Placement, Policy, Resources, newer
+from app.domain.values import Basis, Book, Budget, Guarantee, Market, Placement, Policy, Resources, newer
 from app.engine.cloud import Cloud
 from app.scheduling.store.codec import decode, encode
 
@@ -66,7 +66,13 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
 
 @pytest.mark.parametrize(
     ("field", "value", "since"),
-    [("shared_ids", False, 2), ("clock_step_us", None, 2), ("placement", Placement.BEST_FIT, 3)],
+    [
+        ("shared_ids", False, 2),
+        ("clock_step_us", None, 2),
+        ("placement", Placement.BEST_FIT, 3),
+        ("guarantee", Guarantee.STRATIFIED, 4),
+        ("strata_us", (), 4),
+    ],
 )
 def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:
     event = PolicyChanged(at_us=1, policy=replace(POLICY, **{field: value}))
@@ -88,8 +94,23 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     started = InstanceStarted(
         at_us=1, instance_id="a", market=Market.SPOT, flavor="small", node="n", basis=basis, victims=("b",)
     )
-    for event in (started, NodeAdded(at_us=1, node="n", capacity=Resources(2))):
-        assert encode(event, 1) == encode(event)
+    node = NodeAdded(at_us=1, node="n", capacity=Resources(2))
+    assert encode(node, 1) == encode(node)
+    newest = json.loads(encode(started))
+    assert newest["basis"].pop("book") is None
+    assert json.loads(encode(started, 1)) == newest
+
+
+def test_a_book_is_written_in_its_format_only() -> None:
+    plain = InstanceStarted(
+        at_us=1, instance_id="a", market=Market.SPOT, flavor="c1", node="n", basis=Basis(3, 1, 0.01)
+    )
+    booked = replace(plain, basis=replace(plain.basis, book=Book(0, None, 0.5, 0, 0.25, 1)))
+    assert "book" not in encode(plain, 3)
+    assert decode("instance_started", 1, encode(plain, 3)) == plain
+    assert decode("instance_started", 1, encode(booked, 4)) == booked
+    with pytest.raises(FormatNotInForce, match="book needs log format 4"):
+        encode(booked, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,7 @@ def test_every_kind_has_its_line() -> None:
         "placement": "first_fit",
         "guarantee": "per_instance",
         "probability": "0.01",
+        "strata_s": "3600 28800 172800 604800",
     }
     start = {"instance_id": "s1", "market": "spot", "flavor": "small", "lifetime_s": "1", "node": "n1"}
     start |= {"cores": "1", "memory_mib": "128", "disk_gib": "0"}

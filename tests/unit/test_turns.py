@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 
 import pytest
 
-from app.platform.turns import Turns
+from app.platform.turns import COLLECTOR, Turns
 
 
 @pytest.mark.anyio
@@ -49,3 +51,22 @@ async def test_work_that_breaks_off_does_not_keep_its_turn() -> None:
     broken.cancel()
     done = await asyncio.gather(broken, work(breaks=True), work(breaks=False), return_exceptions=True)
     assert [type(one) for one in done] == [asyncio.CancelledError, ValueError, type(None)]
+
+
+def test_nothing_is_collected_in_a_block_nor_between_two_that_overlap() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with COLLECTOR.waits():
+            begun.set()
+            go_on.wait(10)
+
+    other = threading.Thread(target=hold)
+    with COLLECTOR.waits():
+        assert not gc.isenabled()
+        other.start()
+        assert begun.wait(10)
+    assert not gc.isenabled()
+    go_on.set()
+    other.join(10)
+    assert gc.isenabled()

@@ -9,6 +9,7 @@ from app.domain.values import Basis, Rejection
 
 _LIFETIME = {"description": "The new lifetime, counted from the instance's start."}
 _FORMER = {"description": "The lifetime that the instance had before, counted from its start."}
+_TOTAL = {"description": "The risk of an eviction in the new lifetime: what its past has borne, and the rest."}
 _DEADLINE = {"description": "The end of the lifetime that is promised from here on."}
 
 
@@ -18,6 +19,7 @@ class InstanceExtended:
     """A running spot instance was promised a longer lifetime. Its eviction probability stays that of its start.
 
     `basis` is what the promise for the rest of the lifetime rests on; its `slots` are those that the instance sees.
+    `total_risk` is None if nothing was promised.
     """
 
     at_us: int
@@ -26,6 +28,7 @@ class InstanceExtended:
     former_lifetime_us: int = field(metadata=_FORMER)
     deadline_us: int = field(metadata=_DEADLINE)
     basis: Basis
+    total_risk: float | None = field(default=None, metadata=_TOTAL)
 
 
 @event(
@@ -47,6 +50,7 @@ class ExtensionRejected:
     deadline_us: int = field(metadata=_DEADLINE)
     reason: Rejection
     basis: Basis
+    total_risk: float | None = field(default=None, metadata=_TOTAL)
 
 
 ExtensionDecision = InstanceExtended | ExtensionRejected

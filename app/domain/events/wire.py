@@ -144,6 +144,8 @@ def wire_name(name: str) -> str:
 def _conversion(name: str, kind: object) -> tuple[Convert | None, Convert | None]:
     if name in TIMES:
         return rfc3339, from_rfc3339
+    if name.endswith("_us") and get_origin(kind) is tuple:
+        return lambda given: [*map(seconds, given)], lambda given: tuple(round(one * SECOND_US) for one in given)
     if name.endswith("_us"):
         return seconds, lambda given: round(given * SECOND_US)
     if get_origin(kind) is tuple:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cluster import NEVER_US, Cluster, Ints, empty_cluster
 
@@ -49,6 +50,14 @@ class Running:
     lifetime_us: int | None
     probability: float | None
     row: int
+    risk: float | None = None
+    """The eviction probability that was estimated at the start; None if nothing was promised. Of an extended one, that
+    of the rest, as if it were left over of the first lifetime in the same proportion.
+    """
+    first_lifetime_us: int | None = None
+    """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
+    total_risk: float | None = None
+    """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
 
     @property
     def deadline_us(self) -> int:
@@ -56,6 +65,23 @@ class Running:
         if self.market is Market.ON_DEMAND or self.lifetime_us is None:
             return NEVER_US
         return self.started_us + self.lifetime_us
+
+    @property
+    def book_lifetime_us(self) -> int:
+        """The lifetime whose stratum the instance stands in."""
+        return (self.lifetime_us if self.first_lifetime_us is None else self.first_lifetime_us) or 0
+
+    @property
+    def whole_risk(self) -> float | None:
+        """The risk of the whole lifetime, borne and to be borne."""
+        return self.risk if self.total_risk is None else self.total_risk
+
+    def borne(self, now_us: int) -> float:
+        """Return the risk that the instance has borne by now. It bears an estimate in equal parts over its time."""
+        if self.risk is None or self.whole_risk is None:
+            return 0.0
+        left_us = max(self.deadline_us - now_us, 0)
+        return max(self.whole_risk - self.risk * left_us / max(self.book_lifetime_us, 1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +116,13 @@ class ClassCounts(NamedTuple):
     evicted: int = 0
 
 
+class BookAccount(NamedTuple):
+    """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time."""
+
+    earned: float = 0.0
+    evicted: int = 0
+
+
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
@@ -110,12 +143,19 @@ class Facts(NamedTuple):
     running: list[Running]
     handovers: list[Handover]
     at_risk: list[str]
+    books: list[tuple[float, int, BookAccount]]
 
 
 def in_order(facts: Facts) -> Facts:
     """Return the facts with the running instances by age and without their rows."""
     by_age = sorted(facts.running, key=lambda running: running.seq)
     return facts._replace(running=[replace(running, row=0) for running in by_age])
+
+
+def risk_of(event: InstanceStarted) -> float | None:
+    """Return the risk that a spot start recorded beside its promise; None if nothing was promised."""
+    basis = event.basis
+    return None if basis is None or basis.probability is None else basis.estimated_probability
 
 
 Undo: TypeAlias = Callable[[], None]

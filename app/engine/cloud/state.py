@@ -14,13 +14,27 @@ from operator import gt
 
 import numpy as np
 
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
-from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
+from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
+from app.domain.requests import Operation
+from app.domain.strata import stratum_span
+from app.domain.values import Book, Clock, EvictionPolicy, Placement, Policy, Resources
+from app.engine.books import PARTS
+from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import Counts, Facts, Fold, Handover, Node, Part, Room, Running, Undo, in_order
+from app.engine.cloud.records import (
+    Counts,
+    Facts,
+    Fold,
+    Handover,
+    Node,
+    Part,
+    Room,
+    Running,
+    Undo,
+    in_order,
+)
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
 from app.engine.cluster import (
@@ -59,8 +73,10 @@ class Cloud:
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks()
-        # Instances come last, because the other parts read what ran before the event.
+        self._books = Books(self._instances, self._head)
+        # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
+            self._books,
             self._head,
             self._nodes,
             self._flavors,
@@ -180,6 +196,17 @@ class Cloud:
     def charges(self, probability: float, now_us: int) -> float:
         """Return the charges of a class's running instances."""
         return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+
+    def books(self, probability: float, now_us: int) -> list[Book]:
+        """Return the books of a promise by stratum, those of the shortest lifetimes first; see engine.books."""
+        boundaries_us = self.policy.strata_us
+        committed, risky = self._instances.borne(probability, np.array(boundaries_us, np.int64), now_us)
+        borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
+        accounts = self._books.of(probability)
+        return [
+            Book(*stratum_span(index, boundaries_us), *account, *own)
+            for index, (account, own) in enumerate(zip(accounts, borne, strict=True))
+        ]
 
     def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
         return self._instances.exposure(probability, self._room_at_peak(), now_us, now_us - self.created_us, demand)
@@ -333,7 +360,8 @@ class Cloud:
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
         undo, peak = self._instances.move_run(run, self.seq + 1)
-        self._undo += [undo, self._tally.count_starts([one for one in run if isinstance(one, InstanceStarted)], peak)]
+        starts = [one for one in run if isinstance(one, InstanceStarted)]
+        self._undo += [undo, self._tally.count_starts(starts, peak), self._books.enter(starts)]
         stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
         self._undo += [self._risks.end(stopped), self._head.advance_over(run)]
 
@@ -365,23 +393,3 @@ def _digest(facts: Facts, nodes: list[tuple[Node, Resources]]) -> str:
     values = facts._asdict() | {"nodes": nodes}
     del values["node_order"]
     return hashlib.sha256(repr(tuple(values.values())).encode()).hexdigest()
-
-
-def warm_up() -> None:
-    """Compile every function of the live scheduler now, so that no request waits for the compiler."""
-    cloud = Cloud()
-    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
-    cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))
-    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
-    cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
-    cloud.place_on_demand("flavor", 0)
-    cloud.fitting_node("flavor")
-    cloud.available_slots("flavor")
-    cloud.slots_now(["flavor"])()
-    cloud.exposure("flavor", 0.01, 0)
-    cloud.place_run([StartRequest("on-demand", Market.ON_DEMAND, "flavor"), StopRequest("on-demand")])
-    cloud.seen_by("spot", 0)
-    cloud.reach("spot", 0)
-    cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])
-    cloud.outlook("flavor", 0)
-    cloud.rollback()

@@ -20,6 +20,7 @@ from app.domain.values import (
     Rejection,
     Resources,
 )
+from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
 from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
@@ -88,6 +89,10 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
     elif decision.basis.budget is not None:
         yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
         yield from _estimate(explanation, decision.basis)
+    elif decision.basis.book is not None:
+        first, *others = admitted_in_words(decision.basis, decision.basis.book)
+        yield from (f"Accepted on {decision.node}: {first}", *others)
+        yield from _estimate(explanation, decision.basis)
     else:
         yield f"Accepted on {decision.node}: {_quoted(explanation, decision.basis)}, longer than was declared."
         yield from _estimate(explanation, decision.basis)
@@ -113,6 +118,11 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             yield from _acceptable(explanation.acceptable)
         case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.budget is not None:
             yield f"Rejected: {_budgeted(basis, basis.budget)}"
+            yield from _estimate(explanation, basis)
+            yield from _acceptable(explanation.acceptable)
+        case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.book is not None:
+            first, *others = refused_in_words(basis, basis.book)
+            yield from (f"Rejected: {first}", *others)
             yield from _estimate(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case other:

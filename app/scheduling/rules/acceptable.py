@@ -20,9 +20,15 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
     """Return the acceptable alternatives; None if the start was accepted, or rejected for another reason than the SLA.
 
     Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter. Under
-    `pooled` a class that is not in debt accepts any start whose risk is at most the promised probability.
+    `pooled` a class that is not in debt accepts any start whose risk is at most the promised probability, and under
+    `stratified` every book one whose risk is at most half of it.
     """
     basis = decision.basis
+    if basis is not None and basis.book is not None and isinstance(decision, InstanceRejected):
+        if decision.reason is not Rejection.BUDGET_EXHAUSTED:
+            return None
+        enough = 2 * (basis.estimated_probability or 0.0)
+        return Acceptable(basis.book.affordable_us or None, enough if 0 < enough < 1 else None)
     if basis is not None and basis.budget is not None and isinstance(decision, InstanceRejected):
         risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
         if decision.reason is not Rejection.BUDGET_EXHAUSTED:

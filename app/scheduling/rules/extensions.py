@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
-from app.domain.values import Basis, Rejection
+from app.domain.values import Basis, Book, Rejection
 
 
 def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
@@ -15,8 +15,9 @@ def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
     """
     if not isinstance(decision, ExtensionRejected):
         return None
-    if decision.reason is Rejection.BUDGET_EXHAUSTED and decision.basis.budget is not None:
-        return decision.basis.budget.affordable_us
+    if decision.reason is Rejection.BUDGET_EXHAUSTED:
+        account = decision.basis.book or decision.basis.budget
+        return None if account is None else account.affordable_us
     quoted_us = decision.basis.quoted_lifetime_us
     if decision.reason is not Rejection.SLA_UNATTAINABLE or quoted_us is None:
         return None
@@ -39,7 +40,9 @@ def _why(decision: ExtensionDecision) -> str:
     basis = decision.basis
     if basis.epoch is None:
         return "nothing was promised that could be broken"
-    return _paid(basis) if basis.budget is not None else f"{_quoted(basis)}, longer than the rest"
+    if basis.book is not None:
+        return f"{_booked(decision, basis.book)} allowed it"
+    return _paid(decision) if basis.budget is not None else f"{_quoted(basis)}, longer than the rest"
 
 
 def _why_not(decision: ExtensionRejected) -> str:
@@ -49,23 +52,36 @@ def _why_not(decision: ExtensionRejected) -> str:
         case Rejection.QUOTES_STALE:
             return "the quotes were too old to promise anything"
         case Rejection.BUDGET_EXHAUSTED:
-            return _paid(decision.basis)
+            book = decision.basis.book
+            return _paid(decision) if book is None else f"{_booked(decision, book)} did not allow it"
         case _:
             return f"{_quoted(decision.basis)}, not longer than the rest"
 
 
 def _quoted(basis: Basis) -> str:
     quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
-    slots = f"{basis.slots} slot{'' if basis.slots == 1 else 's'}"
     promised = "-" if basis.probability is None else share_text(basis.probability)
-    return f"with {slots}, counting its own and what is evicted before it, {quoted} was quoted at {promised}"
+    return f"{_seen(basis)}, {quoted} was quoted at what is left of {promised}"
 
 
-def _paid(basis: Basis) -> str:
-    budget = basis.budget
+def _seen(basis: Basis) -> str:
+    return f"with {basis.slots} slot{'' if basis.slots == 1 else 's'}, counting its own and what is evicted before it"
+
+
+def _risk(decision: ExtensionDecision) -> str:
+    total = "unknown" if decision.total_risk is None else share_text(decision.total_risk)
+    return f"{_seen(decision.basis)}, the risk of its whole life was {total}"
+
+
+def _booked(decision: ExtensionDecision, book: Book) -> str:
+    return f"{_risk(decision)}, and the book of its stratum, with {number_text(book.left)} evictions left,"
+
+
+def _paid(decision: ExtensionDecision) -> str:
+    budget = decision.basis.budget
     assert budget is not None
     return (
-        f"the budget of all who have its promise allowed {number_text(budget.earned)} evictions, {budget.evicted} had "
-        f"happened, {number_text(budget.committed)} were set aside, and the longer lifetime was to be charged "
-        f"{number_text(budget.charge)} more"
+        f"{_risk(decision)}; the budget of all who have its promise allowed {number_text(budget.earned)} evictions, "
+        f"{budget.evicted} had happened, {number_text(budget.committed)} were set aside, and the longer lifetime was "
+        f"to be charged {number_text(budget.charge)} more"
     )

@@ -11,19 +11,20 @@ import logging
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
 from app.domain.events.formats import LOG_FORMAT
-from app.engine.cloud import Cloud, Facts
+from app.engine.cloud import Cloud, Facts, Running
 from app.platform.database.database import Database
+from app.platform.turns import COLLECTOR
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_SHAPE = 3
+_SHAPE = 4
 _FORMATS = 100
 _VERSION = LOG_FORMAT * _FORMATS + _SHAPE
 """Includes the log's format, so that an older program does not take a newer one's state for its own."""
@@ -38,7 +39,12 @@ WHERE snapshot.seq <= EXCLUDED.seq
 
 _BESIDE = ThreadPoolExecutor(2, thread_name_prefix="snapshots")
 """Few threads: each takes turns with the event loop, and a large state keeps only one of them for seconds."""
-_DECODER = msgspec.msgpack.Decoder(Facts)
+_ENCODER = msgspec.msgpack.Encoder()
+_RUNNING = msgspec.msgpack.Decoder(Running)
+_STORED = msgspec.msgpack.Decoder(
+    NamedTuple("_Stored", [*{**get_type_hints(Facts), "running": list[msgspec.Raw]}.items()])
+)
+"""Leaves the running instances undecoded. Hundreds of thousands in one call would keep the event loop from running."""
 
 
 class Snapshots:
@@ -95,13 +101,15 @@ def encode_cloud(cloud: Cloud) -> bytes:
 
 
 def _encode(facts: Facts) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(facts), 1)
+    running: list[Any] = [msgspec.Raw(_ENCODER.encode(one)) for one in facts.running]
+    return zlib.compress(_ENCODER.encode(facts._replace(running=running)), 1)
 
 
 def _decode(data: bytes, digest: str) -> Cloud | None:
     """Return the state that was saved with this digest, or None if it does not come back."""
-    cloud = decode_cloud(data)
-    return None if cloud is None or cloud.digest() != digest else cloud
+    with COLLECTOR.waits():
+        cloud = decode_cloud(data)
+        return None if cloud is None or cloud.digest() != digest else cloud
 
 
 async def _beside(work: Callable[[], T]) -> T:
@@ -111,6 +119,8 @@ async def _beside(work: Callable[[], T]) -> T:
 def decode_cloud(data: bytes) -> Cloud | None:
     """Return the state that `encode_cloud` wrote, or None if the bytes are no such state."""
     try:
-        return Cloud.of_facts(_DECODER.decode(zlib.decompress(data)))
+        stored = _STORED.decode(zlib.decompress(data))
+        running = [_RUNNING.decode(one) for one in stored.running]
+        return Cloud.of_facts(Facts(*stored)._replace(running=running))
     except (zlib.error, msgspec.DecodeError):
         return None

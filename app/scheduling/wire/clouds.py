@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from app.domain.events.wire import value_to_wire
+from app.domain.strata import MOST_BOUNDARIES
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.engine.cloud import Cloud
@@ -16,6 +18,12 @@ from tenure_client.forms.answer import answer_of
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
 _DEFAULT = Policy()
+
+
+def _rising(boundaries_us: tuple[int, ...]) -> tuple[int, ...]:
+    if list(boundaries_us) != sorted(set(boundaries_us)):
+        raise PydanticCustomError("rising", "must rise from one to the next")
+    return boundaries_us
 
 
 class PolicyBody(Body):
@@ -76,10 +84,16 @@ class PolicyBody(Body):
         description="How risks are estimated: by replays, or from the rises of the load and from what became of past "
         "starts.",
     )
-
     placement: Placement = Field(
         _DEFAULT.placement,
         description="The node that a start takes of those with room: the first, or the one with the least free room.",
+    )
+
+    strata_us: Annotated[tuple[PositiveSeconds, ...], Field(max_length=MOST_BOUNDARIES), AfterValidator(_rising)] = (
+        Field(
+            _DEFAULT.strata_us,
+            description="The lifetimes at which the next stratum of a stratified budget begins; none: one budget.",
+        )
     )
 
     def over(self, policy: Policy) -> Policy:

@@ -22,7 +22,7 @@ from app.domain.events import (
 )
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
-from app.domain.values import Basis, Budget, EvictionReason, InstanceStatus, Market, Rejection
+from app.domain.values import Basis, Book, Budget, EvictionReason, InstanceStatus, Market, Rejection
 from app.platform.http.fields import (
     AT,
     Body,
@@ -38,8 +38,10 @@ from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.extensions import acceptable_lifetime_us, in_words
 from app.scheduling.rules.instances import Instance
+from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
+    BookAnswer,
     BudgetAnswer,
     ExtensionAnswer,
     InstanceAnswer,
@@ -202,6 +204,7 @@ def extension_answer(decision: ExtensionDecision, seq: int | None) -> ExtensionA
         deadline=to_datetime(decision.deadline_us),
         reason=decision.reason if isinstance(decision, ExtensionRejected) else None,
         quote=quote,
+        total_risk=decision.total_risk,
         acceptable_lifetime_s=optional_seconds(acceptable_lifetime_us(decision)),
         sentence=in_words(decision),
     )
@@ -260,6 +263,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         estimated_eviction_probability=basis.estimated_probability,
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),
+        book=_book(basis.book),
     )
 
 
@@ -273,6 +277,18 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
         charge=budget.charge,
         risk=budget.risk,
         affordable_lifetime_s=optional_seconds(budget.affordable_us),
+    )
+
+
+def _book(book: Book | None) -> BookAnswer | None:
+    if book is None:
+        return None
+    return answer_of(
+        BookAnswer,
+        book,
+        from_s=seconds(book.from_us),
+        below_s=optional_seconds(book.below_us),
+        affordable_lifetime_s=optional_seconds(book.affordable_us),
     )
 
 

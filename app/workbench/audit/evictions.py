@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.domain.values import EvictionReason, Market
+from app.workbench.audit.books import Entered, earning_of
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.nodes import check_node_removed
 from app.workbench.audit.notices import check_handed_over
@@ -57,6 +58,8 @@ def _check_victim(world: World, row: LogRow) -> None:
     promised = instance.row.probability
     if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
         class_counts(world, promised)[1] += 1
+        if earning_of(instance.row) is not None:
+            world.entered.setdefault(promised, Entered()).evict(instance.in_book.lifetime_us or 0)
     if row.eviction_policy is not None:
         follow_policy(world, row)
     check_handed_over(world, row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.values import Guarantee
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import World, add_node, follow_placement, follow_policy, ids_of, node_of
+from app.workbench.audit.world import World, add_node, follow_placement, follow_policy, follow_strata, ids_of, node_of
 from app.workbench.logcsv import LogRow
 
 
@@ -37,6 +37,7 @@ def check_policy(world: World, row: LogRow) -> None:
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us = row.grace_us
     follow_placement(world, row)
+    follow_strata(world, row)
     if row.eviction_policy is not None:
         follow_policy(world, row)
 

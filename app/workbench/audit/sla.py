@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.domain.values import Budget
+from app.workbench.audit.books import Entered, check_book, span_at
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World, class_counts, count_slots
 from app.workbench.logcsv import LogRow
@@ -25,6 +26,10 @@ def check_quote(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, row.epoch is not None, "it records a quote, but not of which epoch")
     if row.budget is not None and row.probability is not None:
         _check_budget(world, row, row.probability, row.budget)
+    if row.book is not None and row.probability is not None:
+        running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
+        span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
+        check_book(row, row.book, world.entered.setdefault(row.probability, Entered()), running, span)
     if promised and row.kind == "instance_started":
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
 
@@ -44,13 +49,15 @@ def _check_budget(world: World, row: LogRow, probability: float, budget: Budget)
 
 
 def shortfall(row: LogRow) -> str:
-    return "the budget cannot afford it" if row.budget else "the quote is not above its lifetime"
+    return "the budget cannot afford it" if row.budget or row.book else "the quote is not above its lifetime"
 
 
 def is_owed_rejection(row: LogRow) -> bool:
-    """Return True if a rejection is owed: the pooled budget cannot afford the start, or the quote is not greater than
-    the declared lifetime (the paper on spot SLAs, II).
+    """Return True if a rejection is owed: no line of its book admits the start, the pooled budget cannot afford it, or
+    the quote is not greater than the declared lifetime (the paper on spot SLAs, II).
     """
+    if row.book is not None:
+        return row.book.admitted_by is None
     if row.budget is not None and row.probability is not None:
         return not _affords(row.budget, row.probability)
     if row.probability is None or row.quoted_lifetime_us is None or row.lifetime_us is None:

@@ -9,6 +9,7 @@ from app.workbench.audit.world import (
     World,
     class_counts,
     enter,
+    enter_in_book,
     fits,
     fitting_node,
     follow_placement,
@@ -30,6 +31,7 @@ def check_started(world: World, row: LogRow) -> None:
     enter(world, row)
     if row.market == Market.SPOT and row.probability is not None:
         class_counts(world, row.probability)[0] += 1
+        enter_in_book(world, row)
 
 
 def check_placement(world: World, row: LogRow, expected: str | None) -> None:
@@ -69,10 +71,12 @@ def _check_spot_rejected(world: World, row: LogRow) -> None:
     require(row, Rule.SLA, fitting is not None, f"rejected as {row.reason}, but there is no capacity either")
     require(row, Rule.SLA, row.probability is not None, f"rejected as {row.reason} without an SLA")
     if row.reason == Rejection.BUDGET_EXHAUSTED:
-        require(row, Rule.SLA, row.budget is not None, "rejected by its budget, but there is none")
+        has_one = row.budget is not None or row.book is not None
+        require(row, Rule.SLA, has_one, "rejected by its budget, but there is none")
         require(row, Rule.SLA, is_owed_rejection(row), "rejected by its budget, which could afford it")
     elif row.reason == Rejection.SLA_UNATTAINABLE:
-        require(row, Rule.SLA, row.budget is None, "rejected by its quote, but it rests on a budget")
+        has_none = row.budget is None and row.book is None
+        require(row, Rule.SLA, has_none, "rejected by its quote, but it rests on a budget")
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "rejected by its quote, but there is none")
         require(row, Rule.SLA, is_owed_rejection(row), "rejected by its quote, which is above its lifetime")
     elif row.reason == Rejection.NO_HISTORY:

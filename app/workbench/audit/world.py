@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from app.domain.values import EvictionPolicy, Market, Placement, Resources
+from app.workbench.audit.books import Entered, earning_of
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.logcsv import LogRow
 
@@ -22,9 +23,18 @@ class _AuditedNode:
 
 @dataclass(frozen=True, slots=True)
 class AuditedInstance:
-    """A running instance; `born` is its start's seq."""
+    """A running instance; `born` is its start's seq.
+
+    `row` is its start with the lifetime of its last extension. `booked`: its start with the first lifetime, and with
+    deadline and risks of that extension; None if it was not extended.
+    """
 
     row: LogRow
+    booked: LogRow | None = None
+
+    @property
+    def in_book(self) -> LogRow:
+        return self.row if self.booked is None else self.booked
 
     @property
     def born(self) -> int:
@@ -42,7 +52,7 @@ class AuditedInstance:
 
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla` is None until the log shows whether one is in force."""
+    """The state after the lines so far. `sla` and `strata_us` are None until the log shows what is in force."""
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
@@ -52,6 +62,8 @@ class World:
     policy_is_fixed: bool = False
     sla: bool | None = None
     classes: dict[float, list[int]] = field(default_factory=dict)
+    strata_us: tuple[int, ...] | None = None
+    entered: dict[float, Entered] = field(default_factory=dict)
     grace_us: int | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)
     handovers: dict[str, LogRow] = field(default_factory=dict)
@@ -114,6 +126,22 @@ def _told(row: LogRow) -> tuple[object, ...]:
 def class_counts(world: World, probability: float) -> list[int]:
     """Return how many instances with this promise were admitted, and how many evicted before they overran."""
     return world.classes.setdefault(probability, [0, 0])
+
+
+def enter_in_book(world: World, row: LogRow) -> None:
+    """Enter an admitted start in the book of its promise, if it records a promise and an estimate."""
+    earned = earning_of(row)
+    if earned is not None and row.probability is not None:
+        world.entered.setdefault(row.probability, Entered()).enter(row.lifetime_us or 0, earned)
+
+
+def follow_strata(world: World, row: LogRow) -> None:
+    """Begin the books anew if the policy brings other strata: with what runs, the oldest first."""
+    before, world.strata_us = world.strata_us, row.strata_us
+    if before is not None and before != row.strata_us:
+        world.entered.clear()
+        for instance in sorted(world.running.values(), key=lambda instance: instance.born):
+            enter_in_book(world, instance.in_book)
 
 
 def follow_policy(world: World, row: LogRow) -> None:

@@ -113,8 +113,9 @@ def _against_baselines(found: Sequence[Evaluated]) -> Iterator[str]:
         for one in standings(found)
     ]
     yield "<section><h2>Against the baselines</h2><p>"
-    yield "<em>admit-all</em> promises nothing; with <em>head-room</em> spot instances leave room for the highest"
-    yield "on-demand use so far; the <em>clairvoyant</em> knows the whole workload and has nobody evicted.</p>"
+    yield "<em>admit-all</em> promises nothing; with <em>head-room</em> a spot start leaves room for 1.2 times"
+    yield "the highest on-demand load of as long a time as its lifetime before it; the <em>clairvoyant</em>"
+    yield "knows the whole workload and has nobody evicted.</p>"
     yield f"{_table(Numbers(columns, rows), words=3)}</section>"
 
 

@@ -20,11 +20,12 @@ class Market(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """The scope of the SLA: none, every admitted instance by itself, or all instances of a class together."""
+    """The scope of the SLA: none, every admitted instance by itself, all of a class together, or each stratum of it."""
 
     NONE = "none"
     PER_INSTANCE = "per_instance"
     POOLED = "pooled"
+    STRATIFIED = "stratified"
 
 
 class EvictionPolicy(StrEnum):
@@ -120,3 +121,4 @@ class PolicyChange(TypedDict, total=False):
     shared_ids: bool
     forecast: str
     placement: str
+    strata_s: list[float]

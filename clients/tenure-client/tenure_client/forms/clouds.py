@@ -29,6 +29,9 @@ class PolicyAnswer(Answer, kw_only=True):
     shared_ids: bool
     forecast: ForecastWord
     placement: PlacementWord
+    strata_s: Annotated[
+        list[Seconds], Meta(description="The lifetimes at which the next stratum of a stratified budget begins.")
+    ]
 
 
 class CountsAnswer(Answer, kw_only=True):

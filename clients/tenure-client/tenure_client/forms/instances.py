@@ -14,6 +14,7 @@ from tenure_client.forms.words import (
     EvictionReasonWord,
     HandoverStatusWord,
     InstanceStatusWord,
+    LineWord,
     MarketWord,
     ReasonWord,
     RejectionWord,
@@ -42,6 +43,23 @@ class BudgetAnswer(Answer, kw_only=True):
     ]
 
 
+class BookAnswer(Answer, kw_only=True):
+    """The book of a stratum of lifetimes under one promise, just before a decision."""
+
+    from_s: Annotated[Seconds, Meta(description="The shortest lifetime of the stratum.")]
+    below_s: Annotated[Seconds | None, Meta(description="Its lifetimes are shorter than this; null: any.")]
+    earned: Annotated[float, Meta(description="What the starts of the stratum have earned.")]
+    evicted: Annotated[int, Meta(description="The evictions that it has had.")]
+    committed: Annotated[
+        float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
+    ]
+    risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
+    admitted_by: Annotated[LineWord | None, Meta(description="The line that admits the start; null: none does.")]
+    affordable_lifetime_s: Annotated[
+        Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")
+    ]
+
+
 class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
@@ -60,6 +78,9 @@ class QuoteAnswer(Answer, kw_only=True):
         float | None, Meta(description="The upper bound of that probability at the policy's confidence.")
     ]
     budget: Annotated[BudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
+    book: Annotated[
+        BookAnswer | None, Meta(description="The book of its stratum, under the stratified guarantee only.")
+    ] = None
 
 
 class AcceptableAnswer(Answer, kw_only=True):
@@ -67,7 +88,7 @@ class AcceptableAnswer(Answer, kw_only=True):
 
     lifetime_s: Annotated[Seconds | None, Meta(description="The longest lifetime at this SLA; null: none.")]
     eviction_probability: Annotated[
-        float | None, Meta(description="The smallest SLA for this lifetime; null: none below 1.")
+        float | None, Meta(description="An SLA that would do for this lifetime; null: none below 1.")
     ]
 
 
@@ -122,6 +143,10 @@ class ExtensionAnswer(Answer, kw_only=True):
     quote: Annotated[
         QuoteAnswer,
         Meta(description="What it rests on: the slots that the instance sees, and figures for the rest of its life."),
+    ]
+    total_risk: Annotated[
+        float | None,
+        Meta(description="The risk of an eviction in the new lifetime: what its past has borne, and the rest."),
     ]
     acceptable_lifetime_s: Annotated[
         Seconds | None, Meta(description="The longest lifetime that would be accepted in place of one refused.")

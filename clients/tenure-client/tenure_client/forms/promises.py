@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tenure_client.forms.answer import Answer, Link, Moment
+from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.words import GuaranteeWord
 
 
@@ -67,6 +67,20 @@ class ClassBudgetAnswer(Answer, kw_only=True):
     ]
 
 
+class ClassBookAnswer(Answer, kw_only=True):
+    """The book of a stratum of lifetimes of a class."""
+
+    from_s: Annotated[Seconds, Meta(description="The shortest lifetime of the stratum.")]
+    below_s: Annotated[Seconds | None, Meta(description="Its lifetimes are shorter than this; null: any.")]
+    earned: Annotated[float, Meta(description="What the starts of the stratum have earned.")]
+    evicted: Annotated[int, Meta(description="The evictions that it has had.")]
+    left: Annotated[float, Meta(description="Earned less evicted. Below 0 the book is in debt.")]
+    committed: Annotated[
+        float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
+    ]
+    risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
+
+
 class ClassAnswer(Answer, kw_only=True):
     """All instances promised one eviction probability since the cloud began."""
 
@@ -79,6 +93,10 @@ class ClassAnswer(Answer, kw_only=True):
     high: Annotated[float, Meta(description="The upper bound.")]
     is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
     budget: Annotated[ClassBudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
+    books: Annotated[
+        list[ClassBookAnswer] | None,
+        Meta(description="The books of its strata, the shortest lifetimes first, under the stratified guarantee only."),
+    ] = None
 
 
 class SlaAnswer(Answer, kw_only=True):

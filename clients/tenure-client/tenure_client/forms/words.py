@@ -26,6 +26,14 @@ _EVICTIONS = ("on_demand_start", "node_removed", "drill")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
 ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
+LineWord = Annotated[
+    str,
+    one_of(
+        ("small", "within", "paid"),
+        "The line of the stratified guarantee: a small risk; one within the promise, beside few risky instances; one "
+        "beyond it that the book pays for.",
+    ),
+]
 VerdictWord = Annotated[str, one_of(("accepted", "rejected"), "What a start was answered.")]
 InstanceStatusWord = Annotated[
     str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")

@@ -1,0 +1,124 @@
+"""The part of a cloud's state that holds the books of the strata: what starts have earned, and what was evicted.
+
+Every spot start that records a promise and an estimate is entered, whatever guarantee decided it, for the promise is
+the same to the one who has it. So a change of the guarantee finds the books as they are. With other strata the books
+begin anew, with what runs then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PolicyChanged
+from app.domain.strata import stratum_index
+from app.domain.values import EvictionReason
+from app.engine.cloud.head import Head
+from app.engine.cloud.instances import Instances
+from app.engine.cloud.records import BookAccount, Facts, Fold, Undo, risk_of
+
+EARNING = 4.0
+"""A start earns its risk so many times, and its promise at most."""
+
+BookKey = tuple[float, int]
+"""A promise, and the position of a stratum."""
+
+
+class Books:
+    """The accounts of every promise and stratum.
+
+    It folds an event before the head and the instances do: it reads what was in force and what ran before a change.
+    """
+
+    def __init__(self, instances: Instances, head: Head) -> None:
+        self._instances, self._head = instances, head
+        self._accounts: dict[BookKey, BookAccount] = {}
+
+    def folds(self) -> Mapping[type, Fold]:
+        """Return the fold of each kind of event that concerns this part."""
+        return {
+            InstanceStarted: self._start,
+            InstanceEvicted: self._evict,
+            InstanceExtended: self._extend,
+            PolicyChanged: self._change,
+        }
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the part's share of `Facts`."""
+        return {"books": [(*key, account) for key, account in sorted(self._accounts.items())]}
+
+    def restore(self, facts: Facts) -> None:
+        """Load the part from its share of the facts."""
+        self._accounts = {(probability, stratum): account for probability, stratum, account in facts.books}
+
+    def of(self, probability: float) -> list[BookAccount]:
+        """Return the accounts of a promise, those of the shortest lifetimes first."""
+        count = len(self._head.policy.strata_us) + 1
+        return [self._accounts.get((probability, stratum), BookAccount()) for stratum in range(count)]
+
+    def enter(self, starts: Iterable[InstanceStarted]) -> Undo:
+        """Enter starts that follow each other."""
+        before = self._accounts.copy()
+        for event in starts:
+            self._start(event)
+        return lambda: self._reset(before)
+
+    def _start(self, event: InstanceStarted) -> Undo | None:
+        risk, basis = risk_of(event), event.basis
+        if risk is None or basis is None or basis.probability is None:
+            return None
+        return self._earn(self._key(basis.probability, event.lifetime_us), risk)
+
+    def _extend(self, event: InstanceExtended) -> Undo | None:
+        """Let the book of its first stratum earn by the whole risk, in place of what it earned by the former one."""
+        running = self._instances.running[event.instance_id]
+        promised, former, total = running.probability, running.whole_risk, event.total_risk
+        if promised is None or former is None or total is None or event.basis.estimated_probability is None:
+            return None
+        key = self._key(promised, running.book_lifetime_us)
+        old = self._accounts.get(key, BookAccount())
+        more = min(promised, EARNING * total) - min(promised, EARNING * former)
+        return self._put(key, old._replace(earned=old.earned + more))
+
+    def _earn(self, key: BookKey, risk: float) -> Undo:
+        old = self._accounts.get(key, BookAccount())
+        return self._put(key, old._replace(earned=old.earned + min(key[0], EARNING * risk)))
+
+    def _evict(self, event: InstanceEvicted) -> Undo | None:
+        running = self._instances.running[event.instance_id]
+        if running.risk is None or running.probability is None:
+            return None
+        if event.at_us > running.deadline_us or event.reason is EvictionReason.DRILL:
+            return None
+        key = self._key(running.probability, running.book_lifetime_us)
+        old = self._accounts.get(key, BookAccount())
+        return self._put(key, old._replace(evicted=old.evicted + 1))
+
+    def _change(self, event: PolicyChanged) -> Undo | None:
+        """Begin anew if the strata become others: each running instance earns as if it started now."""
+        before, boundaries_us = self._accounts, event.policy.strata_us
+        if boundaries_us == self._head.policy.strata_us:
+            return None
+        self._accounts = {}
+        for running in sorted(self._instances.running.values(), key=lambda running: running.seq):
+            if running.whole_risk is not None and running.probability is not None:
+                stratum = stratum_index(running.book_lifetime_us, boundaries_us)
+                self._earn((running.probability, stratum), running.whole_risk)
+        return lambda: self._reset(before)
+
+    def _key(self, probability: float, lifetime_us: int | None) -> BookKey:
+        return probability, stratum_index(lifetime_us or 0, self._head.policy.strata_us)
+
+    def _put(self, key: BookKey, account: BookAccount) -> Undo:
+        old = self._accounts.get(key)
+        self._accounts[key] = account
+        return lambda: self._put_back(key, old)
+
+    def _put_back(self, key: BookKey, account: BookAccount | None) -> None:
+        if account is None:
+            del self._accounts[key]
+        else:
+            self._accounts[key] = account
+
+    def _reset(self, accounts: dict[BookKey, BookAccount]) -> None:
+        self._accounts = accounts

@@ -1,0 +1,62 @@
+"""Sentences on the books of the stratified guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.admission.strata import AdmittingLine, lines_of
+from app.domain.numbers import number_text, share_text
+from app.domain.times import length_text
+from app.domain.values import AdmittedBy, Basis, Book
+
+_ADMITTED = {
+    AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
+    AdmittedBy.WITHIN: "within what was promised, and few risky instances ran beside it",
+    AdmittedBy.PAID: "more than was promised, and a tenth of what the book had left paid for it",
+}
+
+
+def admitted_in_words(basis: Basis, book: Book) -> Iterator[str]:
+    """Say which line admitted a start, and what the book of its stratum held."""
+    why = "" if book.admitted_by is None else f": {_ADMITTED[book.admitted_by]}"
+    yield f"its risk was {_share(basis.estimated_probability)} at a promise of {_share(basis.probability)}{why}."
+    yield _held(book)
+
+
+def refused_in_words(basis: Basis, book: Book) -> Iterator[str]:
+    """Say why none of the lines admitted a start, and what the book of its stratum held."""
+    risk, probability = basis.estimated_probability or 0.0, basis.probability or 0.0
+    yield f"its risk was {_share(risk)} at a promise of {_share(probability)}, and none of the three lines admits that."
+    reasons = [_reason(line, risk, book.risky) for line in lines_of(book, probability)]
+    yield f"{reasons[0]}; {reasons[1]}; {reasons[2]}."
+    yield _held(book)
+
+
+def stratum_in_words(book: Book) -> str:
+    """Name the lifetimes of a book's stratum."""
+    if book.below_us is None:
+        return f"lifetimes from {length_text(book.from_us)} on" if book.from_us else "all lifetimes"
+    return f"lifetimes {f'from {length_text(book.from_us)} ' if book.from_us else ''}below {length_text(book.below_us)}"
+
+
+def _reason(line: AdmittingLine, risk: float, risky: int) -> str:
+    most = _share(max(line.risk, 0.0))
+    if risk > line.risk:
+        return {
+            AdmittedBy.SMALL: f"A small risk is {most} at most",
+            AdmittedBy.WITHIN: f"beside few risky instances it is {most} at most",
+            AdmittedBy.PAID: f"the book paid for {most} at most",
+        }[line.name]
+    where = "within the promise" if line.name is AdmittedBy.WITHIN else "beyond it"
+    return f"{where} {line.most_risky} risky instances may run, and {risky} ran already"
+
+
+def _held(book: Book) -> str:
+    return (
+        f"The book of {stratum_in_words(book)} with this promise had earned {number_text(book.earned)} evictions; "
+        f"{book.evicted} had happened, and {number_text(book.committed)} were set aside for what ran."
+    )
+
+
+def _share(probability: float | None) -> str:
+    return "-" if probability is None else share_text(probability)

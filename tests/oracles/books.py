@@ -1,0 +1,84 @@
+"""The books of the strata in plain Python: dictionaries that are walked at each decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import floor
+
+from app.domain.events import CloudCreated, Event, InstanceEvicted, InstanceStarted, InstanceStopped, PolicyChanged
+from app.domain.values import EvictionReason, Market
+
+PARTS = 2**40
+
+
+@dataclass
+class Charge:
+    """A running instance as its book knows it."""
+
+    risk: float
+    lifetime_us: int
+    deadline_us: int
+
+    def left_at(self, now_us: int) -> float:
+        left_us = self.deadline_us - now_us
+        return self.risk * left_us / self.lifetime_us if left_us > 0 else 0.0
+
+
+@dataclass
+class PlainBook:
+    earned: float = 0.0
+    evicted: int = 0
+    running: dict[str, Charge] = field(default_factory=dict)
+
+
+class PlainBooks:
+    """Folds every event of a log; one book for each promise and stratum."""
+
+    def __init__(self) -> None:
+        self.boundaries_us: tuple[int, ...] = ()
+        self.books: dict[tuple[float, int], PlainBook] = {}
+        self.starts: dict[str, InstanceStarted] = {}
+
+    def fold(self, event: Event) -> None:
+        if isinstance(event, CloudCreated | PolicyChanged):
+            self.follow(event.policy.strata_us)
+        elif isinstance(event, InstanceStarted) and event.market is Market.SPOT:
+            self.starts[event.instance_id] = event
+            self.enter(event)
+        elif isinstance(event, InstanceStopped | InstanceEvicted) and event.instance_id in self.starts:
+            book = self.book_of(self.starts.pop(event.instance_id))
+            charge = book.running.pop(event.instance_id, None) if book is not None else None
+            if charge is None or isinstance(event, InstanceStopped) or event.reason is EvictionReason.DRILL:
+                return
+            book.evicted += event.at_us <= charge.deadline_us
+
+    def follow(self, boundaries_us: tuple[int, ...]) -> None:
+        if boundaries_us != self.boundaries_us:
+            self.boundaries_us, self.books = boundaries_us, {}
+            for event in self.starts.values():
+                self.enter(event)
+
+    def enter(self, event: InstanceStarted) -> None:
+        book, lifetime_us = self.book_of(event), event.lifetime_us or 0
+        if book is not None:
+            risk = event.basis.estimated_probability
+            book.earned += min(event.basis.probability, 4 * risk)
+            book.running[event.instance_id] = Charge(risk, lifetime_us, event.at_us + lifetime_us)
+
+    def book_of(self, event: InstanceStarted) -> PlainBook | None:
+        basis = event.basis
+        if basis is None or basis.probability is None or basis.estimated_probability is None:
+            return None
+        return self.book(basis.probability, event.lifetime_us or 0)
+
+    def book(self, probability: float, lifetime_us: int) -> PlainBook:
+        stratum = sum(lifetime_us >= one for one in self.boundaries_us)
+        return self.books.setdefault((probability, stratum), PlainBook())
+
+    def standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float]:
+        """Earned, evicted, committed and the number of risky ones, of the book that a start would be entered in."""
+        book = self.book(probability, lifetime_us)
+        charges = [one.left_at(now_us) for one in book.running.values()]
+        committed = sum(floor(one * PARTS) for one in charges) / PARTS
+        return book.earned, book.evicted, committed, sum(one > probability / 2 for one in charges)
