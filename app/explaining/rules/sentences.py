@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.admission.attainment import Attainment
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
@@ -21,6 +20,7 @@ from app.domain.values import (
     Resources,
 )
 from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
+from app.explaining.rules.classwords import standing_in_words
 from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
@@ -264,16 +264,6 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
         yield "It had overrun its declared lifetime, and such instances go before all others."
-
-
-def standing_in_words(standing: Attainment | None, share: str) -> str:
-    """Say how many of all with this promise were evicted in time, and if those are too many."""
-    allowed = f"at most {share} of those with this promise may be evicted within their lifetime"
-    if standing is None or standing.ratio is None:
-        return f"{allowed[0].upper()}{allowed[1:]}."
-    happened = f"{number_text(standing.evicted)} of {number_text(standing.admitted)} ({share_text(standing.ratio)})"
-    verdict = "the promise is kept so far" if standing.is_kept else "that is more than was promised"
-    return f"{allowed[0].upper()}{allowed[1:]}; so far {happened} were: {verdict}."
 
 
 def _promise(explanation: Explanation, decision: StartDecision) -> Iterator[str]:
