@@ -160,6 +160,23 @@ def test_what_follows_a_table_does_not_change_it() -> None:
     assert one.starts[:, 0].sum() > 0
 
 
+def test_replays_beside_are_left_out_of_a_large_history() -> None:
+    """The rises are the same with and without them."""
+    log = choosy_log(2, 200)
+    until_us, tables = log[-1].event.at_us + 1, []
+    for most in (None, 10**6, 100):
+        forecaster = Forecaster(Policy(sample_count=20), set(Forecast), most_replayed=most)
+        forecaster.extend(log)
+        tables.append(forecaster.publish(until_us, 1, len(log)))
+    whole, small, large = tables
+    assert whole.flavors
+    assert small.to_bytes() == whole.to_bytes()
+    assert large.flavors == ()
+    assert large.rises is not None
+    assert whole.rises is not None
+    assert large.rises.to_bytes() == whole.rises.to_bytes()
+
+
 def test_a_table_without_a_level_is_read_as_before() -> None:
     """And a program without one reads a table with one: the counts' line has more names, the rest is as it was."""
     rises = published(choosy_log(1, 200), Policy(), 20 * DAY_US)

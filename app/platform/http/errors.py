@@ -21,6 +21,7 @@ from starlette.types import Scope
 from app.domain import errors
 from app.platform.http.respond import respond
 from app.platform.http.safety import SAFE_HEADERS
+from app.platform.telemetry.context import without_tokens
 from tenure_client.forms.answer import Link
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
@@ -274,7 +275,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "code": problem.code,
         "status": problem.status,
         "title": problem.title,
-        "detail": str(error) if known else "the service failed; its log has more under this request id",
+        "detail": without_tokens(str(error)) if known else "the service failed; its log has more under this request id",
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:
