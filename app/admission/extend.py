@@ -30,7 +30,7 @@ AskedBefore = tuple[str, int, int | None]
 
 
 class _Figures(NamedTuple):
-    """What a decision rests on: the basis, the rest of the lifetime asked for, and the risk of past and whole."""
+    """The figures of a decision: its basis, the rest of the lifetime asked for, and the risk of past and whole."""
 
     basis: Basis
     rest_us: int = 0
