@@ -7,8 +7,8 @@ logit) and by stratum of lifetime, so learning takes the same time and memory ho
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,20 +29,20 @@ _SCALE = 1 << 62
 """Windows of a microsecond are counted in whole parts of this, so that the order of cases does not matter."""
 
 
+class EndCounts(NamedTuple):
+    """Starts and evicted ones (S, BIN_COUNT), by stratum and bin; rates (S): the sum of 1 / lifetime, in _SCALE."""
+
+    known: Ints
+    evicted: Ints
+    rates: Ints
+
+
 class Cases:
-    """Counts past starts by what was said of them, without the level, and by what became of them."""
+    """EndCounts past starts by what was said of them, without the level, and by what became of them."""
 
     def __init__(self) -> None:
-        self._known, self._evicted = np.zeros((2, len(STRATA), BIN_COUNT), np.int64)
-        self._rates = [0] * len(STRATA)
-
-    def count(self, said: float, lifetime_us: int, *, evicted: bool) -> None:
-        """Add a start of this lifetime of which the probability `said` was estimated, and its end."""
-        stratum = stratum_index(lifetime_us)
-        at = round((log(said / (1 - said)) + _MOST_LOGIT) / BIN_WIDTH)
-        self._known[stratum, at] += 1
-        self._evicted[stratum, at] += evicted
-        self._rates[stratum] += _SCALE // max(lifetime_us, SHORTEST_WINDOW_US)
+        known, evicted = np.zeros((2, len(STRATA), BIN_COUNT), np.int64)
+        self.counts = EndCounts(known, evicted, np.zeros(len(STRATA), np.int64))
 
     def evidence(self, seen_us: int) -> Floats:
         """Return starts, those of them evicted, and windows in the history (S, 3) of each stratum.
@@ -50,9 +50,9 @@ class Cases:
         The windows are those of the mean start: the length of the history in lifetimes, but of six hours at least.
         """
         found = np.zeros((len(STRATA), 3))
-        found[:, 0], found[:, 1] = self._known.sum(axis=1), self._evicted.sum(axis=1)
+        found[:, 0], found[:, 1] = self.counts.known.sum(axis=1), self.counts.evicted.sum(axis=1)
         for stratum in np.flatnonzero(found[:, 0]).tolist():
-            found[stratum, 2] = seen_us * self._rates[stratum] / _SCALE / found[stratum, 0]
+            found[stratum, 2] = seen_us * int(self.counts.rates[stratum]) / _SCALE / found[stratum, 0]
         return found
 
     def level(self, seen_us: int) -> float:
@@ -62,12 +62,27 @@ class Cases:
         """
         evidence = self.evidence(seen_us)
         weights = np.minimum(evidence[:, 2] / np.maximum(evidence[:, 0], 1), 1.0)
-        return float(fitted(self._known, self._evicted, weights))
+        return float(fitted(self.counts.known, self.counts.evicted, weights))
 
 
+@compiled
+def count_case(counts: EndCounts, said: float, lifetime_us: int, evicted: int) -> None:
+    """Add a start of this lifetime of which the probability `said` was estimated, and 1 if it was evicted within it."""
+    stratum = stratum_index(lifetime_us)
+    at = round((log(said / (1.0 - said)) + _MOST_LOGIT) / BIN_WIDTH)
+    counts.known[stratum, at] += 1
+    counts.evicted[stratum, at] += evicted
+    counts.rates[stratum] += _SCALE // max(lifetime_us, SHORTEST_WINDOW_US)
+
+
+@compiled
 def stratum_index(lifetime_us: int) -> int:
     """Return the position in STRATA of a lifetime's stratum."""
-    return bisect_right(BEGINS_US, lifetime_us) - 1
+    found = 0
+    for at in range(len(BEGINS_US)):
+        if lifetime_us >= BEGINS_US[at]:
+            found = at
+    return found
 
 
 @compiled

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from app.domain.values import Policy
 from app.engine.cloud import PLACEMENT_CODE, POLICY_CODE
-from app.engine.cluster import NEVER_US, NO_NODE, Bools, Cluster, Ints
+from app.engine.cluster import NEVER_US, Bools, Cluster, Ints
 from app.forecast.replayed import VIRTUAL, Operations
 from app.forecast.states import (
-    BLOCK,
     FORK_COUNT,
     MOST_STATES,
     OPERATION_COUNT,
     SLOTS,
     Worlds,
     first_run,
+    with_room,
 )
 from app.forecast.worlds import advance, forget
 
@@ -83,7 +83,8 @@ class Replay:
         if gaps is not None:
             is_wanted[gaps] = True
             forget(self.run, is_wanted)
-        self._make_room(int(is_wanted[done:].sum()), node_count, row_count)
+        forks = self.fork_count + int(is_wanted[done:].sum())
+        self.run = with_room(self.run, node_count, row_count, forks)
         code = POLICY_CODE[self._policy.eviction_policy]
         self.run = Worlds(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
 
@@ -115,37 +116,6 @@ class Replay:
         evicted_us[found[fates >= 0]] = at_us[fates[fates >= 0]]
         return slots, evicted_us
 
-    def _make_room(self, fork_count: int, node_count: int, row_count: int) -> None:
-        run = self.run
-        forks = self.fork_count + fork_count
-        self.run = run._replace(
-            is_open=_padded(run.is_open, node_count),
-            demand=_padded(run.demand, row_count),
-            born=_padded(run.born, row_count),
-            deadline_us=_padded(run.deadline_us, row_count),
-            is_spot=_padded(run.is_spot, row_count),
-            node_of=_padded(run.node_of, row_count, 1, NO_NODE),
-            free=_padded(run.free, node_count, 1),
-            peaks=_padded(run.peaks, -(-node_count // BLOCK), 1),
-            slots=_padded(run.slots, node_count),
-            spot=_padded(run.spot, row_count),
-            youth=_padded(run.youth, row_count),
-            gone=_padded(run.gone, row_count),
-            fork_gap=_padded(run.fork_gap, forks),
-            fork_slots=_padded(run.fork_slots, forks),
-            fork_fate=_padded(run.fork_fate, forks),
-        )
-
 
 def _writable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
-
-
-def _padded(array: np.ndarray, size: int, axis: int = 0, fill: int = 0) -> np.ndarray:
-    """Return the array, or a longer copy along an axis if it is too short."""
-    if size <= array.shape[axis]:
-        return array
-    shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
-    longer = np.full(shape, fill, array.dtype)
-    longer[tuple(slice(count) for count in array.shape)] = array
-    return longer

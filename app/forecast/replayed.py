@@ -24,6 +24,7 @@ from app.domain.events import (
     CloudCreated,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -35,16 +36,17 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.events.kinds import REGISTERED
-from app.domain.values import Market, Resources
+from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place
 
 START_ON_DEMAND = 0
 START_SPOT = 1
 END = 2
-NODE_ADDED = 3
-NODE_OPENED = 4
-NODE_DRAINED = 5
-NODE_REMOVED = 6
+EXTENDED = 3
+NODE_ADDED = 4
+NODE_OPENED = 5
+NODE_DRAINED = 6
+NODE_REMOVED = 7
 VIRTUAL = 0
 """The row that every replay reserves for its virtual instance. The history's rows come after it."""
 
@@ -59,9 +61,9 @@ class Operations(NamedTuple):
     """K operations in order, as columns; 45 bytes each.
 
     at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, so that a virtual
-    instance fits between two starts; deadline_us: end of the declared lifetime; node: the node in the log, or NO_NODE;
-    ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in `sizes` of the instance's
-    demand or the node's capacity. sizes (Z, R): the distinct ones.
+    instance fits between two starts; deadline_us: end of the declared lifetime, of an extension the new one; node: the
+    node in the log, or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in
+    `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the distinct ones.
     """
 
     at_us: Ints
@@ -84,6 +86,22 @@ class Operations(NamedTuple):
 
 
 _ENDED_US = Operations._fields.index("ended_us")
+REJECTED, EVICTED, DRILLED = 0, 1, 2
+
+
+class Omitted(NamedTuple):
+    """Rejected spot starts and evictions, which the log tells and a replay leaves out. M of them in order, as columns.
+
+    before: how many operations precede it; kind: REJECTED, EVICTED, or DRILLED for an eviction as a drill; at_us; row:
+    the evicted instance's; lifetime_us: the declared one of a rejected start; size: as in `Operations`.
+    """
+
+    before: Ints
+    kind: Ints
+    at_us: Ints
+    row: Ints
+    lifetime_us: Ints
+    size: Ints
 
 
 class _Request(NamedTuple):
@@ -98,7 +116,8 @@ class _Request(NamedTuple):
 class History:
     """Folds a cloud's log, in order, into operations. Rows are reused after their request has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_omitted: bool = False) -> None:
+        """`keeps_omitted`: for `take_omitted`, which must be called now and then."""
         self.begin_us: int | None = None
         self.flavors: dict[str, Ints] = {}
         self.node_count = 0
@@ -114,6 +133,7 @@ class History:
         self._live: dict[str, _Request] = {}
         self._due: list[tuple[int, int, int]] = []
         self._free_rows: list[int] = []
+        self._omitted: list[tuple[int, ...]] | None = [] if keeps_omitted else None
 
     def used_resources(self) -> list[int]:
         """Return the resource dimensions that some flavor asks for; the others never decide anything."""
@@ -124,9 +144,20 @@ class History:
         """The time up to which events were taken, or folded if that is later."""
         return max(self._until_us, self._waiting[-1].event.at_us if self._waiting else 0)
 
+    @property
+    def next_us(self) -> int | None:
+        """The time of the first event that was taken and not folded; None if there is none."""
+        return self._waiting[0].event.at_us if self._waiting else None
+
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events; `operations` folds them when their time has come."""
         self._waiting.extend(recorded)
+
+    def take_omitted(self) -> Omitted:
+        """Return what was folded since the last call and is no operation."""
+        columns = np.array(self._omitted, np.int64).reshape(-1, len(Omitted._fields)).T.copy()
+        self._omitted = []
+        return Omitted._make(columns)
 
     def operations(self, until_us: int) -> Operations:
         """Return everything that happened before `until_us`, which must not be before that of an earlier call."""
@@ -146,11 +177,15 @@ class History:
         operations = self._operations()
         before = int(np.searchsorted(operations.at_us, at_us))
         cluster = empty_cluster(self.node_count, self.row_count, _R)
-        for index in np.flatnonzero(operations.kind[:before] >= NODE_ADDED).tolist():
+        kinds = operations.kind[:before]
+        for index in np.flatnonzero(kinds >= NODE_ADDED).tolist():
             _change_node(cluster, operations, index)
         started = (operations.node[:before] != NO_NODE) & (operations.ended_us[:before] >= at_us)
-        for index in np.flatnonzero(started).tolist():
-            _enter_row(cluster, operations, index)
+        for index in np.flatnonzero(started | (kinds == EXTENDED)).tolist():
+            if kinds[index] == EXTENDED:  # of an instance that has ended, this is overwritten by the row's next one
+                cluster.deadline_us[operations.target[index]] = operations.deadline_us[index]
+            else:
+                _enter_row(cluster, operations, index)
         return cluster
 
     @singledispatchmethod
@@ -195,9 +230,17 @@ class History:
     @_fold.register
     def _(self, event: InstanceRejected, seq: int) -> None:
         if event.market is Market.SPOT:
+            size = self._size(self.flavors[event.flavor].tolist())
+            self._omit(REJECTED, event.at_us, VIRTUAL, event.lifetime_us or 0, size)
             return
         request = self._start(event, seq, NO_NODE)
         self._end_at(event.at_us + (event.lifetime_us or 0), request, event.at_us)
+
+    @_fold.register
+    def _(self, event: InstanceExtended, _seq: int) -> None:
+        request = self._live[event.instance_id]
+        self._live[event.instance_id] = request._replace(deadline_us=event.deadline_us)
+        self._add(event.at_us, EXTENDED, request.row, deadline_us=event.deadline_us)
 
     @_fold.register
     def _(self, event: InstanceStopped, _seq: int) -> None:
@@ -209,6 +252,7 @@ class History:
     def _(self, event: InstanceEvicted, _seq: int) -> None:
         request = self._live.pop(event.instance_id)
         self._ended.append((request.position, event.at_us))
+        self._omit(DRILLED if event.reason is EvictionReason.DRILL else EVICTED, event.at_us, request.row)
         self._end_at(request.deadline_us, request, event.at_us)
 
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
@@ -251,8 +295,14 @@ class History:
         node: int = NO_NODE,
         demand: Iterable[int] = _NOTHING,
     ) -> None:
-        size = self._sizes.setdefault(tuple(demand), len(self._sizes))
-        self._fresh.append((at_us, kind, target, born, deadline_us, node, NEVER_US, size))
+        self._fresh.append((at_us, kind, target, born, deadline_us, node, NEVER_US, self._size(demand)))
+
+    def _size(self, demand: Iterable[int]) -> int:
+        return self._sizes.setdefault(tuple(demand), len(self._sizes))
+
+    def _omit(self, kind: int, at_us: int, row: int, lifetime_us: int = 0, size: int = 0) -> None:
+        if self._omitted is not None:
+            self._omitted.append((self._count + len(self._fresh), kind, at_us, row, lifetime_us, size))
 
     def _flush(self) -> None:
         """Append the fresh operations to the columns, then note which recorded instances ended."""

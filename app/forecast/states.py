@@ -349,3 +349,40 @@ def first_run(opening: Cluster, start_us: int, placement: int) -> Worlds:
     run.node_of[0], run.free[0] = opening.node_of, opening.free
     counters[SLOTS] = run.slots.sum()
     return run
+
+
+def with_room(run: Worlds, node_count: int, row_count: int, fork_count: int, state_count: int = 0) -> Worlds:
+    """Return the run with room for so many nodes, rows, forks and states at least."""
+    run = run._replace(
+        states=_padded(run.states, state_count),
+        node_of=_padded(run.node_of, state_count),
+        free=_padded(run.free, state_count),
+        peaks=_padded(run.peaks, state_count),
+    )
+    return run._replace(
+        is_open=_padded(run.is_open, node_count),
+        demand=_padded(run.demand, row_count),
+        born=_padded(run.born, row_count),
+        deadline_us=_padded(run.deadline_us, row_count),
+        is_spot=_padded(run.is_spot, row_count),
+        node_of=_padded(run.node_of, row_count, 1, NO_NODE),
+        free=_padded(run.free, node_count, 1),
+        peaks=_padded(run.peaks, -(-node_count // BLOCK), 1),
+        slots=_padded(run.slots, node_count),
+        spot=_padded(run.spot, row_count),
+        youth=_padded(run.youth, row_count),
+        gone=_padded(run.gone, row_count),
+        fork_gap=_padded(run.fork_gap, fork_count),
+        fork_slots=_padded(run.fork_slots, fork_count),
+        fork_fate=_padded(run.fork_fate, fork_count),
+    )
+
+
+def _padded(array: np.ndarray, size: int, axis: int = 0, fill: int = 0) -> np.ndarray:
+    """Return the array, or a longer copy along an axis if it is too short."""
+    if size <= array.shape[axis]:
+        return array
+    shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
+    longer = np.full(shape, fill, array.dtype)
+    longer[tuple(slice(count) for count in array.shape)] = array
+    return longer

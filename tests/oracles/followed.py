@@ -37,30 +37,28 @@ def known_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> Ite
     """Return the starts that were followed and whose ends are known at `until_us`."""
     before = [item for item in log_ if item.event.at_us < until_us]
     naive = NaiveHistory(list(before), replace(policy, horizon_us=LONGEST_US + 1), until_us)
-    last: dict[str, tuple[int, int]] = {}
-    first_day: dict[str, int] = {}
+    next_us: dict[str, int] = {}
+    next_rejected_us: dict[str, int] = {}
     begin_us = log_[0].event.at_us
     for at, item in enumerate(before):
         event = item.event
         if not isinstance(event, InstanceStarted | InstanceRejected) or event.market is not Market.SPOT:
             continue
         lifetime_us, day_us = event.lifetime_us or 0, begin_us + (event.at_us - begin_us) // DAY_US * DAY_US
-        previous_us, pause_us = last.get(stratum_of(lifetime_us), (-1, 0))
-        if (
-            day_us == begin_us
-            or lifetime_us > LONGEST_US
-            or (previous_us >= 0 and event.at_us < previous_us + pause_us)
-        ):
+        stratum, is_rejected = stratum_of(lifetime_us), isinstance(event, InstanceRejected)
+        if day_us == begin_us or lifetime_us > LONGEST_US or event.at_us < next_us.get(stratum, 0):
+            continue
+        if is_rejected and event.at_us < next_rejected_us.get(stratum, 0):
             continue
         outlook = outlook_before(before[:at], event.flavor, event.at_us)
         if not outlook.slots:
             continue
-        last[stratum_of(lifetime_us)] = event.at_us, max(HOUR_US // 12, lifetime_us // 32)
-        if isinstance(event, InstanceRejected):
-            first_day.setdefault(event.flavor, day_us)
-            found = naive.sample(event.flavor, event.at_us, first_day[event.flavor])
-            ended_us = event.at_us + found[1] if found and found[2] else None
-            is_known = found is not None
+        next_us[stratum] = event.at_us + max(HOUR_US // 12, lifetime_us // 32)
+        is_known = True
+        if is_rejected:
+            next_rejected_us[stratum] = event.at_us + max(HOUR_US // 3, lifetime_us // 8)
+            lasted_us, was_evicted = naive.follow(item)
+            ended_us = event.at_us + lasted_us if was_evicted else None
         else:
             end = next((i.event for i in before[at:] if _is_eviction(i, event.instance_id)), None)
             ended_us = end.at_us if end else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -48,6 +49,11 @@ class NaiveHistory:
     def __post_init__(self) -> None:
         self.log = [item for item in self.log if item.event.at_us < self.until_us]
         self.flavors = {i.event.flavor: tuple(i.event.demand) for i in self.log if isinstance(i.event, FlavorAdded)}
+        self.lifetimes = {
+            i.event.instance_id: i.event.lifetime_us
+            for i in self.log
+            if isinstance(i.event, InstanceStarted | InstanceExtended)
+        }
         self.starts = {
             i.event.instance_id: i for i in self.log if isinstance(i.event, InstanceStarted | InstanceRejected)
         }
@@ -71,9 +77,11 @@ class NaiveHistory:
                 return [NaiveOperation(event.at_us, here, end(event.instance_id))]
             case InstanceEvicted():
                 start = self.starts[event.instance_id]
-                end_us = max(start.event.at_us + start.event.lifetime_us, event.at_us)
+                end_us = max(start.event.at_us + self.lifetimes[event.instance_id], event.at_us)
                 rank = (0, float(start.seq)) if end_us > event.at_us else here
                 return [NaiveOperation(end_us, rank, end(event.instance_id))]
+            case InstanceExtended():
+                return [NaiveOperation(event.at_us, here, extend(event))]
             case NodeAdded():
                 return [NaiveOperation(event.at_us, here, add_node(event))]
             case NodeDrained() | NodeOpened() | NodeRemoved():
@@ -99,11 +107,13 @@ class NaiveHistory:
 
     def opening(self, start_us: int) -> NaiveCluster:
         """Return the state of the cloud just before `start_us`, from the log."""
+        return self.recorded([item for item in self.log if item.event.at_us < start_us])
+
+    def recorded(self, before: list[Recorded]) -> NaiveCluster:
+        """Return the state of the cloud after these events."""
         cluster = NaiveCluster(placement=self.policy.placement.value)
-        for item in self.log:
+        for item in before:
             event = item.event
-            if event.at_us >= start_us:
-                break
             match event:
                 case NodeAdded():
                     add_node(event)(cluster)
@@ -113,6 +123,8 @@ class NaiveHistory:
                     instance = self.instance(item)
                     instance.node = cluster.node(event.node)
                     cluster.instances[instance.name] = instance
+                case InstanceExtended():
+                    extend(event)(cluster)
                 case InstanceStopped() | InstanceEvicted():
                     del cluster.instances[event.instance_id]
         return cluster
@@ -134,6 +146,15 @@ class NaiveHistory:
             return None
         return slots, *self.fate(cluster, rest, at_us)
 
+    def follow(self, item: Recorded) -> tuple[int, bool]:
+        """(lasted, was evicted) of a virtual instance that a recorded start would have been in the recorded state."""
+        cluster = self.recorded([one for one in self.log if one.seq < item.seq])
+        demand, here = self.flavors[item.event.flavor], (item.event.at_us, (1, float(item.seq)))
+        virtual = NaiveInstance(VIRTUAL, True, demand, item.seq, FOREVER, NaiveNode("nowhere", ()))
+        assert cluster.start_spot(virtual)
+        rest = [operation for operation in self.operations() if (operation.at_us, operation.rank) > here]
+        return self.fate(cluster, rest, item.event.at_us)
+
     def fate(self, cluster: NaiveCluster, rest: list[NaiveOperation], at_us: int) -> tuple[int, bool]:
         horizon_us = min(self.until_us, at_us + self.policy.horizon_us)
         for operation in rest:
@@ -147,6 +168,17 @@ class NaiveHistory:
 def end(name: str) -> Callable[[NaiveCluster], list[str]]:
     def act(cluster: NaiveCluster) -> list[str]:
         cluster.instances.pop(name, None)
+        return []
+
+    return act
+
+
+def extend(event: InstanceExtended) -> Callable[[NaiveCluster], list[str]]:
+    """The instance may have been evicted in a replay; then there is nothing to extend."""
+
+    def act(cluster: NaiveCluster) -> list[str]:
+        if event.instance_id in cluster.instances:
+            cluster.instances[event.instance_id].deadline_us += event.lifetime_us - event.former_lifetime_us
         return []
 
     return act

@@ -24,7 +24,7 @@ from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market
 from app.engine.cloud import Cloud
 from app.forecast.calibrated import LEAST
 from app.forecast.compute import Forecaster
-from app.forecast.level import BIN_WIDTH, Cases
+from app.forecast.level import BIN_WIDTH, Cases, count_case
 from app.forecast.rise import Rises
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import evaluate
@@ -45,7 +45,7 @@ def test_the_level_is_the_peak_of_the_posterior(found: list[tuple[int, float, bo
     cases = Cases()
     known = [Known(*one) for *one, times in found for _ in range(times)]
     for one in known:
-        cases.count(one.said, one.lifetime_us, evicted=one.evicted)
+        count_case(cases.counts, one.said, one.lifetime_us, int(one.evicted))
     assert cases.evidence(seen_us) == pytest.approx(np.array(evidence_of(known, seen_us)), rel=1e-5)
     assert cases.level(seen_us) == pytest.approx(level_of(known, seen_us), abs=BIN_WIDTH / 2 + 1e-6)
 
@@ -59,7 +59,7 @@ def test_many_starts_of_one_window_teach_no_more_than_one() -> None:
     def taught(count: int, lifetime_us: int) -> float:
         cases = Cases()
         for _ in range(count):
-            cases.count(0.5, lifetime_us, evicted=True)
+            count_case(cases.counts, 0.5, lifetime_us, 1)
         return cases.level(30 * DAY_US)
 
     assert taught(1000, 30 * DAY_US) == taught(1, 30 * DAY_US)
@@ -122,7 +122,7 @@ def test_the_followed_starts_are_the_oracles(seed: int, eviction_policy: Evictio
 def test_both_admitted_and_rejected_starts_are_followed_to_evictions() -> None:
     """The logs above hold what they are there for."""
     found: Counter[tuple[bool, bool]] = Counter()
-    for seed in range(6):
+    for seed in range(8):
         log = choosy_log(seed, 150)
         found.update((one.admitted, one.evicted) for one in known_starts(log, Policy(), log[-1].event.at_us + 1))
     assert min(found.values()) >= 5
@@ -158,6 +158,23 @@ def test_what_follows_a_table_does_not_change_it() -> None:
     one, other = published(log, Policy(), until_us), published(before, Policy(), until_us)
     assert one.to_bytes() == other.to_bytes()
     assert one.starts[:, 0].sum() > 0
+
+
+def test_replays_beside_are_left_out_of_a_large_history() -> None:
+    """The rises are the same with and without them."""
+    log = choosy_log(2, 200)
+    until_us, tables = log[-1].event.at_us + 1, []
+    for most in (None, 10**6, 100):
+        forecaster = Forecaster(Policy(sample_count=20), set(Forecast), most_replayed=most)
+        forecaster.extend(log)
+        tables.append(forecaster.publish(until_us, 1, len(log)))
+    whole, small, large = tables
+    assert whole.flavors
+    assert small.to_bytes() == whole.to_bytes()
+    assert large.flavors == ()
+    assert large.rises is not None
+    assert whole.rises is not None
+    assert large.rises.to_bytes() == whole.rises.to_bytes()
 
 
 def test_a_table_without_a_level_is_read_as_before() -> None:

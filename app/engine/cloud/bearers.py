@@ -20,10 +20,10 @@ class BearerColumns:
 
     def enter(self, running: Running) -> None:
         """Enter an instance in its row, which another one may have had."""
-        row, lifetime_us = running.row, running.lifetime_us or 0
-        is_booked = running.risk is not None and running.probability is not None and lifetime_us > 0
+        row, lifetime_us = running.row, running.book_lifetime_us
+        is_booked = running.risk is not None and running.probability is not None
         self._columns.promises[row] = running.probability if is_booked else 0.0
-        self._columns.rates[row] = (running.risk or 0.0) / lifetime_us if is_booked else 0.0
+        self._columns.rates[row] = (running.risk or 0.0) / max(lifetime_us, 1)
         self._columns.strata[row] = stratum_index(lifetime_us, self._boundaries_us)
         self._lifetimes_us[row] = lifetime_us
 
