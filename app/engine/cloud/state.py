@@ -200,7 +200,7 @@ class Cloud:
     def books(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise by stratum, those of the shortest lifetimes first; see engine.books."""
         boundaries_us = self.policy.strata_us
-        committed, risky = self._instances.borne(probability, np.array(boundaries_us, np.int64), now_us)
+        committed, risky = self._instances.borne(probability, boundaries_us, now_us)
         borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
         accounts = self._books.of(probability)
         return [
