@@ -129,6 +129,8 @@ class DecisionOutcome(StrEnum):
     REJECTED = "rejected"
     STOPPED = "stopped"
     EVICTED = "evicted"
+    EXTENDED = "extended"
+    EXTENSION_REJECTED = "extension_rejected"
 
 
 class Role(StrEnum):
@@ -194,7 +196,7 @@ class Policy:
     strata_us: tuple[int, ...] = field(default=BOUNDARIES_US, metadata={"since": 4})
 
     def forecasts(self) -> set[Forecast]:
-        """Return what a table must hold. Replays are shown beside the calibrated forecast, so it always holds them."""
+        """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
         return {Forecast.REPLAY, self.forecast}
 
     def due_epoch_us(self, at_us: int) -> int:

@@ -30,7 +30,7 @@ from app.domain.events import (
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Rejection, Resources
 from app.engine.cloud import warm_up as warm_up_cloud
-from app.forecast.compute import Forecaster
+from app.forecast.compute import MOST_BESIDE, Forecaster
 from app.forecasts.disturbances import Disturbance, Disturbances
 from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
@@ -226,7 +226,9 @@ class Forecasts:
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings or due_us < replay.due_us:
-            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy, policy.forecasts()))
+            most = None if policy.forecast is Forecast.REPLAY else MOST_BESIDE
+            forecaster = Forecaster(policy, policy.forecasts(), most_replayed=most)
+            replay = self._replays[cloud_id] = _KeptReplay(settings, forecaster)
         replay.due_us = due_us
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))

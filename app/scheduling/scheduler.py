@@ -8,10 +8,12 @@ from functools import partial
 from typing import TypeVar
 
 from app.admission.attainment import Attainment, read_attainment
-from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
+from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
+from app.admission.extend import decide_extension
 from app.domain.errors import (
     FlavorExists,
+    InstanceNotFound,
     NodeExists,
     NodeNotFound,
     PolicyInvalid,
@@ -24,6 +26,7 @@ from app.domain.events import (
     CloudCreated,
     Event,
     EvictionScheduled,
+    ExtensionDecision,
     FlavorAdded,
     InstanceEvicted,
     NodeAdded,
@@ -32,7 +35,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.platform.asked import reading
@@ -171,6 +174,22 @@ class Scheduler:
     async def stop(self, name: str, request: StopRequest) -> Stopped:
         """Stop an instance. Nothing happens if it has ended already."""
         return await self._one(name, request, Stopped)
+
+    async def extend(self, name: str, request: ExtendRequest) -> Extended:
+        """Decide on a longer lifetime of a running spot instance. A repeated request has the same answer."""
+        return await self._one(name, request, Extended)
+
+    async def extension_quote(self, name: str, request: ExtendRequest) -> ExtensionDecision:
+        """Return what `extend` would decide now. Nothing is recorded."""
+        table = await self._parts.tables.load(await self.cloud_id(name))
+        cloud, now_us = await self.present(name)
+        if request.instance_id not in cloud.running:
+            past = await self._parts.logs.log.starts(await self.cloud_id(name), [request.instance_id])
+            if not past:
+                raise InstanceNotFound(f"there is no instance {request.instance_id!r}")
+        quotes = None if table is None or table.seq > cloud.seq else table
+        (decision,) = decide_extension(cloud, request, now_us, quotes)
+        return decision
 
     async def batch(self, name: str, operations: Sequence[Operation]) -> list[Outcome]:
         """Decide operations in order. Each has its own outcome; an error of one does not affect the others."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.events import ExtensionRejected, InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
 from app.engine.books import NO_RISK, borne
@@ -47,7 +47,13 @@ class Instances:
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {InstanceStarted: self._start, InstanceStopped: self._end, InstanceEvicted: self._end}
+        return {
+            InstanceStarted: self._start,
+            InstanceStopped: self._end,
+            InstanceEvicted: self._end,
+            InstanceExtended: self._extend,
+            ExtensionRejected: _keep,
+        }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -184,6 +190,17 @@ class Instances:
         running = self._leave(event.instance_id)
         return lambda: self._reenter(running)
 
+    def _extend(self, event: InstanceExtended) -> Undo:
+        old = self.running[event.instance_id]
+        self._put(_extended(old, event))
+        return lambda: self._put(old)
+
+    def _put(self, running: Running) -> None:
+        """Let a running instance have another lifetime."""
+        self.running[running.instance_id] = running
+        self._room.cluster.deadline_us[running.row] = running.deadline_us
+        self._enter_promise(running)
+
     def _forget(self, instance_id: str) -> None:
         self._leave(instance_id)
 
@@ -216,8 +233,11 @@ class Instances:
         self._rows[running.row] = running.instance_id
         self.running[running.instance_id] = running
         self._promises[running.row] = running.probability or 0.0
+        self._enter_promise(running)
+
+    def _enter_promise(self, running: Running) -> None:
         self._risks[running.row] = NO_RISK if running.risk is None else running.risk
-        self._lifetimes_us[running.row] = running.lifetime_us or 0
+        self._lifetimes_us[running.row] = max(running.book_lifetime_us, 1)
 
     def _unnote(self, instance_id: str) -> Running:
         """Take the instance out again, and free its row."""
@@ -242,3 +262,17 @@ class Instances:
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)
+
+
+def _extended(running: Running, event: InstanceExtended) -> Running:
+    """Return the instance with its longer lifetime, and with the risk of the rest of it if there is one."""
+    first_us, estimate = running.book_lifetime_us, event.basis.estimated_probability
+    longer = replace(running, lifetime_us=event.lifetime_us, first_lifetime_us=first_us)
+    if running.risk is None or estimate is None or event.total_risk is None:
+        return longer
+    left_us = event.deadline_us - event.at_us
+    return replace(longer, risk=estimate * max(first_us, 1) / left_us, total_risk=event.total_risk)
+
+
+def _keep(_event: ExtensionRejected) -> None:
+    """Change nothing: a refusal leaves everything as it was."""

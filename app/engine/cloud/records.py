@@ -36,7 +36,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running instance. `seq`, the position of its start in the log, orders instances by age."""
+    """A running instance. `seq`, the position of its start in the log, orders instances by age.
+
+    `lifetime_us`: declared at the start, or promised since by an extension.
+    """
 
     instance_id: str
     seq: int
@@ -48,7 +51,13 @@ class Running:
     probability: float | None
     row: int
     risk: float | None = None
-    """The eviction probability that was estimated at the start; None if nothing was promised."""
+    """The eviction probability that was estimated at the start; None if nothing was promised. Of an extended one, that
+    of the rest, as if it were left over of the first lifetime in the same proportion.
+    """
+    first_lifetime_us: int | None = None
+    """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
+    total_risk: float | None = None
+    """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
 
     @property
     def deadline_us(self) -> int:
@@ -56,6 +65,23 @@ class Running:
         if self.market is Market.ON_DEMAND or self.lifetime_us is None:
             return NEVER_US
         return self.started_us + self.lifetime_us
+
+    @property
+    def book_lifetime_us(self) -> int:
+        """The lifetime whose stratum the instance stands in."""
+        return (self.lifetime_us if self.first_lifetime_us is None else self.first_lifetime_us) or 0
+
+    @property
+    def whole_risk(self) -> float | None:
+        """The risk of the whole lifetime, borne and to be borne."""
+        return self.risk if self.total_risk is None else self.total_risk
+
+    def borne(self, now_us: int) -> float:
+        """Return the risk that the instance has borne by now. It bears an estimate in equal parts over its time."""
+        if self.risk is None or self.whole_risk is None:
+            return 0.0
+        left_us = max(self.deadline_us - now_us, 0)
+        return max(self.whole_risk - self.risk * left_us / max(self.book_lifetime_us, 1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from operator import gt
 
 import numpy as np
 
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
+from app.domain.requests import Operation
 from app.domain.strata import stratum_span
-from app.domain.values import Book, Clock, EvictionPolicy, Market, Placement, Policy, Resources
+from app.domain.values import Book, Clock, EvictionPolicy, Placement, Policy, Resources
 from app.engine.books import PARTS
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
@@ -51,6 +51,7 @@ from app.engine.cluster import (
     slots_of_each,
 )
 from app.engine.outlook import Outlook, look_ahead
+from app.engine.standing import reach, slots_seen, without
 
 PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
@@ -208,14 +209,32 @@ class Cloud:
         ]
 
     def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
+        return self._instances.exposure(probability, self._room_at_peak(), now_us, now_us - self.created_us, demand)
+
+    def reach(self, instance_id: str, now_us: int) -> float:
+        """Return the share of the room at which a running spot instance stands within its lifetime; see `exposure`."""
+        return reach(self.cluster, self._room_at_peak(), self.running[instance_id].row, now_us)
+
+    def _room_at_peak(self) -> Ints:
         capacity = self._nodes.open_capacity()
-        room = np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
-        return self._instances.exposure(probability, room, now_us, now_us - self.created_us, demand)
+        return np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
         sizes, demand = self._room.sizes, self.flavors[flavor].demand
         return look_ahead(self.cluster, sizes, demand, self._excess(), NEVER_US, now_us)
+
+    def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
+        """Return the slots that a running spot instance sees, and its outlook with these slots.
+
+        It is seen like one that starts now at its age. So the slots are the free ones, its own, and those of instances
+        that would be evicted before it. On a closed node it sees one slot at least, its own.
+        """
+        running = self.running[instance_id]
+        rest, demand = without(self.cluster, running.row), self.flavors[running.flavor].demand
+        slots = max(int(slots_seen(rest, demand, running.seq, now_us)), 1)
+        outlook = look_ahead(rest, self._room.sizes, demand, self._excess(), running.seq, now_us)
+        return slots, outlook._replace(slots=slots)
 
     def outlooks_now(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, Outlook]]:
         """Return a function that returns the outlooks of starts of these flavors as things are now, on any thread.
@@ -374,22 +393,3 @@ def _digest(facts: Facts, nodes: list[tuple[Node, Resources]]) -> str:
     values = facts._asdict() | {"nodes": nodes}
     del values["node_order"]
     return hashlib.sha256(repr(tuple(values.values())).encode()).hexdigest()
-
-
-def warm_up() -> None:
-    """Compile every function of the live scheduler now, so that no request waits for the compiler."""
-    cloud = Cloud()
-    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
-    cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))
-    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
-    cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
-    cloud.place_on_demand("flavor", 0)
-    cloud.fitting_node("flavor")
-    cloud.available_slots("flavor")
-    cloud.slots_now(["flavor"])()
-    cloud.exposure("flavor", 0.01, 0)
-    cloud.books(0.01, 0)
-    cloud.place_run([StartRequest("on-demand", Market.ON_DEMAND, "flavor"), StopRequest("on-demand")])
-    cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])
-    cloud.outlook("flavor", 0)
-    cloud.rollback()
