@@ -77,7 +77,7 @@ class DeliveryParts:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What this worker knows of receivers and the database may not.
+    """The events that receivers have taken from this worker, which the database may not know.
 
     `told`: for each webhook the newest event that its receiver has taken from this worker. `unsettled`: for a lane the
     event that was taken and not settled, because the database took no writes. It is settled later, and not sent again.
