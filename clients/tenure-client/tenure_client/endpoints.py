@@ -138,6 +138,7 @@ NOTHING = type(None)
 _CLOUD = "/v1/clouds/{cloud}"
 _NODE = f"{_CLOUD}/nodes/{{node}}"
 _INSTANCE = f"{_CLOUD}/instances/{{instance}}"
+_LONGER = f"{_CLOUD}/instances/{{spot}}/extend"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
 
 START = Endpoint("POST", f"{_CLOUD}/instances", StartAnswer, Chapter.INSTANCES, "Start an instance", 201)
