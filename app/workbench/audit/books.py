@@ -85,7 +85,7 @@ def _borne(start: LogRow, now_us: int) -> float:
     """Return the risk of the rest of a running instance's declared lifetime."""
     lifetime_us, risk = start.lifetime_us or 0, start.estimated_probability or 0.0
     left_us = (start.at_us + lifetime_us if start.deadline_us is None else start.deadline_us) - now_us
-    return risk * left_us / max(lifetime_us, 1) if left_us > 0 else 0.0
+    return risk / max(lifetime_us, 1) * left_us if left_us > 0 else 0.0
 
 
 def _line(book: Book, risk: float, promised: float) -> AdmittedBy | None:
