@@ -13,10 +13,11 @@ import pwd
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
+import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 DATABASE = "tenure"
 _READY_S = 60.0
+_GONE_S = 10.0
 _USER = "pgserver"
 """The user as which pgserver runs the server if the service runs as root."""
 _SETTINGS = """
@@ -103,6 +105,8 @@ def _leave(data_dir: Path, users: TextIO, server: PostgresServer) -> None:
         process = server.get_postmaster_info().process
         if process is not None and _is_last(users):
             process.kill()  # it has nothing left to write to
+            with suppress(psutil.TimeoutExpired):
+                process.wait(_GONE_S)
         raise NoDatabase(f"the data directory {data_dir} is gone, deleted while it was in use") from None
 
 
