@@ -88,11 +88,10 @@ class Clock(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """Open nodes take placements; drained nodes keep their instances and take no more; removed nodes are gone."""
+    """Open nodes take placements; drained nodes keep their instances and take no more."""
 
     OPEN = "open"
     DRAINED = "drained"
-    REMOVED = "removed"
 
 
 class Rejection(StrEnum):

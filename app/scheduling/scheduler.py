@@ -45,7 +45,7 @@ from app.scheduling.store.clouds import Clouds
 T = TypeVar("T", bound=Outcome)
 
 MOST_NODES = 20_000
-"""The number of nodes that a cloud may have; removed ones do not count."""
+"""The number of nodes that a cloud may have."""
 MOST_FLAVORS = 300
 """The number of flavors that a cloud may have. Each has curves of its own in every table."""
 
@@ -94,8 +94,9 @@ class Scheduler:
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
-            if old is None or old.status is NodeStatus.REMOVED:
-                _check_room_for_node(cloud)
+            if old is None:
+                if len(cloud.nodes) >= MOST_NODES:
+                    raise TooManyNodes(f"the cloud has {MOST_NODES} nodes, as many as it may")
                 return [NodeAdded(at_us=now_us, node=node, capacity=capacity)]
             if old.capacity != capacity:
                 raise NodeExists(f"node {node!r} exists with another capacity")
@@ -260,19 +261,11 @@ class Scheduler:
 
 
 def find_node(cloud: Cloud, node: str) -> Node:
-    """Return the node. Raise NodeNotFound if there is none of that name or it was removed."""
+    """Return the node. Raise NodeNotFound if there is none of that name."""
     found = cloud.nodes.get(node)
-    if found is None or found.status is NodeStatus.REMOVED:
+    if found is None:
         raise NodeNotFound(f"there is no node {node!r}")
     return found
-
-
-def _check_room_for_node(cloud: Cloud) -> None:
-    """Raise TooManyNodes if the cloud has as many nodes as it may."""
-    if len(cloud.nodes) >= MOST_NODES:  # the names of removed ones are among them
-        there = sum(node.status is not NodeStatus.REMOVED for node in cloud.nodes.values())
-        if there >= MOST_NODES:
-            raise TooManyNodes(f"the cloud has {there} nodes, as many as it may")
 
 
 def check_policy(policy: Policy) -> None:

@@ -37,7 +37,7 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.progress import Progress
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
-from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
+from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import DrivenCloud
 from app.workbench.findings import Watch
@@ -235,8 +235,7 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
     """Apply the change as far as possible: a node to be removed under on-demand instances is drained instead."""
     node = cloud.nodes.get(event.node)
     if isinstance(event, NodeAdded):
-        there = node is not None and node.status is not NodeStatus.REMOVED
-        return [NodeOpened(at_us=event.at_us, node=event.node)] if there else [event]
+        return [event] if node is None else [NodeOpened(at_us=event.at_us, node=event.node)]
     if not isinstance(event, NodeRemoved):
         return [event]
     try:

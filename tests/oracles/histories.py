@@ -124,7 +124,7 @@ class RandomCloud:
         self.apply([FlavorAdded(at_us=self.now_us, flavor=f"f{self.flavors}", demand=demand)])
 
     def change_node(self) -> None:
-        nodes = [node for node in self.cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+        nodes = self.cloud.nodes_in_order()
         if not nodes:
             return
         node = self.random.choice(nodes)

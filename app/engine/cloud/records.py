@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
-from app.engine.cluster import NEVER_US, Cluster, Ints, empty_cluster
+from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
 FIRST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `index` is its position in node order, which is never used again after its removal."""
+    """A node. `index` is its place in the compiled form: greater for nodes that were added later."""
 
     index: int
     name: str
@@ -126,8 +126,8 @@ class BookAccount(NamedTuple):
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
-    `node_order` names every node ever added; `nodes` are the latest of each name. Rows of running instances are 0,
-    because no decision depends on them.
+    `nodes` stand in node order, with places counted without gaps. Rows of running instances are 0, because no decision
+    depends on them.
     """
 
     seq: int
@@ -137,8 +137,7 @@ class Facts(NamedTuple):
     counts: Counts
     classes: list[tuple[float, ClassCounts]]
     on_demand_peak: Resources
-    node_order: tuple[str, ...]
-    nodes: dict[str, Node]
+    nodes: list[Node]
     flavors: list[tuple[str, Resources]]
     running: list[Running]
     handovers: list[Handover]
@@ -179,9 +178,42 @@ class Part(Protocol):
 class Room:
     """The compiled form of placements (which instance is on which node), shared by the nodes and the instances.
 
-    sizes (N, R): the capacity of each node ever added.
+    sizes (N, R): the capacity at each place of a node. `cluster` and `sizes` show the first places of longer arrays, so
+    that few additions copy them.
     """
 
     def __init__(self) -> None:
         self.cluster: Cluster = empty_cluster(0, FIRST_ROWS, len(Resources._fields))
         self.sizes: Ints = self.cluster.free.copy()
+        self._all = self.cluster.free, self.cluster.is_open, self.sizes
+
+    def add_place(self, size: Sequence[int]) -> None:
+        """Add an open, empty place of this size (R) behind all others."""
+        place = len(self.sizes)
+        if place == len(self._all[0]):
+            self._lengthen(max(1, place))
+        free, is_open, sizes = self._all
+        free[place], is_open[place], sizes[place] = size, True, size
+        self._show(place + 1)
+
+    def drop_last_place(self) -> None:
+        """Take the last place away."""
+        self._show(len(self.sizes) - 1)
+
+    def keep_places(self, kept: Sequence[int]) -> None:
+        """Keep these places alone, in this order. Nothing may run at the others."""
+        now = np.full(len(self.sizes) + 1, NO_NODE, np.int64)  # NO_NODE, -1, finds itself at the end
+        now[[*kept]] = np.arange(len(kept))
+        self.cluster.node_of[:] = now[self.cluster.node_of]
+        self._all = self.cluster.free[[*kept]], self.cluster.is_open[[*kept]], self.sizes[[*kept]]
+        self._show(len(kept))
+
+    def _lengthen(self, more: int) -> None:
+        free, is_open, sizes = self._all
+        none = np.zeros((more, free.shape[1]), np.int64)
+        self._all = np.concatenate([free, none]), np.append(is_open, [False] * more), np.concatenate([sizes, none])
+
+    def _show(self, count: int) -> None:
+        free, is_open, sizes = self._all
+        self.cluster = self.cluster._replace(free=free[:count], is_open=is_open[:count])
+        self.sizes = sizes[:count]

@@ -152,7 +152,7 @@ class Cloud:
     def fitting_node(self, flavor: str) -> str | None:
         """Return the node with room that a start of this flavor would take, or None."""
         node = fitting_node(self.cluster, self.flavors[flavor].demand, PLACEMENT_CODE[self.policy.placement])
-        return None if node == NO_NODE else self._nodes.order[node]
+        return None if node == NO_NODE else self._nodes.names[node]
 
     def available_slots(self, flavor: str) -> int:
         """Return the number of instances of this flavor that fit now."""
@@ -176,7 +176,7 @@ class Cloud:
             PLACEMENT_CODE[policy.placement],
             POLICY_CODE[policy.eviction_policy],
         )
-        return (None, ()) if node == NO_NODE else (self._nodes.order[node], victims)
+        return (None, ()) if node == NO_NODE else (self._nodes.names[node], victims)
 
     def place_run(self, run: Sequence[Operation]) -> list[str]:
         """Return the nodes of on-demand starts of new instances, and of stops of running ones, decided in this order.
@@ -184,7 +184,7 @@ class Cloud:
         The list ends before the first start that fits nowhere.
         """
         nodes = self._instances.plan_run(run, PLACEMENT_CODE[self.policy.placement])
-        return [self._nodes.order[node] for node in nodes]
+        return [self._nodes.names[node] for node in nodes]
 
     def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
         """Return the charges of a class's running instances, and the share of the room that one more start would reach.
@@ -288,9 +288,9 @@ class Cloud:
         room = plus(minus(free, self.flavors[flavor].resources), left)
         return self._handovers.ready_us(node, room, (deadline_us, left), now_us)
 
-    def node_order(self) -> tuple[str, ...]:
-        """The names of all nodes ever added, in node order; a node that was removed and added again occurs twice."""
-        return tuple(self._nodes.order)
+    def nodes_in_order(self) -> list[Node]:
+        """Return the nodes in node order, the order of their additions."""
+        return self._nodes.in_order()
 
     def known_handovers(self) -> tuple[Handover, ...]:
         """Return the evictions that no controller has confirmed, by deadline."""
@@ -307,11 +307,11 @@ class Cloud:
 
         It takes a second if instances are very many.
         """
-        found, nodes = self._facts(), self._nodes_with_room()
+        found, free = self._facts(), [self.free(node.name) for node in self.nodes_in_order()]
 
         def finish() -> tuple[Facts, str]:
             facts = in_order(found)
-            return facts, _digest(facts, nodes)
+            return facts, _digest(facts, free)
 
         return finish
 
@@ -332,9 +332,6 @@ class Cloud:
     def digest(self) -> str:
         """Return a hash of everything that later decisions could depend on."""
         return self.facts_now()()[1]
-
-    def _nodes_with_room(self) -> list[tuple[Node, Resources]]:
-        return [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -377,11 +374,12 @@ class Cloud:
                 else:
                     for item in run:
                         self.apply(item.event)
-                self._undo.clear()
+                self.commit()
 
     def commit(self) -> None:
         """Keep the events applied so far."""
         self._undo.clear()
+        self._nodes.give_up_places()
 
     def rollback(self) -> None:
         """Undo the events applied since the last commit, newest first."""
@@ -389,7 +387,11 @@ class Cloud:
             self._undo.pop()()
 
 
-def _digest(facts: Facts, nodes: list[tuple[Node, Resources]]) -> str:
-    values = facts._asdict() | {"nodes": nodes}
-    del values["node_order"]
-    return hashlib.sha256(repr(tuple(values.values())).encode()).hexdigest()
+def _digest(facts: Facts, free: list[Resources]) -> str:
+    """Hash a line for each value, and an empty one after each fact: all in one text takes much memory."""
+    found = hashlib.sha256()
+    for fact in (*facts, free):
+        for value in fact if isinstance(fact, list) else [fact]:
+            found.update(f"{value!r}\n".encode())
+        found.update(b"\n")
+    return found.hexdigest()
