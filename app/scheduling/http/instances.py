@@ -66,7 +66,7 @@ async def extend_instance(request: Request) -> Response:
     that was accepted has the same answer; one that was refused is decided anew, unless it brings the same time.
     """
     body, path = await read_body(request, ExtensionBody), request.path_params
-    asked = ExtendRequest(path["instance"], body.lifetime_us, body.at_us, _owner(request))
+    asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, _owner(request))
     extended = await reached(request, Scheduler).extend(path["cloud"], asked)
     return respond(extension_answer(extended.decision, extended.seq))
 
@@ -74,7 +74,7 @@ async def extend_instance(request: Request) -> Response:
 async def quote_extension(request: Request) -> Response:
     """Tell what an extension to this lifetime would be answered now. Nothing is reserved or recorded."""
     query, path = read_query(request, ExtensionQuery), request.path_params
-    asked = ExtendRequest(path["instance"], query.lifetime_us)
+    asked = ExtendRequest(path["spot"], query.lifetime_us)
     return respond(extension_answer(await reached(request, Scheduler).extension_quote(path["cloud"], asked), None))
 
 

@@ -143,13 +143,13 @@ def extend(cloud: str, instance: str, lifetime_s: float, *, at: datetime | None 
 
     Repeating the call for a lifetime that was accepted returns the same answer.
     """
-    return endpoints.EXTEND.call(body={"lifetime_s": lifetime_s, "at": at}, cloud=cloud, instance=instance)
+    return endpoints.EXTEND.call(body={"lifetime_s": lifetime_s, "at": at}, cloud=cloud, spot=instance)
 
 
 def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[ExtensionAnswer]:
     """Tell what `extend` would answer now. Nothing is changed or recorded."""
     query = {"lifetime_s": _seconds_text(lifetime_s)}
-    return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, instance=instance)
+    return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
 
 
 def batch(cloud: str, operations: Sequence[Start | Stop | Extend]) -> Call[BatchAnswer]:

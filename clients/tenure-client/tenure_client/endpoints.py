@@ -138,15 +138,24 @@ NOTHING = type(None)
 _CLOUD = "/v1/clouds/{cloud}"
 _NODE = f"{_CLOUD}/nodes/{{node}}"
 _INSTANCE = f"{_CLOUD}/instances/{{instance}}"
+_LONGER = f"{_CLOUD}/instances/{{spot}}/extend"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
 
 START = Endpoint("POST", f"{_CLOUD}/instances", StartAnswer, Chapter.INSTANCES, "Start an instance", 201)
 STOP = Endpoint("DELETE", _INSTANCE, NOTHING, Chapter.INSTANCES, "Stop an instance", 204)
 EXTEND = Endpoint(
-    "POST", f"{_INSTANCE}/extend", ExtensionAnswer, Chapter.INSTANCES, "Promise a running instance a longer lifetime"
+    "POST",
+    f"{_CLOUD}/instances/{{spot}}/extend",
+    ExtensionAnswer,
+    Chapter.INSTANCES,
+    "Promise a running instance a longer lifetime",
 )
 EXTENSION_QUOTE = Endpoint(
-    "GET", f"{_INSTANCE}/extend", ExtensionAnswer, Chapter.INSTANCES, "Ask whether a longer lifetime could be promised"
+    "GET",
+    f"{_CLOUD}/instances/{{spot}}/extend",
+    ExtensionAnswer,
+    Chapter.INSTANCES,
+    "Ask whether a longer lifetime could be promised",
 )
 BATCH = Endpoint(
     "POST",
