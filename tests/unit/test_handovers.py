@@ -114,8 +114,7 @@ def test_overdue_evictions_are_reported_some_at_a_time_the_earliest_first(monkey
     waiting = [one.instance_id for one in cloud.known_handovers()]
     while due := decide_overdue(cloud, 3000):
         assert len(due) <= 10
-        for event in due:
-            told.append(cloud.apply(event).event.instance_id)
+        told += [cloud.apply(event).event.instance_id for event in due]
     assert len(told) > 20
     assert told == waiting
 
