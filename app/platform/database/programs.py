@@ -14,7 +14,7 @@ from app.domain.inputs import InputError
 
 _KNOWN_TO_SERVER = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 _SOCKET = '-h "" -k '
-"""What pgserver writes before the folder of the socket."""
+"""The words of pgserver before the folder of the socket."""
 
 
 def run_program(command: str, args: Sequence[str], bin_path: Path, **more: object) -> str:
