@@ -116,7 +116,7 @@ class Silence(psycopg.OperationalError):
     """The server said nothing within the bound. Whether a statement was executed is unknown."""
 
 
-class BoundedConnection(psycopg.Connection):
+class ImpatientConnection(psycopg.Connection):
     """A connection for threads without an event loop: each wait for the server ends after `bound_s` seconds.
 
     None waits without limit. Raises Silence, and the connection is broken then.

@@ -27,7 +27,7 @@ from sqlalchemy.pool import NullPool
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
 from app.domain.events.formats import LOG_FORMAT
-from app.platform.database.bounds import BoundedConnection, Silence, shut
+from app.platform.database.bounds import ImpatientConnection, Silence, shut
 from app.platform.database.database import (
     driver_error,
     parse_url,
@@ -225,8 +225,8 @@ def _connected(url: str, timeout_s: float = _TIMEOUT_S) -> Iterator[Connection]:
 
 def _connect_bounded(
     timeout_s: float, _dialect: object, _record: object, _arguments: object, named: dict[str, Any]
-) -> BoundedConnection:
-    connection = BoundedConnection.connect(**named)
+) -> ImpatientConnection:
+    connection = ImpatientConnection.connect(**named)
     connection.bound_s = timeout_s
     return connection
 
@@ -341,9 +341,9 @@ def _follow(engine: sqlalchemy.Engine, pid: Any, over: Event) -> bool:  # noqa: 
     return True
 
 
-def _driver(connection: Connection) -> BoundedConnection:
+def _driver(connection: Connection) -> ImpatientConnection:
     found = connection.connection.driver_connection
-    assert isinstance(found, BoundedConnection)
+    assert isinstance(found, ImpatientConnection)
     return found
 
 

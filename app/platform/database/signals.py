@@ -17,6 +17,7 @@ import psycopg
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
+from app.platform.database.bounds import PromptConnection
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ async def _was_sent(database: Database, channel: str) -> bool:
 
 
 async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
-    connection = await psycopg.AsyncConnection.connect(
+    connection = await PromptConnection.connect(
         _libpq_url(database.url),
         autocommit=True,
         connect_timeout=max(2, int(database.timeout_s)),
@@ -137,8 +138,13 @@ async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncC
         keepalives_interval=_KEEPALIVE_S,
         keepalives_count=3,
     )
-    for heard in (channel, own):
-        await connection.execute(f"LISTEN {heard}")
+    try:
+        async with asyncio.timeout(database.timeout_s):
+            for heard in (channel, own):
+                await connection.execute(f"LISTEN {heard}")
+    except BaseException:
+        await connection.close()
+        raise
     return connection
 
 
