@@ -57,7 +57,7 @@ _STARTS_WITHIN_S = 30.0
 _FINAL = ("28", "3D000", "42501")
 """Beginnings of the SQLSTATEs of a refused user, an unknown database, and a right that is missing."""
 _FINAL_WORDS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|not permitted|permission denied")
-"""The same in words: a server that refuses a connection gives a SQLSTATE, but the driver does not pass it on."""
+"""Words of the same refusals, for the driver does not pass on the SQLSTATE of a refused connection."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _OLDEST = """
 SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') ||
