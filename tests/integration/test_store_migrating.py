@@ -246,7 +246,7 @@ def test_every_revision_goes_back_or_says_why_not(url: str, revision: str) -> No
 def test_a_dump_of_an_older_schema_that_was_put_back_is_brought_forward(
     url: str, revision: str, tmp_path: Path
 ) -> None:
-    """What the dump does not know stays beside it, or, where it refers to the dump's tables, keeps them in place."""
+    """Objects that the dump does not know stay, and those that refer to its tables keep these in place."""
     upgrade_to(url, revision)
     with psycopg.connect(url) as connection:
         connection.execute("INSERT INTO cloud (name) VALUES ('north')")
