@@ -196,10 +196,10 @@ class ReadyServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own
         """Stop; at another Ctrl-C do not wait for requests."""
-        if self._steps is not None and not self.should_exit:
+        first, self.should_exit = not self.should_exit, True
+        self.force_exit = self.force_exit or (not first and sig == signal.SIGINT)
+        if self._steps is not None and first:
             self._steps.stopping("; Ctrl-C once more stops at once")
-        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
-        self.should_exit = True
 
 
 def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import msgspec
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
@@ -149,7 +150,9 @@ async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncC
 
 
 def _libpq_url(url: URL) -> str:
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+    asked = {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
+    # A URL as SQLAlchemy writes it has plus signs for spaces, which the driver takes for plus signs.
+    return make_conninfo(**(url.translate_connect_args(username="user", database="dbname") | asked))
 
 
 def _decoded(payload: str) -> Signal | None:
