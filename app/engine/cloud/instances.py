@@ -14,7 +14,7 @@ from app.domain.values import Market, Resources
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Shared, Undo, risk_of
+from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Alike, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -44,7 +44,7 @@ class Instances:
         self.on_demand = Resources(0)
         self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
-        self._moments, self._lengths, self._shares = Shared[int](), Shared[int | None](), Shared[float | None]()
+        self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self._victims = np.empty(FIRST_ROWS, np.int64)

@@ -15,7 +15,7 @@ from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 T = TypeVar("T")
 
 FIRST_ROWS = 64
-_MOST_SHARED = 4096
+_MOST_ALIKE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Part(Protocol):
         """Load the empty part from its share of the facts."""
 
 
-class Shared(Generic[T]):
+class Alike(Generic[T]):
     """Gives equal values as one object: those of hundreds of thousands of instances would take much memory each."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class Shared(Generic[T]):
 
     def of(self, value: T) -> T:
         """Return the object that stands for the value. All are of one type: 1 is not 1.0."""
-        if len(self._known) >= _MOST_SHARED:
+        if len(self._known) >= _MOST_ALIKE:
             self._known.clear()
         return self._known.setdefault(value, value)
 
