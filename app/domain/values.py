@@ -88,11 +88,10 @@ class Clock(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """Open nodes take placements; drained nodes keep their instances and take no more; removed nodes are gone."""
+    """Open nodes take placements; drained nodes keep their instances and take no more."""
 
     OPEN = "open"
     DRAINED = "drained"
-    REMOVED = "removed"
 
 
 class Rejection(StrEnum):
@@ -129,6 +128,8 @@ class DecisionOutcome(StrEnum):
     REJECTED = "rejected"
     STOPPED = "stopped"
     EVICTED = "evicted"
+    EXTENDED = "extended"
+    EXTENSION_REJECTED = "extension_rejected"
 
 
 class Role(StrEnum):

@@ -7,47 +7,48 @@ decide alike.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cluster import NO_NODE, Cluster, Ints
+from app.engine.cluster import Ints
 from app.engine.compiled import compiled
 
 PARTS = 1 << 40
 """A risk of 1 has so many parts. As many instances as may run bear less than a whole number holds."""
-NO_RISK = -1.0
-"""The risk of an instance that stands in no book."""
 RISKY = 0.5
 """From more than this share of the promise on, a running instance counts among the risky ones."""
 
 
+class Bearers(NamedTuple):
+    """Columns beside the rows (S) of a cluster.
+
+    promises: of the running instances that stand in a book, 0 for all others; rates: the risk recorded at the start,
+    for each microsecond of the declared lifetime; strata: the position of the lifetime's stratum.
+    """
+
+    promises: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    strata: NDArray[np.int8]
+
+
 @compiled
 def borne(
-    cluster: Cluster,
-    promises: NDArray[np.float64],
-    risks: NDArray[np.float64],
-    lifetimes_us: Ints,
-    boundaries_us: Ints,
-    probability: float,
-    now_us: int,
+    bearers: Bearers, deadlines_us: Ints, strata_count: int, probability: float, now_us: int
 ) -> tuple[Ints, Ints]:
-    """Return the parts that are borne, and the number of risky instances, by stratum (K + 1).
+    """Return the parts that are borne under a promise, and the number of risky instances, by stratum.
 
-    promises, risks, lifetimes_us (S): as recorded at the start; boundaries_us (K): of the strata, rising;
-    `probability`: the promise whose instances count. Overrunning instances bear nothing.
+    deadlines_us (S): as in the cluster. Overrunning instances bear nothing. One pass over many rows decides the cost,
+    so a row takes two comparisons and a product.
     """
-    parts = np.zeros(boundaries_us.shape[0] + 1, np.int64)
-    risky = np.zeros(boundaries_us.shape[0] + 1, np.int64)
-    for row in range(promises.shape[0]):
-        if promises[row] != probability or cluster.node_of[row] == NO_NODE or risks[row] < 0:
-            continue
-        left_us = cluster.deadline_us[row] - now_us
-        if left_us <= 0:
-            continue
-        lifetime_us, stratum = lifetimes_us[row], 0
-        while stratum < boundaries_us.shape[0] and boundaries_us[stratum] <= lifetime_us:
-            stratum += 1
-        risk = risks[row] * left_us / lifetime_us
-        parts[stratum] += int(risk * PARTS)
-        risky[stratum] += risk > RISKY * probability
+    parts, risky = np.zeros(strata_count, np.int64), np.zeros(strata_count, np.int64)
+    limit = RISKY * probability
+    for row in range(deadlines_us.shape[0]):
+        if bearers.promises[row] == probability:
+            left_us = deadlines_us[row] - now_us
+            if left_us > 0:
+                risk = bearers.rates[row] * left_us
+                parts[bearers.strata[row]] += int(risk * PARTS)
+                risky[bearers.strata[row]] += risk > limit
     return parts, risky

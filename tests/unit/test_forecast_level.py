@@ -125,7 +125,7 @@ def test_the_followed_starts_are_the_oracles(seed: int, eviction_policy: Evictio
 def test_both_admitted_and_rejected_starts_are_followed_to_evictions() -> None:
     """The logs above hold what they are there for."""
     found: Counter[tuple[bool, bool]] = Counter()
-    for seed in range(6):
+    for seed in range(8):
         log = choosy_log(seed, 150)
         found.update((one.admitted, one.evicted) for one in known_starts(log, Policy(), log[-1].event.at_us + 1))
     assert min(found.values()) >= 5

@@ -170,6 +170,12 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
+    errors.ExtensionOfOnDemand: Problem(
+        409, "preemptible.extension.on_demand", "An on-demand instance has no promise to extend"
+    ),
+    errors.ExtensionOfEnded: Problem(409, "preemptible.extension.ended", "The instance does not run"),
+    errors.ExtensionTooLate: Problem(409, "preemptible.extension.too_late", "The declared lifetime is over"),
+    errors.ExtensionNotLonger: Problem(409, "preemptible.extension.not_longer", "The lifetime is not longer"),
     errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"

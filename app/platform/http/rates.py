@@ -36,6 +36,7 @@ COSTS = {
     "list_tables": 10,
     "list_tokens": 10,
     "list_webhooks": 10,
+    "quote_extension": 5,
     "read_cloud_metrics": 50,
     "read_quotes": 5,
     "read_reliability": 50,
