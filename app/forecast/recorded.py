@@ -85,7 +85,7 @@ class PendingStarts(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What the ends of followed starts teach: the level, and the design effects."""
+    """The lessons of the ends of followed starts: the counts behind the level, and the spans behind design effects."""
 
     counts: EndCounts
     spans: Spans
