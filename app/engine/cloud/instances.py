@@ -14,7 +14,7 @@ from app.domain.values import Market, Resources
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Alike, Undo, risk_of
+from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
