@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import NO_NODE, Cluster, Ints
 from app.engine.compiled import compiled
+from app.engine.exposure import class_index
 
 PARTS = 1 << 40
 """A risk of 1 has so many parts. As many instances as may run bear less than a whole number holds."""
@@ -28,18 +29,21 @@ def borne(
     risks: NDArray[np.float64],
     lifetimes_us: Ints,
     boundaries_us: Ints,
-    probability: float,
+    probabilities: NDArray[np.float64],
     now_us: int,
 ) -> tuple[Ints, Ints]:
-    """Return the parts that are borne, and the number of risky instances, by stratum (K + 1).
+    """Return the parts that are borne, and the number of risky instances, by promise and stratum (C, K + 1).
 
     promises, risks, lifetimes_us (S): as recorded at the start; boundaries_us (K): of the strata, rising;
-    `probability`: the promise whose instances count. Overrunning instances bear nothing.
+    probabilities (C): the promises whose instances count, rising. Overrunning instances bear nothing.
     """
-    parts = np.zeros(boundaries_us.shape[0] + 1, np.int64)
-    risky = np.zeros(boundaries_us.shape[0] + 1, np.int64)
+    parts = np.zeros((probabilities.shape[0], boundaries_us.shape[0] + 1), np.int64)
+    risky = np.zeros_like(parts)
     for row in range(promises.shape[0]):
-        if promises[row] != probability or cluster.node_of[row] == NO_NODE or risks[row] < 0:
+        if cluster.node_of[row] == NO_NODE or risks[row] < 0:
+            continue
+        of = class_index(probabilities, promises[row])
+        if of < 0:
             continue
         left_us = cluster.deadline_us[row] - now_us
         if left_us <= 0:
@@ -48,6 +52,6 @@ def borne(
         while stratum < boundaries_us.shape[0] and boundaries_us[stratum] <= lifetime_us:
             stratum += 1
         risk = risks[row] * left_us / lifetime_us
-        parts[stratum] += int(risk * PARTS)
-        risky[stratum] += risk > RISKY * probability
+        parts[of, stratum] += int(risk * PARTS)
+        risky[of, stratum] += risk > RISKY * promises[row]
     return parts, risky

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
+from app.engine.ages import SpotAges
 from app.engine.books import NO_RISK, borne
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
@@ -40,6 +42,7 @@ class Instances:
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
+        self._ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._promises = np.zeros(FIRST_ROWS)
         self._risks = np.full(FIRST_ROWS, NO_RISK)
@@ -150,14 +153,33 @@ class Instances:
         found = [self._flavors.by_name[flavor].demand for flavor in flavors]
         return np.array(found, np.int64).reshape(len(flavors), len(Resources._fields))
 
-    def exposure(self, probability: float, room: Ints, now_us: int, age_us: int, demand: Ints) -> tuple[float, float]:
-        """Return the charges and the share that engine.exposure computes for a class's running instances."""
-        return exposure(self._room.cluster, self._promises, probability, room, now_us, age_us, demand)
+    def exposure(
+        self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
+    ) -> tuple[NDArray[np.float64], Ints]:
+        """Return what engine.exposure computes for the running instances with these promises."""
+        rows = self._ages.rows(self._room.cluster)
+        return exposure(self._room.cluster, rows, self._promises, probabilities, room, now_us, age_us)
 
-    def borne(self, probability: float, boundaries_us: Ints, now_us: int) -> tuple[Ints, Ints]:
-        """Return what engine.books computes for the running instances with this promise."""
+    def exposure_now(
+        self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
+    ) -> Callable[[], tuple[NDArray[np.float64], Ints]]:
+        """Return a function that returns the same as things are now, on any thread."""
+        rows = self._ages.rows(self._room.cluster).copy()
+        cluster, promises = self._room.copy(), self._promises.copy()
+        return lambda: exposure(cluster, rows, promises, probabilities, room, now_us, age_us)
+
+    def borne(self, probabilities: NDArray[np.float64], boundaries_us: Ints, now_us: int) -> tuple[Ints, Ints]:
+        """Return what engine.books computes for the running instances with these promises."""
         columns = self._promises, self._risks, self._lifetimes_us
-        return borne(self._room.cluster, *columns, boundaries_us, probability, now_us)
+        return borne(self._room.cluster, *columns, boundaries_us, probabilities, now_us)
+
+    def borne_now(
+        self, probabilities: NDArray[np.float64], boundaries_us: Ints, now_us: int
+    ) -> Callable[[], tuple[Ints, Ints]]:
+        """Return a function that returns the same as things are now, on any thread."""
+        cluster = self._room.copy()
+        columns = self._promises.copy(), self._risks.copy(), self._lifetimes_us.copy()
+        return lambda: borne(cluster, *columns, boundaries_us, probabilities, now_us)
 
     def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
         return tuple(name for row in rows if (name := self._rows[row]) is not None)

@@ -159,3 +159,7 @@ class Room:
     def __init__(self) -> None:
         self.cluster: Cluster = empty_cluster(0, FIRST_ROWS, len(Resources._fields))
         self.sizes: Ints = self.cluster.free.copy()
+
+    def copy(self) -> Cluster:
+        """Return the placements as they are now."""
+        return Cluster._make(array.copy() for array in self.cluster)

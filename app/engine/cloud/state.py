@@ -16,9 +16,7 @@ import numpy as np
 
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.strata import stratum_span
 from app.domain.values import Book, Clock, EvictionPolicy, Market, Placement, Policy, Resources
-from app.engine.books import PARTS
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
@@ -50,6 +48,7 @@ from app.engine.cluster import (
     fitting_node,
     slots_of_each,
 )
+from app.engine.exposure import share
 from app.engine.outlook import Outlook, look_ahead
 
 PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
@@ -190,27 +189,32 @@ class Cloud:
 
         The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
         """
-        return self._exposure(probability, now_us, self.flavors[flavor].demand)
+        room, age_us = self._room_left(), now_us - self.created_us
+        committed, taken = self._instances.exposure(np.array([probability]), room, now_us, age_us)
+        return float(committed[0]), share(taken + self.flavors[flavor].demand, room)
 
-    def charges(self, probability: float, now_us: int) -> float:
-        """Return the charges of a class's running instances."""
-        return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+    def charges_now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[float]]:
+        """Return a function that returns the charges of each class, rising, as things are now, on any thread."""
+        room, age_us = self._room_left(), now_us - self.created_us
+        charged = self._instances.exposure_now(np.array(probabilities), room, now_us, age_us)
+
+        def charges() -> list[float]:
+            found: list[float] = charged()[0].tolist()
+            return found
+
+        return charges
+
+    def _room_left(self) -> Ints:
+        capacity = self._nodes.open_capacity()
+        return np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
 
     def books(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise by stratum, those of the shortest lifetimes first; see engine.books."""
-        boundaries_us = self.policy.strata_us
-        committed, risky = self._instances.borne(probability, np.array(boundaries_us, np.int64), now_us)
-        borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
-        accounts = self._books.of(probability)
-        return [
-            Book(*stratum_span(index, boundaries_us), *account, *own)
-            for index, (account, own) in enumerate(zip(accounts, borne, strict=True))
-        ]
+        return self._books.of(probability, now_us)
 
-    def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
-        capacity = self._nodes.open_capacity()
-        room = np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
-        return self._instances.exposure(probability, room, now_us, now_us - self.created_us, demand)
+    def books_now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
+        """Return a function that returns the books of each promise, rising, as things are now, on any thread."""
+        return self._books.now(probabilities, now_us)
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
@@ -222,7 +226,7 @@ class Cloud:
 
         It takes a tenth of a second if flavors, nodes and instances are many.
         """
-        cluster, sizes = Cluster._make(array.copy() for array in self.cluster), self._room.sizes.copy()
+        cluster, sizes = self._room.copy(), self._room.sizes.copy()
         excess = self._excess()
         demands = {flavor: self.flavors[flavor].demand for flavor in flavors}
         return lambda: {
