@@ -12,8 +12,10 @@ from app.domain.events import (
     EvictionOverdue,
     EvictionRisk,
     EvictionScheduled,
+    ExtensionRejected,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -130,6 +132,22 @@ LOG: list[Event] = [
             budget=None,
             book=Book(DAY_US, None, earned=0.05, evicted=1, committed=0.0, risky=0, affordable_us=HOUR_US),
         ),
+    ),
+    started(14, "long", lifetime_us=2 * HOUR_US, probability=0.05, basis=BASIS),
+    ExtensionRejected(
+        **ending(15, "long"),
+        lifetime_us=DAY_US,
+        former_lifetime_us=2 * HOUR_US,
+        deadline_us=at(14) + 2 * HOUR_US,
+        reason=Rejection.BUDGET_EXHAUSTED,
+        basis=BASIS,
+    ),
+    InstanceExtended(
+        **ending(15, "long"),
+        lifetime_us=3 * HOUR_US,
+        former_lifetime_us=2 * HOUR_US,
+        deadline_us=at(14) + 3 * HOUR_US,
+        basis=Basis(slots=4),
     ),
 ]
 """In an order that a log could have."""

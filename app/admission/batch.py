@@ -7,22 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.admission.decide import accepted, decide_start, decide_stop
+from app.admission.extend import (
+    AskedBefore,
+    decide_extension,
+    decided_before,
+    key_of,
+)
+from app.admission.moments import is_ahead, is_external, time_of, time_of_change
 from app.admission.quote import Quotes
 from app.domain.errors import (
+    ExtensionOfEnded,
     IdNotOwn,
     InstanceConflict,
     InstanceNotFound,
     TenureError,
-    TimeAhead,
-    TimeBackwards,
-    TimeMissing,
-    TimeUnexpected,
     TooManyClasses,
     TooManyInstances,
 )
 from app.domain.events import (
     Event,
+    ExtensionDecision,
+    ExtensionRejected,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -31,8 +38,7 @@ from app.domain.events import (
     answers_request,
 )
 from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in
-from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.times import SECOND_US, to_datetime
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
@@ -75,26 +81,37 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Extended:
+    """The answer to an extension: the decision and its seq. `repeated` says that an earlier request had it decided."""
+
+    decision: ExtensionDecision
+    seq: int
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """The answer to a change: its events, none if the state was as wanted already."""
 
     events: tuple[Event, ...]
 
 
-Step = StartRequest | StopRequest | Change
-Outcome = Started | Stopped | Changed | TenureError
+Step = StartRequest | StopRequest | ExtendRequest | Change
+Outcome = Started | Stopped | Extended | Changed | TenureError
 
 
 @dataclass(slots=True)
 class Batch:
     """The results so far: an outcome for each step, and the events for the log.
 
-    `known` holds start decisions by id: those looked up (see `ids_to_look_up`) and those of this batch.
-    No event may need a newer log format than `log_format`.
+    `known` holds start decisions by id: those looked up (see `ids_to_look_up`) and those of this batch. `extended`
+    holds the decisions on extensions (see `app.admission.extend`). No event may
+    need a newer log format than `log_format`.
     """
 
     known: dict[str, Recorded]
     log_format: int = LOG_FORMAT
+    extended: dict[AskedBefore, Recorded] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
@@ -113,9 +130,10 @@ def decide_batch(
     server_us: int,
     quotes: Quotes | None,
     waited_us: int = 0,
+    extended: Mapping[AskedBefore, Recorded] | None = None,
 ) -> Batch:
     """Decide steps in order and apply their events, up to the first that needs a newer table than `quotes`."""
-    batch = Batch(dict(past))
+    batch = Batch(dict(past), extended=dict(extended or {}))
     while len(batch.outcomes) < len(steps) and decide_more(batch, cloud, steps, server_us, quotes, waited_us):
         pass
     return batch
@@ -147,13 +165,13 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
 
     Nothing but the room decides on them. An instance occurs in a run with one start and one stop at most.
     """
-    is_plain = not (cloud.handovers or _is_external(cloud) or _is_full(cloud, LONGEST_RUN))
+    is_plain = not (cloud.handovers or is_external(cloud) or _is_full(cloud, LONGEST_RUN))
     is_plain = is_plain and all(is_whole_in(one, batch.log_format) for one in _RUN)
     run: list[Operation] = []
     started: set[str] = set()
     stopped: set[str] = set()
     for step in steps if is_plain else ():
-        if isinstance(step, Change) or step.at_us is not None or not _is_own(cloud, step):
+        if isinstance(step, Change | ExtendRequest) or step.at_us is not None or not _is_own(cloud, step):
             break
         name = step.instance_id
         if isinstance(step, StopRequest):
@@ -179,7 +197,7 @@ def _is_plain_start(cloud: Cloud, start: StartRequest) -> bool:
 
 def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us: int) -> int:
     """Decide the run up to the first start that fits nowhere, apply its events, and return how many were decided."""
-    at_us, nodes = _time_of(cloud, None, server_us), cloud.place_run(run)
+    at_us, nodes = time_of(cloud, None, server_us), cloud.place_run(run)
     if not nodes:
         return 0
     recorded = cloud.apply_run(
@@ -212,14 +230,13 @@ def decide_next(
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
         return True
-    is_new = isinstance(step, StartRequest) and step.instance_id not in batch.known
-    if is_new and (due_table_us(cloud, step, quotes) or 0) > waited_us:
+    if _is_new(batch, cloud, step) and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
     if isinstance(step, StopRequest) and step.instance_id in batch.ended:
         batch.outcomes.append(Stopped(step.instance_id, changed=False))
         return True
     try:
-        outcome, events = _decide(cloud, step, batch.known, server_us, quotes)
+        outcome, events = _decide(batch, cloud, step, server_us, quotes)
         for event in events:
             in_format(event, batch.log_format)
     except TenureError as error:
@@ -238,18 +255,37 @@ def _apply_some(batch: Batch, cloud: Cloud) -> None:
         if isinstance(event, InstanceEvicted | InstanceStopped):
             batch.ended.add(event.instance_id)
     if not batch.unapplied:
-        outcome = _started(batch.recorded[-1], batch.known) if batch.outcome is None else batch.outcome
-        batch.outcomes.append(outcome)
+        batch.outcomes.append(_outcome_of(batch, batch.recorded[-1]) if batch.outcome is None else batch.outcome)
+
+
+def _is_new(batch: Batch, cloud: Cloud, step: Step) -> bool:
+    """Return True for a start or an extension that has to be decided."""
+    if isinstance(step, StartRequest):
+        return step.instance_id not in batch.known
+    if not isinstance(step, ExtendRequest) or decided_before(step, batch.extended) is not None:
+        return False
+    running = cloud.running.get(step.instance_id)
+    return running is not None and running.probability is not None and step.lifetime_us > (running.lifetime_us or 0)
+
+
+def _outcome_of(batch: Batch, recorded: Recorded) -> Outcome:
+    """Return the answer to the start or the extension that this event decides."""
+    event = recorded.event
+    if isinstance(event, InstanceExtended | ExtensionRejected):
+        batch.extended[key_of(event)] = recorded
+        return Extended(event, recorded.seq, repeated=False)
+    return _started(recorded, batch.known)
 
 
 def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
-    """Return the due time of the table that a spot start on an external clock must wait for, or None."""
+    """Return the due time of the table that a spot start or an extension waits for on an external clock, or None."""
     policy = cloud.policy
-    if not isinstance(step, StartRequest) or step.market is not Market.SPOT or step.at_us is None:
+    reads_table = isinstance(step, ExtendRequest) or (isinstance(step, StartRequest) and step.market is Market.SPOT)
+    if not reads_table or step.at_us is None:
         return None
     if policy.clock is not Clock.EXTERNAL or policy.guarantee is Guarantee.NONE:
         return None
-    if step.at_us < max(cloud.at_us, cloud.created_us + policy.warm_up_us) or _is_ahead(cloud, step.at_us):
+    if step.at_us < max(cloud.at_us, cloud.created_us + policy.warm_up_us) or is_ahead(cloud, step.at_us):
         return None
     due_us = policy.due_epoch_us(step.at_us)
     return None if quotes is not None and quotes.epoch_us >= due_us else due_us
@@ -266,7 +302,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
     ids, before = set(), len(steps) - 1
     every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or _is_full(cloud, before)
     for step in steps:
-        if isinstance(step, StopRequest):
+        if isinstance(step, StopRequest | ExtendRequest):
             if step.instance_id not in cloud.running:
                 ids.add(step.instance_id)
         elif isinstance(step, StartRequest) and (
@@ -277,16 +313,23 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
 
 
 def _decide(
-    cloud: Cloud, step: Step, known: Mapping[str, Recorded], server_us: int, quotes: Quotes | None
+    batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None
 ) -> tuple[Outcome | None, Sequence[Event]]:
     """Return the step's events and its outcome; None if the last event is the outcome."""
+    if isinstance(step, ExtendRequest):
+        return _decide_extension(batch, cloud, step, server_us, quotes)
+    known = batch.known
     if isinstance(step, Change):
-        at_us = cloud.at_us if step.at_us is None and _is_external(cloud) else _time_of_change(cloud, step, server_us)
+        at_us = (
+            cloud.at_us
+            if step.at_us is None and is_external(cloud)
+            else time_of_change(cloud, step.at_us, server_us, jump=step.jump)
+        )
         events = tuple(step.decide(cloud, at_us))
         return Changed(events), events
     if step.instance_id in known:
         return _decide_again(cloud, step, known[step.instance_id], server_us)
-    at_us = _time_of(cloud, step.at_us, server_us)
+    at_us = time_of(cloud, step.at_us, server_us)
     if isinstance(step, StartRequest):
         if _is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
@@ -298,6 +341,20 @@ def _decide(
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
 
 
+def _decide_extension(
+    batch: Batch, cloud: Cloud, step: ExtendRequest, server_us: int, quotes: Quotes | None
+) -> tuple[Outcome | None, Sequence[Event]]:
+    earlier = decided_before(step, batch.extended)
+    if earlier is not None:
+        assert isinstance(earlier.event, InstanceExtended | ExtensionRejected)
+        return Extended(earlier.event, earlier.seq, repeated=True), ()
+    if step.instance_id not in cloud.running:
+        if step.instance_id in batch.known or step.instance_id in batch.ended:
+            raise ExtensionOfEnded(f"instance {step.instance_id!r} does not run")
+        raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
+    return None, decide_extension(cloud, step, time_of(cloud, step.at_us, server_us), quotes)
+
+
 def _decide_again(
     cloud: Cloud, step: StartRequest | StopRequest, earlier: Recorded, server_us: int
 ) -> tuple[Outcome, Sequence[Event]]:
@@ -305,12 +362,12 @@ def _decide_again(
     if isinstance(step, StartRequest):
         decision = earlier.event
         assert isinstance(decision, InstanceStarted | InstanceRejected)
-        if not answers_request(decision, step, external=_is_external(cloud)):
+        if not answers_request(decision, step, external=is_external(cloud)):
             raise InstanceConflict(f"instance {step.instance_id!r} was requested before with another body")
         return Started(decision, earlier.seq, repeated=True), ()
     if step.instance_id not in cloud.running:
         return Stopped(step.instance_id, changed=False), ()
-    at_us = _time_of(cloud, step.at_us, server_us)
+    at_us = time_of(cloud, step.at_us, server_us)
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
 
 
@@ -334,45 +391,7 @@ def _started(recorded: Recorded, known: dict[str, Recorded]) -> Started:
     return Started(decision, recorded.seq, repeated=False)
 
 
-def _is_external(cloud: Cloud) -> bool:
-    return cloud.policy.clock is Clock.EXTERNAL
-
-
-def _time_of_change(cloud: Cloud, change: Change, server_us: int) -> int:
-    return _any_time_of(cloud, change.at_us, server_us) if change.jump else _time_of(cloud, change.at_us, server_us)
-
-
-def _time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """Return the time at which a request is decided. Raise TimeAhead if it exceeds the policy's step of the clock."""
-    at_us, step_us = _any_time_of(cloud, requested_us, server_us), cloud.policy.clock_step_us
-    if step_us is not None and _is_ahead(cloud, at_us):
-        raise TimeAhead(
-            f"the cloud's time is {to_datetime(cloud.at_us).isoformat()}; one request may move it by"
-            f" {step_us / SECOND_US:g} s at most (the policy's clock_step_s), an admin further"
-        )
-    return at_us
-
-
 def _is_own(cloud: Cloud, request: Operation) -> bool:
     """Return True if the caller may use this instance id."""
     owner = request.owner
     return owner is None or cloud.policy.shared_ids or request.instance_id.startswith(f"{owner}.")
-
-
-def _is_ahead(cloud: Cloud, at_us: int) -> bool:
-    """Return True if this time is further ahead of an external clock than one request may move it."""
-    step_us = cloud.policy.clock_step_us
-    return _is_external(cloud) and step_us is not None and at_us - cloud.at_us > step_us
-
-
-def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """Return the time that a request means. A log's time never runs backwards, even if the server's clock does."""
-    if not _is_external(cloud):
-        if requested_us is not None:
-            raise TimeUnexpected("this cloud runs on the system clock: leave the time out")
-        return cloud.present_us(server_us)
-    if requested_us is None:
-        raise TimeMissing("this cloud has an external clock: the request must carry its time")
-    if requested_us < cloud.at_us:
-        raise TimeBackwards(f"the cloud's time is {to_datetime(cloud.at_us).isoformat()} already")
-    return requested_us

@@ -41,7 +41,7 @@ def read_budget(
     )
     if affords(budget, probability):
         return budget
-    certified_us = quotes.lifetime_us(request.flavor, slots, _bearable(budget, probability)) or 0
+    certified_us = quotes.lifetime_us(request.flavor, slots, bearable(budget, probability)) or 0
     return replace(budget, affordable_us=_affordable_us(budget, probability, certified_us, reached, seen_us))
 
 
@@ -51,10 +51,10 @@ def affords(budget: Budget, probability: float) -> bool:
     It may if its risk is within what it earns (half of that if the class is in debt), or if the budget can pay its
     charge beside all evictions and charges so far.
     """
-    return budget.risk <= _bearable(budget, probability) or budget.charge <= _spare(budget, exposed=budget.charge >= 1)
+    return budget.risk <= bearable(budget, probability) or budget.charge <= _spare(budget, exposed=budget.charge >= 1)
 
 
-def _bearable(budget: Budget, probability: float) -> float:
+def bearable(budget: Budget, probability: float) -> float:
     """Return the risk that a start may have regardless of the rest of the budget."""
     return probability / 2 if budget.evicted > budget.earned else probability
 
@@ -69,11 +69,11 @@ def _affordable_us(budget: Budget, probability: float, certified_us: int, reache
 
     `certified_us`: below it the table's estimate is bearable; `reached`: the share of the room that the start reaches.
     """
-    by_risk_us = min(certified_us - 1, _unseen_at_most(_bearable(budget, probability), seen_us))
-    by_charge_us = _unseen_at_most(_spare(budget, exposed=False) / reached, seen_us) if 0 < reached <= 1 else 0
+    by_risk_us = min(certified_us - 1, unseen_at_most(bearable(budget, probability), seen_us))
+    by_charge_us = unseen_at_most(_spare(budget, exposed=False) / reached, seen_us) if 0 < reached <= 1 else 0
     return max(by_risk_us, by_charge_us, 0)
 
 
-def _unseen_at_most(risk: float, seen_us: int) -> int:
+def unseen_at_most(risk: float, seen_us: int) -> int:
     """Return the lifetime L with L / (seen + L) = risk, for a risk below 1."""
     return int(seen_us * risk / (1 - risk)) - 1

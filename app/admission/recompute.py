@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
-from app.domain.values import Guarantee, Market, NodeStatus, Policy, RunCause
+from app.domain.values import Guarantee, Market, NodeStatus, Policy, Resources, RunCause
 from app.engine.cloud import ClassCounts, Cloud
 
 _PAUSES = 24
@@ -22,13 +22,13 @@ class Mark(NamedTuple):
 
     at_us: int
     classes: Mapping[float, ClassCounts]
-    nodes: frozenset[tuple[int, NodeStatus]]
+    nodes: frozenset[tuple[str, Resources, NodeStatus]]
     promised: float
 
 
 def mark(cloud: Cloud, now_us: int) -> Mark:
     """Return the figures of the cloud as it is now."""
-    nodes = frozenset((node.index, node.status) for node in cloud.nodes.values())
+    nodes = frozenset((node.name, node.capacity, node.status) for node in cloud.nodes.values())
     spot = (instance for instance in cloud.running.values() if instance.market is Market.SPOT)
     return Mark(now_us, dict(cloud.classes), nodes, sum(instance.probability or 0.0 for instance in spot))
 

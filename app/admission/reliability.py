@@ -35,7 +35,8 @@ class Fate(NamedTuple):
     """An admitted spot instance: its epoch, the promised probability, the table's estimate, and its end.
 
     The first three are None if no SLA was in force or no table was read. `bound`, the upper bound of the estimate, is
-    also None if there was no evidence for one.
+    also None if there was no evidence for one. `first_end` is the outcome within the lifetime declared at the start, to
+    which estimate and bound refer; it differs from `end` only if the lifetime was extended.
     """
 
     epoch: int | None
@@ -43,6 +44,11 @@ class Fate(NamedTuple):
     estimated: float | None
     end: PromiseEnd
     bound: float | None = None
+    first_end: PromiseEnd | None = None
+
+    def as_estimated(self) -> Fate:
+        """Return the fate with the outcome that the estimate was for."""
+        return self if self.first_end is None else self._replace(end=self.first_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +107,31 @@ class Reliability:
         return sum(rows) / len(rows) if rows else None
 
 
-def fate_of(start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int) -> Fate:
-    """Return the outcome at `now_us` of an admitted spot instance. `end` is None if it still runs."""
-    deadline_us = start.at_us + (start.lifetime_us or 0)
-    if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL and end.at_us <= deadline_us:
-        outcome = PromiseEnd.EVICTED
-    else:
-        outcome = PromiseEnd.OPEN if end is None and now_us < deadline_us else PromiseEnd.KEPT
+def fate_of(
+    start: InstanceStarted,
+    end: InstanceStopped | InstanceEvicted | None,
+    now_us: int,
+    lifetime_us: int | None = None,
+) -> Fate:
+    """Return the outcome at `now_us` of an admitted spot instance. `end` is None if it still runs.
+
+    `lifetime_us`: the lifetime that it was extended to; None: it was not.
+    """
+    first = _end_within(start.lifetime_us or 0, start, end, now_us)
+    outcome = first if lifetime_us is None else _end_within(lifetime_us, start, end, now_us)
     if start.basis is None:
         return Fate(None, None, None, outcome)
     basis = start.basis
-    return Fate(basis.epoch, basis.probability, basis.estimated_probability, outcome, basis.probability_bound)
+    return Fate(basis.epoch, basis.probability, basis.estimated_probability, outcome, basis.probability_bound, first)
+
+
+def _end_within(
+    lifetime_us: int, start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int
+) -> PromiseEnd:
+    deadline_us = start.at_us + lifetime_us
+    if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL and end.at_us <= deadline_us:
+        return PromiseEnd.EVICTED
+    return PromiseEnd.OPEN if end is None and now_us < deadline_us else PromiseEnd.KEPT
 
 
 def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -> Reliability:
@@ -120,9 +140,9 @@ def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -
     classes, bins, epochs = defaultdict(list), defaultdict(list), defaultdict(list)
     for fate in known:
         classes[fate.promised].append(fate)
-        epochs[fate.epoch, fate.promised].append(fate)
+        epochs[fate.epoch, fate.promised].append(fate.as_estimated())
         if fate.estimated is not None:
-            bins[bisect_right(EDGES, fate.estimated) - 1].append(fate)
+            bins[bisect_right(EDGES, fate.estimated) - 1].append(fate.as_estimated())
     return Reliability(
         confidence,
         tuple(_calibrate(classes[p], p, confidence) for p in sorted(classes, key=_none_first)),

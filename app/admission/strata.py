@@ -71,11 +71,11 @@ def read_book(
     line = admitting_line(books[-1], estimate, probability)
     if line is not None:
         return replace(books[-1], admitted_by=line)
-    certified_us = [quotes.lifetime_us(request.flavor, slots, _most_risk(book, probability)) or 0 for book in books]
+    certified_us = [quotes.lifetime_us(request.flavor, slots, most_risk(book, probability)) or 0 for book in books]
     return replace(books[-1], affordable_us=_affordable_us(books, certified_us, lifetime_us))
 
 
-def _most_risk(book: Book, probability: float) -> float:
+def most_risk(book: Book, probability: float) -> float:
     """Return the highest risk that one of the lines admits now."""
     return max(line.risk for line in lines_of(book, probability) if line.admits(line.risk, book.risky))
 

@@ -79,6 +79,22 @@ class NodeNotEmpty(Conflict):
     """On-demand instances run on the node, so it cannot be removed."""
 
 
+class ExtensionOfOnDemand(Conflict):
+    """On-demand instances are never evicted, so there is no promise to extend."""
+
+
+class ExtensionOfEnded(Conflict):
+    """The instance does not run: it was rejected, or it has ended."""
+
+
+class ExtensionTooLate(Conflict):
+    """The instance has run past its declared lifetime: no promise is left that could be extended."""
+
+
+class ExtensionNotLonger(Conflict):
+    """The lifetime is not longer than the one that the instance has."""
+
+
 class TokenExists(Conflict):
     """A token of that name is in use."""
 

@@ -33,4 +33,14 @@ class StopRequest:
     owner: str | None = None
 
 
-Operation = StartRequest | StopRequest
+@dataclass(frozen=True, slots=True)
+class ExtendRequest:
+    """Promise a running spot instance a longer lifetime, counted from its start. `owner` is that of `StartRequest`."""
+
+    instance_id: str
+    lifetime_us: int
+    at_us: int | None = None
+    owner: str | None = None
+
+
+Operation = StartRequest | StopRequest | ExtendRequest

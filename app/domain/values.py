@@ -88,11 +88,10 @@ class Clock(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """Open nodes take placements; drained nodes keep their instances and take no more; removed nodes are gone."""
+    """Open nodes take placements; drained nodes keep their instances and take no more."""
 
     OPEN = "open"
     DRAINED = "drained"
-    REMOVED = "removed"
 
 
 class Rejection(StrEnum):
@@ -129,6 +128,8 @@ class DecisionOutcome(StrEnum):
     REJECTED = "rejected"
     STOPPED = "stopped"
     EVICTED = "evicted"
+    EXTENDED = "extended"
+    EXTENSION_REJECTED = "extension_rejected"
 
 
 class Role(StrEnum):
@@ -194,7 +195,7 @@ class Policy:
     strata_us: tuple[int, ...] = field(default=BOUNDARIES_US, metadata={"since": 4})
 
     def forecasts(self) -> set[Forecast]:
-        """Return what a table must hold. Replays are shown beside the calibrated forecast, so it always holds them."""
+        """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
         return {Forecast.REPLAY, self.forecast}
 
     def due_epoch_us(self, at_us: int) -> int:

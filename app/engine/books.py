@@ -7,51 +7,50 @@ decide alike.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cluster import NO_NODE, Cluster, Ints
+from app.engine.cluster import Ints
 from app.engine.compiled import compiled
 from app.engine.exposure import class_index
 
 PARTS = 1 << 40
 """A risk of 1 has so many parts. As many instances as may run bear less than a whole number holds."""
-NO_RISK = -1.0
-"""The risk of an instance that stands in no book."""
 RISKY = 0.5
 """From more than this share of the promise on, a running instance counts among the risky ones."""
 
 
+class Bearers(NamedTuple):
+    """Columns beside the rows (S) of a cluster.
+
+    promises: of the running instances that stand in a book, 0 for all others; rates: the risk recorded at the start,
+    for each microsecond of the declared lifetime; strata: the position of the lifetime's stratum.
+    """
+
+    promises: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    strata: NDArray[np.int8]
+
+
 @compiled
 def borne(
-    cluster: Cluster,
-    promises: NDArray[np.float64],
-    risks: NDArray[np.float64],
-    lifetimes_us: Ints,
-    boundaries_us: Ints,
-    probabilities: NDArray[np.float64],
-    now_us: int,
+    bearers: Bearers, deadlines_us: Ints, strata_count: int, probabilities: NDArray[np.float64], now_us: int
 ) -> tuple[Ints, Ints]:
-    """Return the parts that are borne, and the number of risky instances, by promise and stratum (C, K + 1).
+    """Return the parts that are borne, and the number of risky instances, by promise (C) and stratum.
 
-    promises, risks, lifetimes_us (S): as recorded at the start; boundaries_us (K): of the strata, rising;
-    probabilities (C): the promises whose instances count, rising. Overrunning instances bear nothing.
+    deadlines_us (S): as in the cluster; probabilities (C): the promises, rising. Overrunning instances bear nothing.
+    One pass over many rows decides the cost, so a row takes few comparisons and a product.
     """
-    parts = np.zeros((probabilities.shape[0], boundaries_us.shape[0] + 1), np.int64)
+    parts = np.zeros((probabilities.shape[0], strata_count), np.int64)
     risky = np.zeros_like(parts)
-    for row in range(promises.shape[0]):
-        if cluster.node_of[row] == NO_NODE or risks[row] < 0:
-            continue
-        of = class_index(probabilities, promises[row])
-        if of < 0:
-            continue
-        left_us = cluster.deadline_us[row] - now_us
-        if left_us <= 0:
-            continue
-        lifetime_us, stratum = lifetimes_us[row], 0
-        while stratum < boundaries_us.shape[0] and boundaries_us[stratum] <= lifetime_us:
-            stratum += 1
-        risk = risks[row] * left_us / lifetime_us
-        parts[of, stratum] += int(risk * PARTS)
-        risky[of, stratum] += risk > RISKY * promises[row]
+    for row in range(deadlines_us.shape[0]):
+        of = class_index(probabilities, bearers.promises[row])
+        if of >= 0:
+            left_us = deadlines_us[row] - now_us
+            if left_us > 0:
+                risk = bearers.rates[row] * left_us
+                parts[of, bearers.strata[row]] += int(risk * PARTS)
+                risky[of, bearers.strata[row]] += risk > RISKY * probabilities[of]
     return parts, risky

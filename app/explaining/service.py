@@ -5,14 +5,17 @@ A longer log costs no more. The indexes in `platform/database/schema.py` see to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from app.admission.attainment import Attainment
 from app.domain.errors import Unavailable
 from app.domain.events import (
+    ExtensionDecision,
+    ExtensionRejected,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -41,9 +44,11 @@ from app.forecasts.evidence import evidence_at
 from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.acceptable import acceptable_instead
-from app.scheduling.rules.instances import decision_in, end_in
+from app.scheduling.rules.extensions import in_words
+from app.scheduling.rules.instances import Instance, decision_in, end_in, extended
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.extensions import decisions_on, newest_extensions
 from app.scheduling.store.log import EventLog
 
 _KINDS = {DecisionOutcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
@@ -53,6 +58,8 @@ _LOOKED_AT = 10_000
 _READ_AT_ONCE = 500
 _VICTIMS_TOLD = 100
 _NOTICES_TOLD = 20
+_EXTENSIONS_TOLD = 20
+_LATER = (InstanceStopped, InstanceEvicted, InstanceExtended, ExtensionRejected)
 _OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
 
@@ -92,14 +99,11 @@ class Explaining:
             created_us=edges[1].event.at_us,
             as_of_us=as_of_us,
             ground=await self._ground(cloud_id, decision, policy.forecast),
-            promise=(
-                promise_of(decision, instance.end, as_of_us)
-                if isinstance(decision, InstanceStarted)
-                else PromiseStatus.NONE
-            ),
+            promise=_promise_of(instance, as_of_us),
             acceptable=acceptable_instead(decision),
             eviction=await self._eviction(cloud_id, instance.end, decision.instance_id, grace),
             notices=tuple(notices),
+            extensions=tuple(await decisions_on(self._log, cloud_id, instance_id, _EXTENSIONS_TOLD)),
             grace=grace,
         )
         if found.promise is PromiseStatus.BROKEN:
@@ -166,7 +170,8 @@ class Explaining:
     ) -> tuple[tuple[Victim, ...], dict[str, Resources]]:
         """Return the instances of these ids in their order, and the resources of their flavors and the start's."""
         starts = await self._log.starts(cloud_id, ids)
-        decisions = [decision_in(starts[name]) for name in ids]
+        longer = await newest_extensions(self._log, cloud_id, ids)
+        decisions = [extended(decision_in(starts[name]), longer.get(name)) for name in ids]
         ends = await self._log.ends(cloud_id, ids)
         sizes = await self._log.flavors(
             cloud_id, sorted({d.flavor for d in decisions} | ({start.flavor} if start else set()))
@@ -226,22 +231,34 @@ class Explaining:
 
     async def _decided(self, cloud_id: int, page: Sequence[Recorded]) -> list[Decided]:
         """Turn events into decisions; each tells what its instance's start and its cause say."""
-        ended = [item.event for item in page if isinstance(item.event, InstanceStopped | InstanceEvicted)]
-        starts = await self._log.starts(cloud_id, [event.instance_id for event in ended]) if ended else {}
+        later = [item.event for item in page if isinstance(item.event, _LATER)]
+        ended = [event.instance_id for event in later if isinstance(event, InstanceStopped | InstanceEvicted)]
+        names = [event.instance_id for event in later]
+        starts = await self._log.starts(cloud_id, names) if names else {}
+        longer = await newest_extensions(self._log, cloud_id, ended) if ended else {}
         causes = await self._log.at(
-            cloud_id, sorted({event.cause_seq for event in ended if isinstance(event, InstanceEvicted)})
+            cloud_id, sorted({event.cause_seq for event in later if isinstance(event, InstanceEvicted)})
         )
-        decided = [_decided(item, starts, causes) for item in page]
+        decided = [_decided(item, starts, longer, causes) for item in page]
         return [replace(one, sentence=tell(one)) for one in decided]
 
 
-def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, Recorded]) -> Decided:
+def _decided(
+    recorded: Recorded,
+    starts: Mapping[str, Recorded],
+    longer: Mapping[str, InstanceExtended],
+    causes: Mapping[int, Recorded],
+) -> Decided:
     event = recorded.event
+    if isinstance(event, InstanceExtended | ExtensionRejected):
+        return _decided_extension(recorded.seq, event, decision_in(starts[event.instance_id]))
     assert isinstance(event, InstanceStarted | InstanceRejected | InstanceStopped | InstanceEvicted)
     is_end = isinstance(event, InstanceStopped | InstanceEvicted)
     start = decision_in(starts[event.instance_id] if is_end else recorded)
+    if is_end:
+        start = extended(start, longer.get(event.instance_id))
     cause_seq = event.cause_seq if isinstance(event, InstanceEvicted) else None
-    cause = causes[cause_seq].event if cause_seq in causes else None
+    cause = causes[cause_seq].event if cause_seq is not None and cause_seq in causes else None
     promise = PromiseStatus.NONE
     if isinstance(start, InstanceStarted):
         promise = promise_of(start, end_in(recorded) if is_end else None, event.at_us)
@@ -264,6 +281,35 @@ def _decided(recorded: Recorded, starts: dict[str, Recorded], causes: dict[int, 
         cause_id=cause.instance_id if isinstance(cause, InstanceStarted) else None,
         promise=promise,
     )
+
+
+def _decided_extension(seq: int, event: ExtensionDecision, start: StartDecision) -> Decided:
+    is_promised = event.basis.probability is not None
+    return Decided(
+        seq=seq,
+        at_us=event.at_us,
+        outcome=_OUTCOMES[type(event)],
+        instance_id=event.instance_id,
+        market=start.market,
+        flavor=start.flavor,
+        node=start.node if isinstance(start, InstanceStarted) else None,
+        reason=event.reason if isinstance(event, ExtensionRejected) else None,
+        lifetime_us=event.lifetime_us,
+        basis=event.basis,
+        victims=(),
+        deadline_us=None,
+        ready_us=None,
+        ran_us=event.at_us - start.at_us,
+        cause_seq=None,
+        cause_id=None,
+        promise=PromiseStatus.OPEN if is_promised else PromiseStatus.NONE,
+        sentence=in_words(event),
+    )
+
+
+def _promise_of(instance: Instance, as_of_us: int) -> PromiseStatus:
+    start = instance.as_extended
+    return promise_of(start, instance.end, as_of_us) if isinstance(start, InstanceStarted) else PromiseStatus.NONE
 
 
 def _total(resources: Sequence[Resources]) -> Resources:

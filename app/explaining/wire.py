@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from app.domain.events import ExtensionRejected, InstanceExtended
 from app.domain.events.wire import to_wire
 from app.domain.times import seconds, to_datetime
 from app.domain.values import DecisionOutcome, Market
@@ -21,6 +22,7 @@ from app.platform.http.fields import Query, optional_seconds
 from app.platform.http.page_forms import Limit
 from app.scheduling.wire.instances import (
     acceptable_answer,
+    extension_answer,
     instance_answer,
     quote_answer,
     ready_at,
@@ -78,12 +80,17 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
         promise=_promise(found),
         acceptable=acceptable_answer(found.instance.decision),
         eviction=None if found.eviction is None else _eviction(found.eviction),
+        extensions=[
+            extension_answer(item.event, item.seq)
+            for item in found.extensions
+            if isinstance(item.event, InstanceExtended | ExtensionRejected)
+        ],
         notices=[to_wire(notice) for notice in found.notices],
     )
 
 
 def _promise(found: Explanation) -> PromiseAnswer:
-    decision = found.instance.decision
+    decision = found.instance.as_extended
     given = found.promise is not PromiseStatus.NONE and decision.basis is not None
     return PromiseAnswer(
         status=found.promise,

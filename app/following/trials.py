@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
 
+from app.following.noting import noted
 from app.following.store.trials import OpenTrial, Trials
 from app.platform.background import begun
 from app.platform.outbound.messages import trial_message
@@ -85,4 +86,4 @@ class TrialSender:
     async def _send(self, trial: OpenTrial) -> None:
         message = trial_message(trial.webhook_id, trial.cloud, self._now())
         receipt = await self._poster.post(trial.cloud, trial.url, trial.secret, message)
-        await self._trials.answer(trial, receipt.status, receipt.error)
+        await noted(trial.webhook_id, lambda: self._trials.answer(trial, receipt.status, receipt.error))

@@ -30,6 +30,10 @@ MOST_SAMPLES = 10_000_000
 """The number of samples of all flavors of a table together. Beyond it each flavor gets an equal part of them."""
 
 
+MOST_BESIDE = 250_000
+"""The operations times flavors up to which a worker makes replays of a cloud that does not decide by them."""
+
+
 class _Injections(NamedTuple):
     """The drawing of a flavor's moments. `rate`: a microsecond, at most; None if every gap may get an injection."""
 
@@ -72,9 +76,18 @@ class Forecaster:
     compute from the whole log.
     """
 
-    def __init__(self, policy: Policy, forecasts: Collection[Forecast] = (Forecast.REPLAY,)) -> None:
-        """`policy` governs the whole replay: changes of policy in the log are ignored. Tables hold these forecasts."""
+    def __init__(
+        self,
+        policy: Policy,
+        forecasts: Collection[Forecast] = (Forecast.REPLAY,),
+        *,
+        most_replayed: int | None = None,
+    ) -> None:
+        """`policy` governs the whole replay: changes of policy in the log are ignored. Tables hold these forecasts, but
+        no replays while operations times flavors exceed `most_replayed`.
+        """
         self.policy = policy
+        self._most_replayed = most_replayed
         self._forecasts = forecasts
         self._followed = FollowedStarts(policy) if Forecast.CALIBRATED in forecasts else None
         self._history = History(keeps_omitted=self._followed is not None)
@@ -137,6 +150,9 @@ class Forecaster:
         history = self._history
         operations = history.operations(until_us)
         if Forecast.REPLAY not in self._forecasts or history.begin_us is None or until_us <= history.begin_us:
+            return []
+        if self._most_replayed is not None and len(operations.at_us) * len(history.flavors) > self._most_replayed:
+            self._replays.clear()
             return []
         self._forget_outdated()
         operations = operations.counting_only(self._used)

@@ -24,6 +24,7 @@ from app.domain.events import (
     CloudCreated,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -41,10 +42,11 @@ from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empt
 START_ON_DEMAND = 0
 START_SPOT = 1
 END = 2
-NODE_ADDED = 3
-NODE_OPENED = 4
-NODE_DRAINED = 5
-NODE_REMOVED = 6
+EXTENDED = 3
+NODE_ADDED = 4
+NODE_OPENED = 5
+NODE_DRAINED = 6
+NODE_REMOVED = 7
 VIRTUAL = 0
 """The row that every replay reserves for its virtual instance. The history's rows come after it."""
 
@@ -59,9 +61,9 @@ class Operations(NamedTuple):
     """K operations in order, as columns; 45 bytes each.
 
     at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, so that a virtual
-    instance fits between two starts; deadline_us: end of the declared lifetime; node: the node in the log, or NO_NODE;
-    ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in `sizes` of the instance's
-    demand or the node's capacity. sizes (Z, R): the distinct ones.
+    instance fits between two starts; deadline_us: end of the declared lifetime, of an extension the new one; node: the
+    node in the log, or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in
+    `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the distinct ones.
     """
 
     at_us: Ints
@@ -175,11 +177,15 @@ class History:
         operations = self._operations()
         before = int(np.searchsorted(operations.at_us, at_us))
         cluster = empty_cluster(self.node_count, self.row_count, _R)
-        for index in np.flatnonzero(operations.kind[:before] >= NODE_ADDED).tolist():
+        kinds = operations.kind[:before]
+        for index in np.flatnonzero(kinds >= NODE_ADDED).tolist():
             _change_node(cluster, operations, index)
         started = (operations.node[:before] != NO_NODE) & (operations.ended_us[:before] >= at_us)
-        for index in np.flatnonzero(started).tolist():
-            _enter_row(cluster, operations, index)
+        for index in np.flatnonzero(started | (kinds == EXTENDED)).tolist():
+            if kinds[index] == EXTENDED:  # of an instance that has ended, this is overwritten by the row's next one
+                cluster.deadline_us[operations.target[index]] = operations.deadline_us[index]
+            else:
+                _enter_row(cluster, operations, index)
         return cluster
 
     @singledispatchmethod
@@ -229,6 +235,12 @@ class History:
             return
         request = self._start(event, seq, NO_NODE)
         self._end_at(event.at_us + (event.lifetime_us or 0), request, event.at_us)
+
+    @_fold.register
+    def _(self, event: InstanceExtended, _seq: int) -> None:
+        request = self._live[event.instance_id]
+        self._live[event.instance_id] = request._replace(deadline_us=event.deadline_us)
+        self._add(event.at_us, EXTENDED, request.row, deadline_us=event.deadline_us)
 
     @_fold.register
     def _(self, event: InstanceStopped, _seq: int) -> None:

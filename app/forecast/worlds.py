@@ -17,6 +17,7 @@ from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
 from app.engine.compiled import bare, compiled, inlined
 from app.forecast.replayed import (
     END,
+    EXTENDED,
     NODE_ADDED,
     NODE_OPENED,
     NODE_REMOVED,
@@ -127,6 +128,8 @@ def enter(run: Worlds, operations: Operations, index: int) -> None:
     elif kind == END:
         if run.is_spot[target]:
             leave_spot(run, target)
+    elif kind == EXTENDED:
+        run.deadline_us[target] = operations.deadline_us[index]
     else:
         run.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
         for k in range(run.counters[STATE_COUNT] if kind == NODE_ADDED else 0):

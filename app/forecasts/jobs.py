@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from app.admission.recompute import Mark, mark, recompute_reason
-from app.domain.times import SECOND_US, from_datetime
+from app.domain.times import HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Policy, RunCause
 from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
@@ -13,6 +13,9 @@ from app.forecasts.store.tables import Tables
 from app.platform.each import for_each_cloud
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
+
+_GIVEN_UP_FOR_US = HOUR_US
+"""A due table whose run was given up is requested again after this time."""
 
 
 class Schedule:
@@ -28,7 +31,8 @@ class Schedule:
         self._tables = tables
         self._runs = runs
         self._now_us = now_us
-        self._seen_to_us: dict[int, int] = {}
+        self._seen_to: dict[int, tuple[int, int]] = {}
+        """For each cloud the due time that was seen to last, and when that was."""
         self._newest: dict[int, TableSummary] = {}
         self._marks: dict[int, tuple[int, Mark]] = {}
 
@@ -41,14 +45,14 @@ class Schedule:
         return await for_each_cloud((await self._clouds.list()).values(), self._request_changed)
 
     async def _request_due(self, cloud_id: int) -> int:
-        """Request the due table once in this process, unless it exists or was due before the log began.
+        """Request the due table once an hour in this process, unless it exists or was due before the log began.
 
         A run that takes longer than the interval is not followed by the next one at once.
         """
         cloud = await self._states.current(cloud_id)
         now_us = self._now_us()
         due_us = cloud.policy.due_epoch_us(now_us)
-        if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._seen_to_us.get(cloud_id) == due_us:
+        if not _has_schedule(cloud.policy) or due_us <= cloud.created_us or self._is_seen_to(cloud_id, due_us, now_us):
             return 0
         tables = await self._tables.page(cloud_id, 1)
         self._see(cloud_id, tables)
@@ -58,8 +62,12 @@ class Schedule:
         is_needed = not is_there and not await self._runs.is_open(cloud_id, due_us)
         if is_needed:
             await self._runs.request(cloud_id, RunCause.SCHEDULED, due_us)
-        self._seen_to_us[cloud_id] = due_us
+        self._seen_to[cloud_id] = due_us, now_us
         return int(is_needed)
+
+    def _is_seen_to(self, cloud_id: int, due_us: int, now_us: int) -> bool:
+        seen_to_us, at_us = self._seen_to.get(cloud_id, (None, 0))
+        return seen_to_us == due_us and now_us - at_us < _GIVEN_UP_FOR_US
 
     async def _request_changed(self, cloud_id: int) -> int:
         """Compare the cloud with its state when this process first saw its newest table, or last requested one."""
@@ -92,7 +100,7 @@ class Schedule:
         if newest is not None:
             self._newest[cloud_id] = newest
         if before is not None and (newest is None or newest.epoch <= before.epoch) and newest != before:
-            self._seen_to_us.pop(cloud_id, None)
+            self._seen_to.pop(cloud_id, None)
 
 
 def _has_schedule(policy: Policy) -> bool:

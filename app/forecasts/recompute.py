@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from time import perf_counter
 
 from app.domain.errors import LogBroken, LogNewer, LogUnavailable
@@ -29,7 +30,8 @@ from app.domain.events import (
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Rejection, Resources
 from app.engine.cloud import warm_up as warm_up_cloud
-from app.forecast.compute import Forecaster
+from app.forecast.compute import MOST_BESIDE, Forecaster
+from app.forecasts.disturbances import Disturbance, Disturbances
 from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
@@ -88,6 +90,7 @@ class Forecasts:
         self._now_us = now_us
         self._replays: dict[int, _KeptReplay] = {}
         self._busy: set[int] = set()
+        self._disturbances = Disturbances(runs)
         self._at_once = asyncio.Semaphore(_CLOUDS_AT_ONCE)
 
     async def run_pending(self) -> int:
@@ -96,6 +99,7 @@ class Forecasts:
         Those of a cloud are executed oldest first. Clouds do not wait for each other, but for places. What an earlier
         call still executes is left to it.
         """
+        await self._disturbances.tell()
         of_cloud: dict[int, list[Run]] = {}
         for run in await self._runs.pending():
             if run.cloud_id not in self._busy:
@@ -128,28 +132,37 @@ class Forecasts:
     async def _run(self, run: Run) -> bool:
         async with self._locks.held(forecast_lock(run.cloud_id)) as hold:
             is_mine = hold is not None and await self._is_readable(run.cloud_id)
-            attempt = await self._runs.start(run.id) if is_mine else None
-            if attempt is None:
+            started_at = await self._runs.start(run.id) if is_mine else None
+            if started_at is None:
                 return False
             try:
-                with TRACES.span("recompute", run_id=run.number, cloud_id=run.cloud_id, cause=run.cause):
-                    epoch = await self._recompute(run)
-                    TRACES.add(epoch=epoch)
+                await self._attempt(run, started_at)
             except LogUnavailable as error:
                 logger.warning("a run was disturbed", extra={"error": str(error)})
                 self._replays.pop(run.cloud_id, None)
-                await self._runs.disturb(run.id, attempt, f"{type(error).__name__}: {error}")
                 RECOMPUTATIONS.labels("disturbed").inc()
+                self._disturbances.add(Disturbance(run.id, started_at, f"{type(error).__name__}: {error}"))
+                await self._disturbances.tell()
                 raise _Disturbed from error
-            except Exception as error:  # on any error the old table stays, the run records the error, and is retried
-                logger.exception("a run failed")
-                self._replays.pop(run.cloud_id, None)
-                await self._runs.fail(run.id, attempt, f"{type(error).__name__}: {error}")
-                RECOMPUTATIONS.labels("failed").inc()
-            else:
-                await self._runs.finish(run.id, attempt, epoch)
-                RECOMPUTATIONS.labels("succeeded").inc()
+            self._disturbances.forget(run.id)
             return True
+
+    async def _attempt(self, run: Run, started_at: datetime) -> None:
+        """Try the run and store what came of it. Raises LogUnavailable where the database ended the attempt."""
+        try:
+            with TRACES.span("recompute", run_id=run.number, cloud_id=run.cloud_id, cause=run.cause):
+                epoch = await self._recompute(run)
+                TRACES.add(epoch=epoch)
+        except LogUnavailable:
+            raise
+        except Exception as error:  # on any error the old table stays, the run records the error, and is retried
+            logger.exception("a run failed")
+            self._replays.pop(run.cloud_id, None)
+            await self._runs.fail(run.id, started_at, f"{type(error).__name__}: {error}")
+            RECOMPUTATIONS.labels("failed").inc()
+        else:
+            await self._runs.finish(run.id, started_at, epoch)
+            RECOMPUTATIONS.labels("succeeded").inc()
 
     async def _is_readable(self, cloud_id: int) -> bool:
         """Return False if only a newer version's worker can execute the cloud's runs."""
@@ -213,7 +226,9 @@ class Forecasts:
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
         replay = self._replays.get(cloud_id)
         if replay is None or replay.settings != settings or due_us < replay.due_us:
-            replay = self._replays[cloud_id] = _KeptReplay(settings, Forecaster(policy, policy.forecasts()))
+            most = None if policy.forecast is Forecast.REPLAY else MOST_BESIDE
+            forecaster = Forecaster(policy, policy.forecasts(), most_replayed=most)
+            replay = self._replays[cloud_id] = _KeptReplay(settings, forecaster)
         replay.due_us = due_us
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))

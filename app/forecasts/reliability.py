@@ -8,6 +8,7 @@ from app.admission.reliability import Fate, Reliability, fate_of, measure_reliab
 from app.domain.events import InstanceStarted, Recorded
 from app.scheduling.rules.instances import end_in
 from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
 
 LONGEST_STRETCH = 50_000
@@ -54,5 +55,11 @@ async def read_reliability(
 
 async def _fates(log: EventLog, cloud_id: int, recorded: list[Recorded], now_us: int) -> list[Fate]:
     starts = [item.event for item in recorded if isinstance(item.event, InstanceStarted)]
-    ends = await log.ends(cloud_id, [start.instance_id for start in starts]) if starts else {}
-    return [fate_of(start, end_in(ends.get(start.instance_id)), now_us) for start in starts]
+    if not starts:
+        return []
+    names = [start.instance_id for start in starts]
+    ends, extended = await log.ends(cloud_id, names), await newest_extensions(log, cloud_id, names)
+    lifetimes = {name: extension.lifetime_us for name, extension in extended.items()}
+    return [
+        fate_of(start, end_in(ends.get(name := start.instance_id)), now_us, lifetimes.get(name)) for start in starts
+    ]

@@ -2,6 +2,8 @@
 
 pending -> running -> succeeded
                    -> failed -> running (again, after a pause that doubles; five attempts in all)
+
+Attempts that the database ended do not count, and are followed by another one at once.
 """
 
 from __future__ import annotations

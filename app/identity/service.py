@@ -101,6 +101,10 @@ class TokenKeeper:
         if not await self._tokens.revoke_named(name):
             raise TokenNotFound(f"there is no valid token {name!r}")
 
+    async def valid_hashes(self) -> frozenset[bytes]:
+        """Return the SHA-256 of the valid tokens, of very many those used last."""
+        return await self._tokens.valid_hashes()
+
     async def find(self, token_hash: bytes) -> Caller | None:
         """Return the caller with the valid token of this SHA-256."""
         token = await self._tokens.find(token_hash)

@@ -33,6 +33,8 @@ WITH used AS (
 )
 SELECT {_COLUMNS}, hash {_FROM} WHERE hash = %(hash)s AND {_VALID}
 """
+_MOST_LISTED = 10_000
+_HASHES = f"SELECT hash FROM token WHERE {_VALID} ORDER BY last_used_at DESC NULLS LAST LIMIT {_MOST_LISTED}"
 _INSERT = """
 INSERT INTO token (name, role, cloud_id, hash, expires_at)
 VALUES (%(name)s, %(role)s, %(cloud_id)s, %(hash)s, now() + make_interval(secs => %(expires_s)s))
@@ -161,6 +163,10 @@ class Tokens:
         if not rows or not compare_digest(rows[0].hash, token_hash):
             return None
         return _token(rows[0])
+
+    async def valid_hashes(self) -> frozenset[bytes]:
+        """Return the SHA-256 of the valid tokens, of very many those used last."""
+        return frozenset(bytes(row.hash) for row in await self._database.execute(_HASHES))
 
     async def get(self, token_id: int) -> Token | None:
         """Return the token of this id in any state."""

@@ -121,7 +121,7 @@ class PastDecider:
 
     def _change_node(self, step: PastStep, at_us: int) -> Sequence[Event]:
         node = self.cloud.nodes.get(step.name)
-        if step.kind == "node_added" and (node is None or node.status is NodeStatus.REMOVED):
+        if step.kind == "node_added" and node is None:
             return [
                 NodeAdded(at_us=at_us, node=step.name, capacity=Resources(step.cores, step.memory_mib, step.disk_gib))
             ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.domain.times import SECOND_US, to_datetime
-from app.domain.values import Guarantee, NodeStatus
+from app.domain.values import Guarantee
 from app.forecasts.rules import Run
 from app.importing.decide_past import PastDecider
 from app.importing.rules.pastrules import Effect
@@ -38,14 +38,13 @@ def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bo
 def _log(wanted: Import, decider: PastDecider) -> dict[str, Any]:
     """Summarise the log that the past gives."""
     cloud, policy = decider.cloud, wanted.policy
-    nodes = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
     quoted_us = decider.begin_us + policy.warm_up_us
     return {
         "begins_at": to_datetime(decider.begin_us).isoformat(),
         "ends_at": to_datetime(decider.end_us).isoformat(),
         "length_s": wanted.span.length_us / SECOND_US,
-        "nodes": len(nodes),
-        "cores": sum(node.capacity.cores for node in nodes),
+        "nodes": len(cloud.nodes),
+        "cores": sum(node.capacity.cores for node in cloud.nodes.values()),
         "flavors": list(cloud.flavors),
         "on_demand": {"requested": cloud.counts.on_demand_requested, "admitted": cloud.counts.on_demand_admitted},
         "spot": {

@@ -158,7 +158,10 @@ FAMILIES = (
 
 def exposed(metrics: Collector, accept: str) -> tuple[bytes, str]:
     """Return the metrics as text and their content type, Prometheus' format or OpenMetrics by the Accept header."""
-    encode, content_type = choose_encoder(accept)
+    try:
+        encode, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is no number
+        encode, content_type = choose_encoder("")
     return encode(metrics), content_type
 
 

@@ -166,11 +166,10 @@ def _handovers(cloud: Cloud) -> dict[str, int]:
 
 
 def _capacity(cloud: Cloud) -> dict[str, list[int]]:
-    """Return the cores of each node that is present, by status."""
+    """Return the cores of each node, by status."""
     cores: dict[str, list[int]] = {NodeStatus.OPEN: [], NodeStatus.DRAINED: []}
     for node in cloud.nodes.values():
-        if node.status is not NodeStatus.REMOVED:
-            cores[node.status].append(node.capacity.cores)
+        cores[node.status].append(node.capacity.cores)
     return cores
 
 

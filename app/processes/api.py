@@ -22,6 +22,7 @@ from app.platform.http.openapi import DESCRIPTION, install_docs
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served
 from app.platform.settings import Settings
+from app.platform.telemetry.context import keep_secret
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
 from app.processes.wiring import Services, WorkerParts, open_services
@@ -46,6 +47,8 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(warm_up)
         secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
+        if secret is not None:
+            keep_secret(secret)
         async with open_services(settings, pauses, watch) as services, services[TokenKeeper].admin(secret) as token:
             app.state.services, app.state.tokens = services, services[TokenKeeper]
             app.state.admin_token = token

@@ -30,6 +30,12 @@ from tenure_client import endpoints
 _TIME = (errors.TimeUnexpected, errors.TimeBackwards, errors.TimeAhead)
 _OWN_TIME = (*_TIME, errors.TimeMissing)
 _WRITE = (errors.LogContended, errors.Overloaded)
+_EXTENSION = (
+    errors.ExtensionOfOnDemand,
+    errors.ExtensionOfEnded,
+    errors.ExtensionTooLate,
+    errors.ExtensionNotLonger,
+)
 
 _START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
@@ -72,12 +78,38 @@ ENDPOINTS = (
         errors=(*_OWN_TIME, *_WRITE, errors.IdNotOwn),
     ),
     Served(
+        endpoints.EXTEND,
+        instances.extend_instance,
+        role=Role.MEMBER,
+        body=instance_wire.ExtensionBody,
+        errors=(
+            *_OWN_TIME,
+            *_WRITE,
+            *_EXTENSION,
+            errors.IdNotOwn,
+            errors.EpochsCrossed,
+            errors.ServiceStopping,
+            errors.FormatNotInForce,
+        ),
+        example={"lifetime_s": 43200},
+    ),
+    Served(
+        endpoints.EXTENSION_QUOTE,
+        instances.quote_extension,
+        role=Role.READER,
+        query=instance_wire.ExtensionQuery,
+        errors=_EXTENSION,
+        query_example={"lifetime_s": 43200},
+    ),
+    Served(
         endpoints.BATCH,
         instances.run_batch,
         role=Role.MEMBER,
         body=instance_wire.BatchBody,
         errors=(*_WRITE, errors.EpochsCrossed, errors.ServiceStopping),
-        example={"operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}]},
+        example={
+            "operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}, {"extend": {"id": "i-2", "lifetime_s": 7200}}]
+        },
     ),
     Served(
         endpoints.INSTANCES,

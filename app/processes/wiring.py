@@ -16,7 +16,8 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
-from app.following.deliveries import Deliveries, DeliveryLimits, DeliveryParts, Pace
+from app.following.courier import DeliveryLimits, DeliveryParts, Pace
+from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
 from app.following.page_watch import PageWatch, WatchLimits
 from app.following.store.pulses import Pulses

@@ -110,6 +110,8 @@ def _prepare() -> None:
 
 def _ended(event: JobExecutionEvent) -> None:
     """Count the job, and log why it failed: in one line where the database was away, for the next turn comes anyway."""
+    if isinstance(event.exception, asyncio.CancelledError):
+        return  # the worker stops
     JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()
     if lost := _lost(event.exception):
         logger.warning("the job %s waits for its next turn: %s", event.job_id, "; ".join(lost))

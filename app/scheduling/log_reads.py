@@ -12,6 +12,7 @@ from app.domain.values import InstanceStatus, Market
 from app.engine.cloud import Running
 from app.scheduling.rules.instances import Instance, decision_in, end_in
 from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
 
 _SCANNED_MAX = 10_000
@@ -89,6 +90,10 @@ class LogReads:
 
     async def _with_ends(self, cloud_id: int, starts: Sequence[Recorded]) -> list[Instance]:
         decisions = [(decision_in(recorded), recorded.seq) for recorded in starts]
-        running = [decision.instance_id for decision, _ in decisions if isinstance(decision, InstanceStarted)]
-        ends = await self._log.ends(cloud_id, running) if running else {}
-        return [Instance(decision, seq, end_in(ends.get(decision.instance_id))) for decision, seq in decisions]
+        admitted = [decision.instance_id for decision, _ in decisions if isinstance(decision, InstanceStarted)]
+        ends = await self._log.ends(cloud_id, admitted) if admitted else {}
+        extended = await newest_extensions(self._log, cloud_id, admitted) if admitted else {}
+        return [
+            Instance(decision, seq, end_in(ends.get(name := decision.instance_id)), extended.get(name))
+            for decision, seq in decisions
+        ]

@@ -9,10 +9,12 @@ from functools import partial
 from typing import TypeVar
 
 from app.admission.attainment import Attainment, attainment_now
-from app.admission.batch import Change, Changed, Outcome, Started, Step, Stopped
+from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
+from app.admission.extend import decide_extension
 from app.domain.errors import (
     FlavorExists,
+    InstanceNotFound,
     NodeExists,
     NodeNotFound,
     PolicyInvalid,
@@ -25,6 +27,7 @@ from app.domain.events import (
     CloudCreated,
     Event,
     EvictionScheduled,
+    ExtensionDecision,
     FlavorAdded,
     InstanceEvicted,
     NodeAdded,
@@ -33,7 +36,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.platform.asked import reading
@@ -44,7 +47,7 @@ from app.scheduling.store.clouds import Clouds
 T = TypeVar("T", bound=Outcome)
 
 MOST_NODES = 20_000
-"""The number of nodes that a cloud may have; removed ones do not count."""
+"""The number of nodes that a cloud may have."""
 MOST_FLAVORS = 300
 """The number of flavors that a cloud may have. Each has curves of its own in every table."""
 
@@ -108,8 +111,9 @@ class Scheduler:
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
-            if old is None or old.status is NodeStatus.REMOVED:
-                _check_room_for_node(cloud)
+            if old is None:
+                if len(cloud.nodes) >= MOST_NODES:
+                    raise TooManyNodes(f"the cloud has {MOST_NODES} nodes, as many as it may")
                 return [NodeAdded(at_us=now_us, node=node, capacity=capacity)]
             if old.capacity != capacity:
                 raise NodeExists(f"node {node!r} exists with another capacity")
@@ -189,6 +193,22 @@ class Scheduler:
         """Stop an instance. Nothing happens if it has ended already."""
         return await self._one(name, request, Stopped)
 
+    async def extend(self, name: str, request: ExtendRequest) -> Extended:
+        """Decide on a longer lifetime of a running spot instance. A repeated request has the same answer."""
+        return await self._one(name, request, Extended)
+
+    async def extension_quote(self, name: str, request: ExtendRequest) -> ExtensionDecision:
+        """Return what `extend` would decide now. Nothing is recorded."""
+        table = await self._parts.tables.load(await self.cloud_id(name))
+        cloud, now_us = await self.present(name)
+        if request.instance_id not in cloud.running:
+            past = await self._parts.logs.log.starts(await self.cloud_id(name), [request.instance_id])
+            if not past:
+                raise InstanceNotFound(f"there is no instance {request.instance_id!r}")
+        quotes = None if table is None or table.seq > cloud.seq else table
+        (decision,) = decide_extension(cloud, request, now_us, quotes)
+        return decision
+
     async def batch(self, name: str, operations: Sequence[Operation]) -> list[Outcome]:
         """Decide operations in order. Each has its own outcome; an error of one does not affect the others."""
         sequencer = await self._sequencer(name)
@@ -263,19 +283,11 @@ class Scheduler:
 
 
 def find_node(cloud: Cloud, node: str) -> Node:
-    """Return the node. Raise NodeNotFound if there is none of that name or it was removed."""
+    """Return the node. Raise NodeNotFound if there is none of that name."""
     found = cloud.nodes.get(node)
-    if found is None or found.status is NodeStatus.REMOVED:
+    if found is None:
         raise NodeNotFound(f"there is no node {node!r}")
     return found
-
-
-def _check_room_for_node(cloud: Cloud) -> None:
-    """Raise TooManyNodes if the cloud has as many nodes as it may."""
-    if len(cloud.nodes) >= MOST_NODES:  # the names of removed ones are among them
-        there = sum(node.status is not NodeStatus.REMOVED for node in cloud.nodes.values())
-        if there >= MOST_NODES:
-            raise TooManyNodes(f"the cloud has {there} nodes, as many as it may")
 
 
 def check_policy(policy: Policy) -> None:

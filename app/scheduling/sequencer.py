@@ -11,14 +11,23 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from itertools import accumulate
 from time import monotonic
 from typing import Protocol
 
-from app.admission.batch import Batch, Outcome, Step, decide_more, decide_next, due_table_us, ids_to_look_up
+from app.admission.batch import (
+    Batch,
+    Outcome,
+    Step,
+    decide_more,
+    decide_next,
+    due_table_us,
+    ids_to_look_up,
+)
+from app.admission.extend import extensions_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded
@@ -28,6 +37,7 @@ from app.platform.telemetry.metrics import CloudMeter
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns
 from app.scheduling.appending import Appender, Logs
+from app.scheduling.store.extensions import decided_on
 from app.scheduling.store.log import LogAccess
 from app.scheduling.submissions import Parking, Submission
 
@@ -183,9 +193,13 @@ class Sequencer:
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
             ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
-            past = await log.starts(self._appender.cloud_id, ids) if ids else {}
+            batch = Batch(
+                await log.starts(self._appender.cloud_id, ids) if ids else {}, self._parts.logs.log.log_format
+            )
+            asked = extensions_to_look_up(cloud, steps)
+            batch.extended |= await decided_on(log, self._appender.cloud_id, asked) if asked else {}
             with TRACES.span("decide", operations=len(steps), after_seq=cloud.seq):
-                batch = await self._decide(cloud, steps, past, pending)
+                await self._decide(batch, cloud, steps, pending)
                 TRACES.add(events=len(batch.recorded))
             outcomes[:] = batch.outcomes
             return batch.recorded
@@ -193,11 +207,8 @@ class Sequencer:
         self._meter.committed(await self._appender.append_decided(decide))
         return outcomes
 
-    async def _decide(
-        self, cloud: Cloud, steps: Sequence[Step], past: Mapping[str, Recorded], pending: _Pending
-    ) -> Batch:
+    async def _decide(self, batch: Batch, cloud: Cloud, steps: Sequence[Step], pending: _Pending) -> None:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
-        batch = Batch(dict(past), self._parts.logs.log.log_format)
         server_us, quotes = self._parts.now_us(), self._quotes(cloud)
         for one, _ in pending:
             one.due_us = None
@@ -207,7 +218,6 @@ class Sequencer:
                     _decide_without(batch, cloud, server_us, quotes, pending)
                 if turns.is_due():
                     await turns.give()
-        return batch
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:
         """Return the table to decide with. A table ahead of the state belongs to a log that was put back; skip it."""

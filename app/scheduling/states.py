@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass, field
 
 from app.domain.errors import CloudNotFound, LogBroken, LogUnavailable
-from app.engine.cloud import Cloud
+from app.domain.events import Recorded
+from app.engine.cloud import LONGEST_RUN, Cloud
+from app.platform.turns import Turns
 from app.scheduling.store.conflicts import PredecessorMissing
 from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
@@ -19,10 +21,12 @@ _READ_EVENTS = 2_000
 
 @dataclass(slots=True)
 class MarkedState:
-    """A cloud's state, and the mark of the last event that was folded into it and is in the log."""
+    """A cloud's state, and the mark of the last event that was read for it and is in the log."""
 
     cloud: Cloud = field(default_factory=Cloud)
     mark: EventMark = NO_EVENT
+    unfolded: deque[Recorded] = field(default_factory=deque)
+    """Events up to the mark that were read but not folded: who wanted them no longer waits."""
 
 
 async def load_state(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> MarkedState:
@@ -73,15 +77,24 @@ async def catch_up(state: MarkedState, cloud_id: int, log: LogAccess) -> None:
     Raises LogBroken if events are missing after that. Nothing else may change the state meanwhile.
     """
     while True:
+        await _fold(state)
         tail, mark = await log.after(cloud_id, state.mark, _READ_EVENTS)
         if tail and mark.seq != state.mark.seq + len(tail):
             after = next(before for before, item in enumerate(tail, state.mark.seq) if item.seq != before + 1)
             raise _gap(cloud_id, after, tail[after - state.mark.seq].seq)
-        state.cloud.apply_recorded(tail)
-        state.mark = mark
+        state.unfolded, state.mark = deque(tail), mark
         if len(tail) < _READ_EVENTS:
-            return
-        await asyncio.sleep(0)
+            return await _fold(state)
+
+
+async def _fold(state: MarkedState) -> None:
+    """Fold what was read, letting other tasks run in between."""
+    with Turns() as turns:
+        while state.unfolded:
+            some = [state.unfolded.popleft() for _ in range(min(LONGEST_RUN, len(state.unfolded)))]
+            state.cloud.apply_recorded(some)
+            if turns.is_due():
+                await turns.give()
 
 
 def _gap(cloud_id: int, seq: int, later: int) -> LogBroken:

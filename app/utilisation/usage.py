@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain.values import NodeStatus
 from app.engine.cloud import Cloud, Node
 
 
@@ -44,18 +43,19 @@ class NodeUsage:
 
 
 def usage_of(cloud: Cloud) -> Usage:
-    """Return the cloud's present usage. Removed nodes do not count."""
-    total = sum(node.capacity.cores for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED)
+    """Return the cloud's present usage."""
+    total = sum(node.capacity.cores for node in cloud.nodes.values())
     cores, counts = (part.sum(axis=0).tolist() for part in cloud.use_by_node())
     return _usage(cores, counts, total)
 
 
 def usage_by_node(cloud: Cloud) -> list[NodeUsage]:
-    """Return the usage of every node that is present, in node order."""
-    there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
-    there.sort(key=lambda node: node.index)
+    """Return the usage of every node, in node order."""
     cores, counts = (part.tolist() for part in cloud.use_by_node())
-    return [NodeUsage(node, _usage(cores[node.index], counts[node.index], node.capacity.cores)) for node in there]
+    return [
+        NodeUsage(node, _usage(cores[node.index], counts[node.index], node.capacity.cores))
+        for node in cloud.nodes_in_order()
+    ]
 
 
 def _usage(cores: Sequence[int], counts: Sequence[int], total: int) -> Usage:

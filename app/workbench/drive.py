@@ -10,11 +10,11 @@ from app.domain.events.wire import value_of_wire, value_to_wire
 from app.domain.inputs import InputError
 from app.domain.names import node_name
 from app.domain.progress import Progress
-from app.domain.requests import Operation, StartRequest
+from app.domain.requests import StartRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Policy
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
-from app.workbench.workload import flavors, operations
+from app.workbench.workload import WorkloadStep, flavors, operations
 from tenure_client import NotFound, PolicyChange, Resources, Start, Stop, TenureClient, json_of
 from tenure_client.endpoints import EPOCHS_CROSSED
 from tenure_client.forms.instances import BatchResult, StartAnswer
@@ -57,8 +57,8 @@ def _prepare(client: TenureClient, cloud: str, scenario: Scenario) -> None:
 
 
 def _answers(
-    client: TenureClient, cloud: str, steps: Sequence[Operation], batch: int
-) -> Iterator[tuple[Operation, StartAnswer | None]]:
+    client: TenureClient, cloud: str, steps: Sequence[WorkloadStep], batch: int
+) -> Iterator[tuple[WorkloadStep, StartAnswer | None]]:
     """Yield each operation with its answer."""
     if batch == 1:
         for step in steps:
@@ -84,7 +84,7 @@ def _decided(results: Sequence[BatchResult]) -> list[StartAnswer | None]:
     return decided
 
 
-def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | None:
+def _answer(client: TenureClient, cloud: str, step: WorkloadStep) -> StartAnswer | None:
     form = form_of(step)
     if isinstance(form, Stop):
         client.stop(cloud, form.id, at=form.at)
@@ -100,7 +100,7 @@ def _answer(client: TenureClient, cloud: str, step: Operation) -> StartAnswer | 
     )
 
 
-def form_of(step: Operation) -> Start | Stop:
+def form_of(step: WorkloadStep) -> Start | Stop:
     """Return the operation in its wire form."""
     at = None if step.at_us is None else to_datetime(step.at_us)
     if not isinstance(step, StartRequest):
@@ -109,7 +109,7 @@ def form_of(step: Operation) -> Start | Stop:
     return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
 
 
-def _count(tally: WorkloadTally, operation: Operation, decision: StartAnswer | None) -> None:
+def _count(tally: WorkloadTally, operation: WorkloadStep, decision: StartAnswer | None) -> None:
     if isinstance(operation, StartRequest):
         assert decision is not None
         tally.started(operation, accepted=decision.accepted, victims=decision.victim_ids, epoch=decision.epoch)

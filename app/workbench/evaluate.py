@@ -8,10 +8,20 @@ from time import perf_counter
 from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.admission.extend import decide_extension
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceExtended,
+    InstanceRejected,
+    InstanceStarted,
+    NodeAdded,
+    Recorded,
+)
 from app.domain.names import node_name
 from app.domain.progress import Progress
-from app.domain.requests import Operation, StartRequest
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Forecast, Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
@@ -97,10 +107,12 @@ class _EvaluationTables:
 
     def for_start(self, cloud: Cloud, request: StartRequest, at_us: int) -> QuantileTable | None:
         """Return the table that the start is decided or followed with; None if it needs none."""
+        return self.in_force(cloud, at_us) if request.market is Market.SPOT else None
+
+    def in_force(self, cloud: Cloud, at_us: int) -> QuantileTable | None:
+        """Return the table that is due, computed if need be; None if there is none yet."""
         policy = self._policy
-        if request.market is not Market.SPOT or not self._forecasts():
-            return None
-        if at_us < cloud.created_us + policy.warm_up_us:
+        if not self._forecasts() or at_us < cloud.created_us + policy.warm_up_us:
             return None
         due_us = policy.due_epoch_us(at_us)
         if self._newest is None or self._newest.epoch_us < due_us:
@@ -138,13 +150,24 @@ class DrivenCloud:
         """Decide one operation and record its events; the decision on a start is the last of them."""
         at_us = operation.at_us
         assert at_us is not None
-        if not isinstance(operation, StartRequest):
+        if isinstance(operation, ExtendRequest):
+            return self._extend(operation, at_us)
+        if isinstance(operation, StopRequest):
             self.record(decide_stop(self.cloud, operation.instance_id, at_us))
             return None
         table = self.tables.for_start(self.cloud, operation, at_us)
         if self._fates is not None and table is not None:
             self._fates.quote(self.cloud, operation, at_us, table)
         events = self.decide(operation, at_us, table)
+        self.record(events)
+        return events[-1]
+
+    def _extend(self, request: ExtendRequest, at_us: int) -> Event | None:
+        """Decide on a longer lifetime, and record the decision; None if there is nothing to decide."""
+        running = self.cloud.running.get(request.instance_id)
+        if running is None or at_us > running.deadline_us or request.lifetime_us <= (running.lifetime_us or 0):
+            return None
+        events = decide_extension(self.cloud, request, at_us, self.tables.in_force(self.cloud, at_us))
         self.record(events)
         return events[-1]
 
@@ -164,8 +187,12 @@ class DrivenCloud:
 
 def count_step(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
     """Count an operation with the decision on it, if it is a start."""
-    if not isinstance(operation, StartRequest):
+    if isinstance(operation, StopRequest):
         tally.stopped(operation.instance_id)
+        return
+    if isinstance(operation, ExtendRequest):
+        if isinstance(decision, InstanceExtended):
+            tally.extended(decision.instance_id, decision.lifetime_us)
         return
     assert isinstance(decision, InstanceStarted | InstanceRejected)
     accepted = isinstance(decision, InstanceStarted)

@@ -13,6 +13,7 @@ from app.admission.reliability import Calibration, Fate, Reliability, fate_of, m
 from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceStarted,
     InstanceStopped,
     NodeAdded,
@@ -111,6 +112,7 @@ class Watch:
         self._flavors: dict[str, int] = {}
         self._nodes: dict[str, int] = {}
         self._running: dict[str, InstanceStarted] = {}
+        self._extended: dict[str, int] = {}
 
     def write(self, recorded: Recorded) -> None:
         """Take the next event."""
@@ -124,6 +126,8 @@ class Watch:
                 self._move(at_us, capacity=-self._nodes.pop(node))
             case InstanceStarted() as start:
                 self._start(start)
+            case InstanceExtended(instance_id=name, lifetime_us=lifetime_us):
+                self._extended[name] = lifetime_us
             case InstanceStopped() | InstanceEvicted() as end:
                 self._end(end)
 
@@ -139,7 +143,10 @@ class Watch:
     def reliability(self) -> Reliability:
         """Compare promises with their outcomes so far."""
         spot = [start for start in self._running.values() if start.market is Market.SPOT]
-        return measure_reliability([*self._fates, *(fate_of(start, None, self._now.at_us) for start in spot)])
+        return measure_reliability([*self._fates, *(self._fate(start, None, self._now.at_us) for start in spot)])
+
+    def _fate(self, start: InstanceStarted, end: InstanceStopped | InstanceEvicted | None, now_us: int) -> Fate:
+        return fate_of(start, end, now_us, self._extended.get(start.instance_id))
 
     def _start(self, start: InstanceStarted) -> None:
         self._running[start.instance_id] = start
@@ -152,7 +159,7 @@ class Watch:
         start = self._running.pop(end.instance_id)
         self._occupy(start, end.at_us, -1)
         if start.market is Market.SPOT:
-            self._fates.append(fate_of(start, end, end.at_us))
+            self._fates.append(self._fate(start, end, end.at_us))
         if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
             self._evictions_us.append(end.at_us)
             self._settle(BudgetPoint(end.at_us, self._left.earned, self._left.evicted + 1))

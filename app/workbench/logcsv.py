@@ -18,6 +18,7 @@ from app.domain.events import (
     Event,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceStarted,
     InstanceStopped,
     PolicyChanged,
@@ -25,7 +26,7 @@ from app.domain.events import (
     StartDecision,
 )
 from app.domain.events.kinds import Group
-from app.domain.events.registry import KINDS, kind_of
+from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
@@ -71,6 +72,8 @@ COLUMNS = (
     "stratum_below_s",
     "risky",
     "admitted_by",
+    "former_lifetime_s",
+    "total_risk",
 )
 
 NO_STRATA = "none"
@@ -110,6 +113,8 @@ class LogRow(NamedTuple):
     placement: str | None = None
     strata_us: tuple[int, ...] | None = None
     book: Book | None = None
+    former_lifetime_us: int | None = None
+    total_risk: float | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -136,7 +141,7 @@ class LogWriter:
         event, kind = recorded.event, kind_of(recorded.event)
         cells = self._repeated(event) | _own_cells(event)
         self._remember(event, cells)
-        if self._instances_only and not kind.startswith("instance_"):
+        if self._instances_only and not (kind.startswith("instance_") or kind in EXTENSIONS):
             self._left_out += 1
             return
         if "cause_seq" in cells:
@@ -165,6 +170,8 @@ class LogWriter:
                 self._flavors[event.flavor] = _own_cells(event)
             case InstanceStarted():
                 self._started[event.instance_id] = {name: cells[name] for name in _OF_START if name in cells}
+            case InstanceExtended():
+                self._started[event.instance_id]["lifetime_s"] = cells["lifetime_s"]
             case InstanceStopped() | InstanceEvicted():
                 del self._started[event.instance_id]
 
@@ -339,6 +346,7 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
-    **dict.fromkeys(("probability", "estimated_probability", "probability_bound", "threshold", "risk"), float),
+    **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk"), float),
 }
 _READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]

@@ -6,7 +6,7 @@ The evaluation and the client of a running service count with the same tally, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from app.domain.events.wire import value_to_wire
@@ -53,6 +53,12 @@ class GroupTally:
         self.core_us += core_us
         self.completed_core_us += core_us
 
+    def take_back(self, core_us: int) -> None:
+        """Undo `count_start`."""
+        self.admitted -= 1
+        self.core_us -= core_us
+        self.completed_core_us -= core_us
+
     def count_eviction(self, core_us: int, *, overran: bool) -> None:
         """Count the eviction of one of them."""
         self.overrun_evicted += overran
@@ -66,10 +72,10 @@ class GroupTally:
 
 
 class _Admitted(NamedTuple):
-    """A running spot instance: its declared core-microseconds, when they end, and the groups that it counts in."""
+    """A running spot instance: its request, its declared core-microseconds, and the groups that it counts in."""
 
+    request: StartRequest
     core_us: int
-    deadline_us: int
     groups: tuple[GroupTally, GroupTally]
 
 
@@ -150,7 +156,17 @@ class WorkloadTally:
         self.completed_core_us += core_us
         for group in groups:
             group.count_start(core_us)
-        self._running[request.instance_id] = _Admitted(core_us, (request.at_us or 0) + lifetime_us, groups)
+        self._running[request.instance_id] = _Admitted(request, core_us, groups)
+
+    def extended(self, instance_id: str, lifetime_us: int) -> None:
+        """Count an instance with the longer lifetime that it was promised, in place of its former one."""
+        one = self._running.pop(instance_id)
+        for group in one.groups:
+            group.take_back(one.core_us)
+        self.spot_admitted -= 1
+        self.completed_core_us -= one.core_us
+        request = replace(one.request, lifetime_us=lifetime_us)
+        self._admitted(request, self.demands[request.flavor].cores * lifetime_us)
 
     def evicted(self, victim: str, at_us: int) -> None:
         """Count the eviction of an admitted spot instance."""
@@ -158,7 +174,7 @@ class WorkloadTally:
         self.spot_evicted += 1
         self.completed_core_us -= one.core_us
         for group in one.groups:
-            group.count_eviction(one.core_us, overran=at_us > one.deadline_us)
+            group.count_eviction(one.core_us, overran=at_us > (one.request.at_us or 0) + (one.request.lifetime_us or 0))
 
     def stopped(self, instance_id: str) -> None:
         """Forget an instance that reached its stop."""

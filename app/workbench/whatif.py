@@ -19,8 +19,10 @@ from app.domain.errors import NodeNotEmpty
 from app.domain.events import (
     CloudCreated,
     Event,
+    ExtensionRejected,
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -34,8 +36,8 @@ from app.domain.events import (
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.progress import Progress
-from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, NodeStatus, Policy, Resources
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import DrivenCloud
 from app.workbench.findings import Watch
@@ -157,6 +159,10 @@ def steps_of(question: Question) -> list[Operation | Event]:
                 keyed.append((key, asked[event.instance_id]))
                 if isinstance(event, InstanceRejected):
                     keyed += _drawn_up(asked[event.instance_id], item, end_us)
+            case InstanceExtended() | ExtensionRejected():
+                keyed.append((key, ExtendRequest(event.instance_id, event.lifetime_us, event.at_us)))
+                if isinstance(event, InstanceExtended):
+                    asked[event.instance_id] = replace(asked[event.instance_id], lifetime_us=event.lifetime_us)
             case InstanceEvicted():
                 keyed += _drawn_up(asked[event.instance_id], item, end_us)
     return [step for _, step in sorted(keyed, key=lambda pair: pair[0])]
@@ -214,7 +220,7 @@ class _Trial:
 
     def step(self, step: Operation | Event) -> None:
         match step:
-            case StartRequest() | StopRequest():
+            case StartRequest() | StopRequest() | ExtendRequest():
                 self._run.step(step)
             case CloudCreated() | PolicyChanged():
                 self._run.record([step])
@@ -229,8 +235,7 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
     """Apply the change as far as possible: a node to be removed under on-demand instances is drained instead."""
     node = cloud.nodes.get(event.node)
     if isinstance(event, NodeAdded):
-        there = node is not None and node.status is not NodeStatus.REMOVED
-        return [NodeOpened(at_us=event.at_us, node=event.node)] if there else [event]
+        return [event] if node is None else [NodeOpened(at_us=event.at_us, node=event.node)]
     if not isinstance(event, NodeRemoved):
         return [event]
     try:
@@ -253,6 +258,8 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
                 demands[flavor] = demand
             case InstanceStarted() | InstanceRejected() as decision:
                 _count(tally, decision)
+            case InstanceExtended(instance_id=extended, lifetime_us=lifetime_us):
+                tally.extended(extended, lifetime_us)
             case InstanceEvicted(instance_id=stopped, reason=EvictionReason.DRILL):
                 tally.stopped(stopped)
             case InstanceEvicted(instance_id=victim, at_us=at_us):

@@ -16,13 +16,15 @@ from typing import NamedTuple, TextIO
 
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import MAX_TIME_US, parse_seconds, seconds_text
 from app.domain.values import Market, Resources
 
 CSV_HEADER = ["start_s", "lifetime_s", "cores"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _MOST_CORES = 65_536
+
+WorkloadStep = StartRequest | StopRequest
 
 
 class TraceInstance(NamedTuple):
@@ -178,7 +180,7 @@ def flavors(workload: Workload) -> dict[str, Resources]:
     return {flavor_name(cores): Resources(cores) for cores in counts}
 
 
-def operations(workload: Workload) -> list[Operation]:
+def operations(workload: Workload) -> list[WorkloadStep]:
     """Return all starts and stops in the order in which they are decided.
 
     At equal times stops come first, then on-demand starts, then spot starts, each in the order of the START lines. An
@@ -187,7 +189,7 @@ def operations(workload: Workload) -> list[Operation]:
     starts = [(Market.ON_DEMAND, instance) for instance in workload.on_demand]
     starts += [(Market.SPOT, instance) for instance in workload.spot]
     starts.sort(key=lambda start: start[1].start_us)
-    keyed: list[tuple[tuple[int, int, int, int], Operation]] = []
+    keyed: list[tuple[tuple[int, int, int, int], WorkloadStep]] = []
     for order, (market, instance) in enumerate(starts):
         request = _start(market, instance)
         stop = StopRequest(request.instance_id, instance.stop_us)

@@ -58,6 +58,7 @@ def counts(report: dict[str, object]) -> dict[str, object]:
         ["--sla", "0.1"],
         ["--sla", "0.1", "--batch", "1", "--eviction", "yjf-global"],
         ["--sla", "0.1", "--guarantee", "pooled"],
+        ["--sla", "0.1", "--guarantee", "stratified", "--forecast", "calibrated", "--strata", "1h,1d"],
         ["--no-sla"],
         ["--history", "12h"],
     ],
@@ -66,7 +67,7 @@ def counts(report: dict[str, object]) -> dict[str, object]:
 def test_a_drive_equals_the_evaluation(
     service: Process, workload: list[str], directory: Path, settings: list[str]
 ) -> None:
-    cloud = "-".join(settings).strip("-").replace("--", "")
+    cloud = "-".join(settings).strip("-").replace("--", "").replace(",", "-")
     driven = tenure_json("drive", *to(service, cloud), *workload, *settings)
     own = [option for option in settings if option not in ("--batch", "1")]
     log = directory / f"{cloud}-evaluated.csv"

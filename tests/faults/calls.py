@@ -30,6 +30,7 @@ def _path(template: str) -> Callable[[Asked], str]:
 ROUTES: Mapping[str, tuple[str, Callable[[Asked], str], str]] = {
     "start": ("POST", _path("instances"), "body"),
     "stop": ("DELETE", _path("instances/{id}"), ""),
+    "extend": ("POST", _path("instances/{id}/extend"), "rest"),
     "batch": ("POST", _path("batch"), "body"),
     "confirm": ("POST", _path("handovers/{id}/confirm"), ""),
     "drill": ("POST", _path("drill"), "body"),
@@ -46,7 +47,7 @@ ROUTES: Mapping[str, tuple[str, Callable[[Asked], str], str]] = {
     "list_handovers": ("GET", _path("handovers?limit=1000"), ""),
     "list_events": ("GET", _path("events?after_seq={after_seq}&limit={limit}"), ""),
 }
-"""By what is asked: the method, the path below the cloud, and whether what is asked is the body."""
+"""By what is asked: the method, the path below the cloud, and whether what is asked is the body, or the rest of it."""
 
 
 class Caller:
@@ -70,7 +71,8 @@ class Caller:
         attempt = self._record.begin(what, cloud, process, asked, time.monotonic())
         status, answer = None, None
         try:
-            body = {"json": asked} if kind else {}
+            inside = {name: value for name, value in asked.items() if kind == "body" or name != "id"}
+            body = {"json": inside} if kind else {}
             response = await self._http.request(method, url, headers=HEADERS, **body)
             status, answer = response.status_code, response.json() if response.content else None
         except httpx2.ConnectError as error:

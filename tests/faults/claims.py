@@ -15,6 +15,7 @@ from faults.timeline import Past, Timeline
 Json = Mapping[str, Any]
 BODY = ("id", "market", "flavor", "lifetime_s", "eviction_probability")
 _DECISION = (*BODY, "seq", "at", "node", "reason", "quote")
+_EXTENSION = ("id", "seq", "at", "lifetime_s", "former_lifetime_s", "deadline", "quote", "total_risk")
 DONE = "done"
 """In place of an error's code: the answer is success."""
 
@@ -96,6 +97,27 @@ def _runs(value: Any) -> bool:
 
 def _is_evicted(value: Any) -> bool:
     return value is not None and value[1] is not None and value[1]["kind"] == "instance_evicted"
+
+
+def _longer(past: Past, asked: Json, answer: Json) -> Iterator[Claim]:
+    def is_told(event: Json) -> bool:
+        verdict = "accepted" if event["kind"] == "instance_extended" else "rejected"
+        return answer["status"] == verdict and all(answer[name] == event[name] for name in _EXTENSION)
+
+    def holds(decisions: Any) -> bool:
+        return asked["lifetime_s"] == answer["lifetime_s"] and any(map(is_told, decisions))
+
+    yield Claim(past.extensions[asked["id"]], holds, "its longer lifetime was decided like this")
+
+
+def _runs_on_demand(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
+    timeline = past.instances[asked["id"]]
+    yield Claim(timeline, lambda value: _runs(value) and value[0]["market"] == "on_demand", "it runs, on-demand")
+
+
+def _runs_as_spot(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
+    timeline = past.instances[asked["id"]]
+    yield Claim(timeline, lambda value: _runs(value) and value[0]["market"] == "spot", "it runs as spot")
 
 
 def _confirmed(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
@@ -215,6 +237,12 @@ _CLAIMS: Mapping[tuple[str, str], Callable[[Past, Json, Json], Iterator[Claim]]]
     ("start", "preemptible.instance.conflict"): _conflict,
     ("stop", DONE): _ended,
     ("stop", "preemptible.instance.not_found"): _no_instance,
+    ("extend", DONE): _longer,
+    ("extend", "preemptible.instance.not_found"): _no_instance,
+    ("extend", "preemptible.extension.ended"): _ended,
+    ("extend", "preemptible.extension.on_demand"): _runs_on_demand,
+    ("extend", "preemptible.extension.too_late"): _runs_as_spot,
+    ("extend", "preemptible.extension.not_longer"): _runs_as_spot,
     ("confirm", DONE): _confirmed,
     ("confirm", "preemptible.handover.not_found"): _never_evicted,
     ("drill", DONE): _drilled,

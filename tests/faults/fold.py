@@ -198,6 +198,37 @@ class _Fold:
         if quote.get("epoch") is None or quote.get("lifetime_s") is None or quote["lifetime_s"] <= event["lifetime_s"]:
             self._wrong("promise", "admitted outside of the SLA in force")
 
+    def _extended(self, event: Event) -> None:
+        one = self._longer(event)
+        if one is None:
+            return
+        one.overruns_at, quote = datetime.fromisoformat(event["deadline"]), event["quote"]
+        if self._policy["guarantee"] == "per_instance" and quote["eviction_probability"] is not None:
+            rest_s = (one.overruns_at - self._now).total_seconds()
+            if quote["lifetime_s"] is None or quote["lifetime_s"] <= rest_s:
+                self._wrong("promise", "extended outside of the SLA in force")
+
+    def _not_extended(self, event: Event) -> None:
+        one = self._longer(event)
+        if one is not None and one.overruns_at != datetime.fromisoformat(event["deadline"]):
+            self._wrong("extension", "the refusal does not tell the deadline that the instance keeps")
+
+    def _longer(self, event: Event) -> Instance | None:
+        """The instance that is to run longer; None if there is none that may."""
+        earlier = self.past.extensions[event["id"]]
+        earlier.set(event["seq"], (*earlier.at(event["seq"]), event))
+        node = self._where.get(event["id"])
+        one = None if node is None else next(one for one in node.running if one.id == event["id"])
+        if one is None or not one.is_spot or one.overruns_at is None or one.overruns_at < self._now:
+            self._wrong("extension", "it is no spot instance that runs within its lifetime")
+            return None
+        former = one.overruns_at - timedelta(seconds=event["former_lifetime_s"])
+        if former != end_of(datetime.fromisoformat(self.past.decided[one.id]["at"]), 0):
+            self._wrong("extension", "the former lifetime is another than it had")
+        if event["lifetime_s"] <= event["former_lifetime_s"]:
+            self._wrong("extension", "its lifetime does not become longer")
+        return one
+
     def _stopped(self, event: Event) -> None:
         if self._leave(event) is not None:
             self.past.ended[event["id"]] = event
@@ -284,6 +315,8 @@ _READERS: Mapping[str, Callable[[_Fold, Event], object]] = {
     "instance_started": _Fold._started,
     "instance_rejected": _Fold._rejected,
     "instance_stopped": _Fold._stopped,
+    "instance_extended": _Fold._extended,
+    "extension_rejected": _Fold._not_extended,
     "instance_evicted": _Fold._evicted,
     "eviction_scheduled": _Fold._scheduled_for_eviction,
     "eviction_confirmed": _Fold._confirmed,

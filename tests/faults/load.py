@@ -106,6 +106,7 @@ class Controller(Client):
     def __init__(self, caller: Caller, shared: Shared, rng: random.Random, home: str | None = None) -> None:
         super().__init__(caller, shared, rng, home)
         self._running: list[str] = []
+        self._lifetimes_s: dict[str, float] = {}
 
     def _weights(self) -> Mapping[Step, int]:
         crowded = len(self._running) >= _KEPT
@@ -114,6 +115,8 @@ class Controller(Client):
             self._stop: (60 if crowded else 12) if self._running else 0,
             self._start_and_stop: 10,
             self._batch: 8,
+            self._extend: 10 if self._running else 0,
+            self._extend_anybodys: 2 if self._shared.started else 0,
             self._again: 6 if self._shared.started else 0,
             self._conflict: 2 if self._shared.started else 0,
             self._stop_anybodys: 3 if self._shared.started else 0,
@@ -144,6 +147,16 @@ class Controller(Client):
 
     async def _stop(self) -> None:
         await self._ask("stop", id=self._running.pop(self._rng.randrange(len(self._running))))
+
+    async def _extend(self) -> None:
+        """Nobody else extends what it runs, so that each lifetime is asked for once, however often it is repeated."""
+        name = self._rng.choice(self._running)
+        self._lifetimes_s[name] = 2 * self._lifetimes_s.get(name, 600) + 1
+        await self._ask("extend", id=name, lifetime_s=self._lifetimes_s[name])
+
+    async def _extend_anybodys(self) -> None:
+        """Most of these have ended; one that runs has this lifetime or a longer one after the first time."""
+        await self._ask("extend", id=self._rng.choice(self._shared.started)["id"], lifetime_s=700)
 
     async def _start_and_stop(self) -> None:
         name = await self._start()

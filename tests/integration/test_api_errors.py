@@ -144,6 +144,10 @@ CONFLICTING = [
     Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill"),
     Bad(errors.DrillImpossible, "GET", f"{CLOUD}/drill?instance=running"),
     Bad(errors.TimeUnexpected, "POST", f"{CLOUD}/drill", json={"at": NOON}),
+    Bad(errors.ExtensionOfOnDemand, "POST", f"{CLOUD}/instances/running/extend", json={"lifetime_s": 5}),
+    Bad(errors.ExtensionOfOnDemand, "GET", f"{CLOUD}/instances/running/extend?lifetime_s=5"),
+    Bad(errors.InstanceNotFound, "POST", f"{CLOUD}/instances/none/extend", json={"lifetime_s": 5}),
+    Bad(errors.TimeMissing, "POST", "/v1/clouds/external/instances/running/extend", json={"lifetime_s": 5}),
     start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
     start(errors.InstanceConflict, {**SPOT, "id": "running"}),
     start(errors.InstanceConflict, {**START, "id": "running", "lifetime_s": 5}),
@@ -216,6 +220,10 @@ ABSURD = [
     Bad(INVALID, "POST", "/v1/clouds", json={"name": "n", "policy": {"recompute_every_s": 0}}),
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"guarantee": None}}),
     Bad(INVALID, "PATCH", CLOUD, json={"policy": {"seed": -1}}),
+    Bad(INVALID, "POST", f"{CLOUD}/instances/running/extend", json={"lifetime_s": -1}),
+    Bad(INVALID, "POST", f"{CLOUD}/instances/running/extend", json={"lifetime_s": 1e300}),
+    Bad(INVALID, "GET", f"{CLOUD}/instances/running/extend?lifetime_s=x"),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"extend": {"id": "a b", "lifetime_s": 1}}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": []}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{}]}),
     Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"start": None, "stop": {"id": "running"}}]}),
@@ -676,6 +684,26 @@ def test_the_table_of_errors_is_complete() -> None:
 def leaves(root: type[Exception]) -> set[type[Exception]]:
     below = root.__subclasses__()
     return {leaf for child in below for leaf in leaves(child)} if below else {root}
+
+
+def test_what_ended_what_overruns_and_what_is_not_longer_is_not_extended(service: Service) -> None:
+    client, path = service.client, "/v1/clouds/extended"
+    client.post("/v1/clouds", json={"name": "extended", "policy": {"guarantee": "none", "clock": "external"}})
+    client.post(f"{path}/nodes", json={"name": "node", "cores": 4})
+    client.post(f"{path}/flavors", json={"name": "c1", "cores": 1})
+    for name in ("ended", "spot"):
+        body = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 60, "at": NOON}
+        assert client.post(f"{path}/instances", json=body).json()["status"] == "accepted"
+    client.delete(f"{path}/instances/ended?at={NOON}").raise_for_status()
+
+    def extend(name: str, lifetime_s: float, at: str) -> httpx2.Response:
+        return client.post(f"{path}/instances/{name}/extend", json={"lifetime_s": lifetime_s, "at": at})
+
+    before = service.last_seq("extended")
+    check(extend("ended", 600, NOON), errors.ExtensionOfEnded)
+    check(extend("spot", 60, NOON), errors.ExtensionNotLonger)
+    check(extend("spot", 600, NOON.replace("00:00Z", "01:01Z")), errors.ExtensionTooLate)
+    assert service.last_seq("extended") == before
 
 
 def test_every_error_of_the_table_is_provoked_here() -> None:

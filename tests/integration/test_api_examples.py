@@ -18,7 +18,7 @@ STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "show_instance", "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
-    "list_handovers", "confirm_handover", "stop_instance", "request_table",
+    "list_handovers", "confirm_handover", "quote_extension", "extend_instance", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
@@ -47,6 +47,8 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
     for name in STORY:
         if name == "show_drill_victim":
             run_spot(service.client, "i-drill")
+        if name == "quote_extension":
+            run_spot(service.client, "i-spot")
         found[name] = ask(service.client, *operations[name])
         if name == "request_table":
             service.compute_tables()

@@ -85,9 +85,9 @@ class TestRates:
             check_answer(guesses[-1], errors.RateExceeded)
             time.sleep(0.1)  # the process must look the known token up again, and may
             assert service.client.get("/v1/clouds").status_code == 200
-            for token in ("tnr_more", new):
-                answer = service.client.get("/v1/clouds", headers={"X-Auth-Token": token})
-                check_answer(answer, errors.RateExceeded)
+            check_answer(service.client.get("/v1/clouds", headers={"X-Auth-Token": "tnr_more"}), errors.RateExceeded)
+            # Nor is a token shut out that this process never met, as after its restart.
+            assert service.client.get("/v1/clouds", headers={"X-Auth-Token": new}).status_code == 200
             with httpx2.Client(base_url=service.url) as anyone:
                 assert [anyone.get(path).status_code for path in ("/healthcheck", "/readiness")] == [200, 200]
                 paths = ("/", "/v1/clouds", "/openapi.json", "/docs", "/docs/assets/swagger-ui.css", "/nowhere", "/v1")

@@ -20,6 +20,8 @@ PUBLIC = {"discover", "check_health", "check_readiness"}
 LEAST = {
     "start_instance": "member",
     "stop_instance": "member",
+    "extend_instance": "member",
+    "quote_extension": "reader",
     "run_batch": "member",
     "run_drill": "admin",
     "show_drill_victim": "reader",

@@ -127,11 +127,12 @@ async def test_waiting_for_the_first_table(
     nobody = await imports.wait_for_table(imported, 60)
     assert nobody is not None
     assert nobody.status == "pending"
-    await Runs(database).start(imported.run.id)
+    started_at = await Runs(database).start(imported.run.id)
+    assert started_at is not None
     waiting = asyncio.create_task(imports.wait_for_table(imported, 60))
     await asyncio.sleep(0.5)
     assert not waiting.done()
-    await Runs(database).finish(imported.run.id, 1, 1)
+    await Runs(database).finish(imported.run.id, started_at, 1)
     done = await waiting
     assert done is not None
     assert (done.status, done.epoch) == ("succeeded", 1)

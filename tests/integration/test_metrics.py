@@ -214,3 +214,11 @@ def test_openmetrics_for_who_asks_for_it(client: httpx2.Client, scrapes, path: s
     assert len([*parse_openmetrics(answer.text)]) > 10
     plain = client.get(path)
     assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/plain;version=x", "application/openmetrics-text;version=1.x.0", "a;b=;c", ";"]
+)
+def test_a_wish_that_cannot_be_read_is_no_error(client: httpx2.Client, accept: str) -> None:
+    answer = client.get("/metrics", headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (200, "text/plain")

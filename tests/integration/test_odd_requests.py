@@ -136,3 +136,32 @@ def test_a_request_of_http_1_1_names_its_host_and_one_of_1_0_need_not(service: S
         check(answer.status, answer, body, errors.RequestMalformed)
     assert answered(service, "GET /healthcheck HTTP/1.0\r\n\r\n")[0] == 200
     assert answered(service, "GET /healthcheck HTTP/1.1\r\nHost:\r\n\r\n")[0] == 200
+
+
+@pytest.mark.parametrize("pieces", [1, 40, 10_000], ids=["whole", "pieces", "bytes"])
+def test_an_upgrade_that_is_asked_for_is_ignored(service: Service, pieces: int) -> None:
+    """Such as `curl --http2` sends: the body counts, and so does the next request on the connection."""
+    upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+    body = b'{"name": "upgraded%d"}' % pieces
+    head = f"POST /v1/clouds HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\nContent-Type: application/json\r\n"
+    request = f"{head}{upgrade}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    plain = b"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connected(service) as connection:
+        content = request + plain
+        step = -(-len(content) // pieces)
+        for at in range(0, len(content), step):
+            connection.sendall(content[at : at + step])
+        assert [read(connection)[0].status for _ in range(2)] == [201, 200]
+        connection.sendall(plain.replace(b"\r\n\r\n", b"\r\n" + upgrade.encode() + b"\r\n") + plain)
+        assert [read(connection)[0].status for _ in range(2)] == [200, 200]
+
+
+def test_connect_is_no_method_of_anything(service: Service) -> None:
+    assert answered(service, "CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n")[0] in {400, 404, 405}
+
+
+@pytest.mark.parametrize("path", ["/v1/clouds/{}", "/nothing/{}", "/v1/clouds?{}=1", "/ui/clouds/{}"])
+@pytest.mark.parametrize("token", ["tnr_abcdef", "%74nr_abcdef", "%2574nr_abcdef"])
+def test_no_error_repeats_a_token(service: Service, path: str, token: str) -> None:
+    said = answered(service, f"GET {path.format(token)} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n\r\n")[1]
+    assert "abcdef" not in said

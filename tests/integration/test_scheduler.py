@@ -420,13 +420,23 @@ async def test_what_is_under_way_is_not_asked_for_again(process: Process):
         runs = Runs(process.database)
         await schedule_of(api, lambda: now[0]).request_due()
         (run,) = await runs.page(cloud_id, 10)
-        for end in (runs.start(run.id), runs.fail(run.id, 1, "it broke")):
-            await end
-            await schedule_of(api, lambda: now[0]).request_due()
-            assert len(await runs.page(cloud_id, 10)) == 1
-        await process.database.execute("UPDATE forecast_run SET retry_at = NULL WHERE id = %(id)s", {"id": run.id})
+        started_at = await runs.start(run.id)
+        assert started_at is not None
         await schedule_of(api, lambda: now[0]).request_due()
-        assert len(await runs.page(cloud_id, 10)) == 2, "a worker that starts gives what was given up another chance"
+        await runs.fail(run.id, started_at, "it broke")
+        schedule = schedule_of(api, lambda: now[0])
+        await schedule.request_due()
+        assert len(await runs.page(cloud_id, 10)) == 1
+        await process.database.execute("UPDATE forecast_run SET retry_at = NULL WHERE id = %(id)s", {"id": run.id})
+        now[0] += HOUR_US - 1
+        await schedule.request_due()
+        assert len(await runs.page(cloud_id, 10)) == 1, "what was given up rests"
+        now[0] += 1
+        await schedule.request_due()
+        assert len(await runs.page(cloud_id, 10)) == 2, "the same worker gives it another chance"
+        await process.database.execute("UPDATE forecast_run SET status = 'failed' WHERE status = 'pending'")
+        await schedule_of(api, lambda: now[0]).request_due()
+        assert len(await runs.page(cloud_id, 10)) == 3, "so does a worker that starts"
 
 
 async def test_a_table_that_takes_longer_than_its_interval_is_not_followed_by_the_next_at_once(process: Process):
@@ -438,13 +448,14 @@ async def test_a_table_that_takes_longer_than_its_interval_is_not_followed_by_th
         now[0] += 2 * SECOND_US
         await schedule.request_due()
         (run,) = await runs.page(cloud_id, 10)
-        attempt = await runs.start(run.id)
+        started_at = await runs.start(run.id)
+        assert started_at is not None
         now[0] += 2 * SECOND_US
         await schedule.request_due()
         assert len(await runs.page(cloud_id, 10)) == 1, "one is under way"
         table = QuantileTable(1, now[0], 1, {}).to_bytes()
         await Tables(process.database).publish(cloud_id, epoch=1, epoch_us=now[0], seq=1, data=table, wall_s=100.0)
-        await runs.finish(run.id, attempt, 1)
+        await runs.finish(run.id, started_at, 1)
         await process.database.execute(
             f"UPDATE quantile_table SET computed_at = to_timestamp({now[0] // SECOND_US}) WHERE cloud_id = {cloud_id}"
         )

@@ -91,8 +91,9 @@ class TestRuns:
             assert await next_of(notices) == RunRequested(cloud_id, run.id)
         assert (run.status, run.due_us, run.attempts, run.cause) == (RunStatus.PENDING, 60, 0, RunCause.SCHEDULED)
         assert run in await runs.pending()
-        assert await runs.start(run.id)
-        await runs.finish(run.id, 1, 4)
+        started_at = await runs.start(run.id)
+        assert started_at is not None
+        await runs.finish(run.id, started_at, 4)
         done = await runs.get(cloud_id, run.number)
         assert done is not None
         assert (done.status, done.epoch, done.attempts) == (RunStatus.SUCCEEDED, 4, 1)
@@ -111,11 +112,14 @@ class TestRuns:
     async def test_a_failed_run_waits_and_in_the_end_gives_up(self, database: Database, cloud_id: int) -> None:
         runs = Runs(database)
         run = await runs.request(cloud_id, RunCause.REQUESTED, None)
+        before = run.created_at
         for attempt in range(1, 6):
-            assert await runs.start(run.id) == attempt
-            await runs.fail(run.id, attempt - 1, "it is another worker's")
-            await runs.finish(run.id, attempt - 1, 4)
-            await runs.fail(run.id, attempt, "it broke")
+            started_at = await runs.start(run.id)
+            assert started_at is not None
+            await runs.fail(run.id, before, "it is another worker's")
+            await runs.finish(run.id, before, 4)
+            await runs.fail(run.id, started_at, "it broke")
+            before = started_at
             failed = await runs.get(cloud_id, run.number)
             assert failed is not None
             assert (failed.status, failed.error, failed.attempts) == (RunStatus.FAILED, "it broke", attempt)
@@ -134,6 +138,42 @@ class TestRuns:
         buried = await runs.get(cloud_id, run.number)
         assert buried is not None
         assert (buried.status, buried.error) == (RunStatus.FAILED, "the worker died in the last attempt")
+
+    async def test_attempts_that_the_database_ended_do_not_count(self, database: Database, cloud_id: int) -> None:
+        runs = Runs(database)
+        run = await runs.request(cloud_id, RunCause.REQUESTED, None)
+        for _ in range(7):
+            started_at = await runs.start(run.id)
+            assert started_at is not None
+            await runs.disturb(run.id, started_at, "the database was away", 0)
+            disturbed = await runs.get(cloud_id, run.number)
+            assert disturbed is not None
+            assert (disturbed.status, disturbed.error, disturbed.attempts) == ("failed", "the database was away", 0)
+
+    async def test_nor_do_they_where_another_worker_was_faster(self, database: Database, cloud_id: int) -> None:
+        """It took the run up before the database could be told, and may have given it up."""
+        runs = Runs(database)
+        run = await runs.request(cloud_id, RunCause.REQUESTED, None)
+        begun = [await runs.start(run.id) for _ in range(6)]
+        assert begun.pop() is None
+        for started_at in begun[:2]:
+            assert started_at is not None
+            await runs.disturb(run.id, started_at, "the database was away", 0)
+        revived = await runs.get(cloud_id, run.number)
+        assert revived is not None
+        assert (revived.attempts, revived.error) == (3, "the worker died in the last attempt")
+        started_at = await runs.start(run.id)
+        assert started_at is not None
+        assert begun[2] is not None
+        await runs.disturb(run.id, begun[2], "the database was away", 0)
+        running = await runs.get(cloud_id, run.number)
+        assert running is not None
+        assert (running.status, running.attempts) == ("running", 3)
+        await runs.finish(run.id, started_at, 4)
+        await runs.disturb(run.id, started_at, "its answer was lost", 0)
+        done = await runs.get(cloud_id, run.number)
+        assert done is not None
+        assert (done.status, done.attempts) == ("succeeded", 3)
 
     async def test_pages_go_back_from_the_newest(self, database: Database, cloud_id: int) -> None:
         runs = Runs(database)

@@ -26,7 +26,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import SECOND_US
-from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Clock, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
@@ -92,10 +92,7 @@ class Naive:
             used = dict.fromkeys(Market, 0)
             for one in cloud.running.values():
                 used[one.market] += cloud.flavors[one.flavor].resources.cores * (node in (None, one.node))
-            total = sum(
-                n.capacity.cores for n in cloud.nodes.values()
-                if n.status is not NodeStatus.REMOVED and node in (None, n.name)
-            )  # fmt: skip
+            total = sum(n.capacity.cores for n in cloud.nodes.values() if node in (None, n.name))
             self.levels.append((item.event.at_us, used[Market.ON_DEMAND], used[Market.SPOT], total))
             kind = self._kind(item.event)
             if mine and kind:

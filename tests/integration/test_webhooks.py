@@ -23,7 +23,7 @@ from receivers import Receiver, data_of
 from servers import run_sql
 
 from app.domain.errors import LogPutBack
-from app.following.deliveries import Pace
+from app.following.courier import Pace
 from app.platform.clock import ServerClock
 from app.platform.http.errors import PROBLEMS
 from app.platform.outbound.messages import make_secret, trial_message
@@ -517,6 +517,96 @@ def test_tries_are_kept_when_much_of_the_log_was_of_no_interest(service, client,
         time.sleep(3)
         assert client.get(path).json()["ordinary"]["attempts"] == 1
     assert len(receiver.tries) == 1
+
+
+_REFUSE = """
+CREATE FUNCTION refuse_writes() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER refuse_writes BEFORE INSERT OR UPDATE OR DELETE ON webhook FOR EACH STATEMENT
+EXECUTE FUNCTION refuse_writes();
+CREATE TRIGGER refuse_writes BEFORE INSERT OR UPDATE OR DELETE ON webhook_dead FOR EACH STATEMENT
+EXECUTE FUNCTION refuse_writes()
+"""
+_CUT_OFF = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+@contextmanager
+def nothing_noted(database_url: str, *, at_once: bool = True) -> Iterator[None]:
+    """The database takes no notes of deliveries, or will not soon, until the block ends."""
+    if at_once:
+        run_sql(database_url, _REFUSE)
+    try:
+        yield
+    finally:
+        run_sql(database_url, "DROP FUNCTION IF EXISTS refuse_writes CASCADE")
+
+
+@pytest.mark.parametrize("answer", [204, 410, 422, 503])
+def test_while_the_database_takes_no_writes_a_receiver_gets_an_event_once(
+    service, client, cloud, receiver, database_url, caplog, answer
+) -> None:
+    path = hook(client, cloud, receiver)
+    receiver.answer = lambda _: answer
+    caplog.set_level("WARNING")
+    with delivering(changed(service, webhook_retry_s=0.01, webhook_attempts=1)):
+        with nothing_noted(database_url):
+            first = start(client, cloud, "a")
+            receiver.wait_for(lambda: bool(receiver.tries))
+            time.sleep(4)
+            assert len(receiver.tries) == 1
+        receiver.answer = lambda _: 204
+        settled = {204: ("active", 1, 0), 410: ("paused", 0, 0)}.get(answer, ("active", 0, 1))
+        receiver.wait_for(lambda: state_of(client, path) == settled, 15)
+        if answer != 410:
+            second = start(client, cloud, "b")
+            receiver.wait_for(lambda: receiver.seqs()[-1:] == [second])
+            assert client.get(path).json()["ordinary"]["seq"] >= first
+    told = [record for record in caplog.records if "waits for the database" in record.getMessage()]
+    assert 0 < len(told) < 8
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def state_of(client: httpx2.Client, path: str) -> tuple[object, ...]:
+    found = client.get(path).json()
+    return found["status"], found["delivered_count"], found["dead_count"]
+
+
+def test_what_was_taken_is_remembered_when_the_lock_is_lost_too(service, client, cloud, receiver, database_url) -> None:
+    path = hook(client, cloud, receiver)
+    with delivering(service):
+        with nothing_noted(database_url):
+            first = start(client, cloud, "a")
+            receiver.wait_for(lambda: receiver.seqs() == [first])
+            for _ in range(3):
+                run_sql(database_url, _CUT_OFF)
+                time.sleep(1.5)
+        receiver.wait_for(lambda: state_of(client, path) == ("active", 1, 0), 15)
+        second = start(client, cloud, "b")
+        receiver.wait_for(lambda: len(receiver.tries) == 2)
+    assert [one.seq for one in receiver.taken] == [first, second]
+
+
+def test_a_replay_whose_outcome_is_not_noted_is_made_once(service, client, cloud, receiver, database_url) -> None:
+    receiver.answer = lambda _: 400
+    path = hook(client, cloud, receiver)
+    with delivering(changed(service, webhook_attempts=1)):
+        start(client, cloud, "a")
+        receiver.wait_for(lambda: client.get(path).json()["dead_count"] == 1)
+
+        def refuse_meanwhile(_: str) -> int:
+            run_sql(database_url, _REFUSE)
+            receiver.answer = lambda _: 204
+            return 204
+
+        receiver.answer = refuse_meanwhile
+        with nothing_noted(database_url, at_once=False):
+            client.post(f"{path}/replay", json={}).raise_for_status()
+            receiver.wait_for(lambda: len(receiver.tries) == 2)
+            time.sleep(4)
+            assert len(receiver.tries) == 2
+        receiver.wait_for(lambda: state_of(client, path) == ("active", 1, 0), 15)
 
 
 def test_a_receiver_that_is_gone_is_left_alone(service, client, cloud, receiver) -> None:

@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+from faults.proxy import Link
+from servers import on_database
+from sqlalchemy.engine import make_url
 
 from app.domain.events import CloudCreated, Recorded
 from app.domain.times import SECOND_US
@@ -17,6 +20,7 @@ from app.domain.values import Clock, Policy, RunCause
 from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
+from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
 from app.processes.worker import run_worker
 from app.scheduling.store.clouds import Clouds
@@ -29,8 +33,8 @@ def now_us() -> int:
 
 
 @asynccontextmanager
-async def working(database_url: str) -> AsyncIterator[None]:
-    task = asyncio.create_task(run_worker(Settings(database_url=database_url, database_timeout_s=1)))
+async def working(database_url: str, timeout_s: float = 1) -> AsyncIterator[None]:
+    task = asyncio.create_task(run_worker(Settings(database_url=database_url, database_timeout_s=timeout_s)))
     try:
         yield
     finally:
@@ -104,6 +108,39 @@ async def succeeded(database: Database, cloud_id: int, number: int) -> Run:
             return run
         await asyncio.sleep(0.05)
     raise AssertionError(f"not done: {run}")
+
+
+async def waits_to_publish(database: Database) -> None:
+    for _ in range(600):
+        if await database.execute("SELECT FROM pg_locks WHERE relation = 'quantile_table'::regclass AND NOT granted"):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("nothing was published")
+
+
+async def test_outages_of_the_database_do_not_end_a_run_for_good(external_server: str) -> None:
+    """The worker cannot tell the database that an outage ended its attempt, before the outage has ended."""
+    url = make_url(on_database(external_server, "postgres"))
+    await asyncio.to_thread(upgrade, url.render_as_string(hide_password=False))
+    assert url.port is not None
+    link = Link("worker", url.port)
+    through = url.set(host="127.0.0.1", port=await link.listen()).render_as_string(hide_password=False)
+    database = Database(url.render_as_string(hide_password=False))
+    policy = Policy(clock=Clock.EXTERNAL, sample_count=10)
+    cloud_id = await Clouds(database).create("outages", Recorded(1, CloudCreated(at_us=0, policy=policy)))
+    async with working(through, timeout_s=30):
+        async with await psycopg.AsyncConnection.connect(external_server) as locking:
+            await locking.execute("LOCK TABLE quantile_table IN EXCLUSIVE MODE")
+            run = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, SECOND_US)
+            for _ in range(6):
+                await waits_to_publish(database)
+                link.obey({"rule": "refuse"})
+                await asyncio.sleep(2)
+                link.obey({"rule": "pass"})
+        run = await succeeded(database, cloud_id, run.number)
+    link.obey({"rule": "cut"})
+    await database.close()
+    assert (run.attempts, run.epoch) == (1, 1)
 
 
 async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(

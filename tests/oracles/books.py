@@ -22,7 +22,7 @@ class Charge:
 
     def left_at(self, now_us: int) -> float:
         left_us = self.deadline_us - now_us
-        return self.risk * left_us / self.lifetime_us if left_us > 0 else 0.0
+        return self.risk / max(self.lifetime_us, 1) * left_us if left_us > 0 else 0.0
 
 
 @dataclass

@@ -14,10 +14,11 @@ from app.admission.decide import (
     decide_start,
     decide_stop,
 )
+from app.admission.extend import decide_extension
 from app.admission.risk import decide_risk, exposed_instances
 from app.domain.errors import DrillImpossible, NodeNotEmpty
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
-from app.domain.requests import StartRequest
+from app.domain.requests import ExtendRequest, StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Placement, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 
@@ -56,8 +57,10 @@ class RandomCloud:
         choice = self.random.random()
         if choice < 0.6:
             self.start()
-        elif choice < 0.92:
+        elif choice < 0.87:
             self.stop()
+        elif choice < 0.92:
+            self.extend()
         elif choice < 0.94:
             self.drill()
         elif choice < 0.97:
@@ -99,6 +102,14 @@ class RandomCloud:
             name = self.random.choice(list(self.cloud.running))
             self.apply(list(decide_stop(self.cloud, name, self.now_us)))
 
+    def extend(self) -> None:
+        """Give a spot instance a longer lifetime, if one runs within its own."""
+        spot = [i for i in self.cloud.running.values() if i.market is Market.SPOT and self.now_us <= i.deadline_us]
+        if spot:
+            one = self.random.choice(spot)
+            request = ExtendRequest(one.instance_id, (one.lifetime_us or 0) + self.random.choice([1, 5, 50, 500]))
+            self.apply(list(decide_extension(self.cloud, request, self.now_us, None)))
+
     def add_node(self) -> None:
         self.nodes += 1
         memory = self.random.choice([0, 8, 16]) if self.memory else 0
@@ -113,7 +124,7 @@ class RandomCloud:
         self.apply([FlavorAdded(at_us=self.now_us, flavor=f"f{self.flavors}", demand=demand)])
 
     def change_node(self) -> None:
-        nodes = [node for node in self.cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+        nodes = self.cloud.nodes_in_order()
         if not nodes:
             return
         node = self.random.choice(nodes)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -48,6 +49,11 @@ class NaiveHistory:
     def __post_init__(self) -> None:
         self.log = [item for item in self.log if item.event.at_us < self.until_us]
         self.flavors = {i.event.flavor: tuple(i.event.demand) for i in self.log if isinstance(i.event, FlavorAdded)}
+        self.lifetimes = {
+            i.event.instance_id: i.event.lifetime_us
+            for i in self.log
+            if isinstance(i.event, InstanceStarted | InstanceExtended)
+        }
         self.starts = {
             i.event.instance_id: i for i in self.log if isinstance(i.event, InstanceStarted | InstanceRejected)
         }
@@ -71,9 +77,11 @@ class NaiveHistory:
                 return [NaiveOperation(event.at_us, here, end(event.instance_id))]
             case InstanceEvicted():
                 start = self.starts[event.instance_id]
-                end_us = max(start.event.at_us + start.event.lifetime_us, event.at_us)
+                end_us = max(start.event.at_us + self.lifetimes[event.instance_id], event.at_us)
                 rank = (0, float(start.seq)) if end_us > event.at_us else here
                 return [NaiveOperation(end_us, rank, end(event.instance_id))]
+            case InstanceExtended():
+                return [NaiveOperation(event.at_us, here, extend(event))]
             case NodeAdded():
                 return [NaiveOperation(event.at_us, here, add_node(event))]
             case NodeDrained() | NodeOpened() | NodeRemoved():
@@ -115,6 +123,8 @@ class NaiveHistory:
                     instance = self.instance(item)
                     instance.node = cluster.node(event.node)
                     cluster.instances[instance.name] = instance
+                case InstanceExtended():
+                    extend(event)(cluster)
                 case InstanceStopped() | InstanceEvicted():
                     del cluster.instances[event.instance_id]
         return cluster
@@ -158,6 +168,17 @@ class NaiveHistory:
 def end(name: str) -> Callable[[NaiveCluster], list[str]]:
     def act(cluster: NaiveCluster) -> list[str]:
         cluster.instances.pop(name, None)
+        return []
+
+    return act
+
+
+def extend(event: InstanceExtended) -> Callable[[NaiveCluster], list[str]]:
+    """The instance may have been evicted in a replay; then there is nothing to extend."""
+
+    def act(cluster: NaiveCluster) -> list[str]:
+        if event.instance_id in cluster.instances:
+            cluster.instances[event.instance_id].deadline_us += event.lifetime_us - event.former_lifetime_us
         return []
 
     return act

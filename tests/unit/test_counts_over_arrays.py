@@ -14,7 +14,7 @@ from app.admission.attainment import attainment_now
 from app.admission.decide import decide_confirmation, drill_victim
 from app.domain.errors import DrillImpossible
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, NodeAdded, Recorded
-from app.domain.values import Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.utilisation.usage import usage_by_node, usage_of
 
@@ -42,7 +42,7 @@ def check(cloud: Cloud, now_us: int) -> None:
     else:
         with pytest.raises(DrillImpossible, match="no spot instance is running"):
             drill_victim(cloud, None)
-    there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
+    there = [*cloud.nodes.values()]
     of_node = {one.node.name: one for one in usage_by_node(cloud)}
     assert [*of_node] == [node.name for node in sorted(there, key=lambda node: node.index)]
     for name, one in of_node.items():

@@ -46,8 +46,12 @@ def naive_state(world: RandomCloud) -> NaiveCluster:
 def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
     placed = {name: (running.node, running.seq) for name, running in cloud.running.items()}
     assert placed == {name: (instance.node.name, instance.born) for name, instance in naive.instances.items()}
+    spot = {name: running.deadline_us for name, running in cloud.running.items() if running.market is Market.SPOT}
+    assert spot == {name: one.deadline_us for name, one in naive.instances.items() if one.is_spot}
+    deadlines = {name: int(cloud.cluster.deadline_us[running.row]) for name, running in cloud.running.items()}
+    assert {name: deadlines[name] for name in spot} == spot
     for node in cloud.nodes.values():
-        used = [i.demand for i in naive.instances.values() if i.node is naive.nodes[node.index]]
+        used = [i.demand for i in naive.instances.values() if i.node.name == node.name]
         left = [c - sum(demand[r] for demand in used) if c else 0 for r, c in enumerate(node.capacity)]
         assert list(cloud.free(node.name)) == left
         assert min(left) >= 0

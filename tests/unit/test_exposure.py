@@ -15,7 +15,7 @@ from app.admission.attainment import attainment_now
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.ages import SpotAges
-from app.engine.cloud import Cloud, instances
+from app.engine.cloud import Cloud, bearers, instances
 from app.engine.cluster import empty_cluster, spot_rows_by_youth
 
 PROBABILITIES = (0.0, 0.01, 0.05, 0.2, 0.5)
@@ -67,9 +67,9 @@ def test_the_answer_is_of_the_moment_of_the_question() -> None:
 @pytest.mark.parametrize("guarantee", [Guarantee.POOLED, Guarantee.STRATIFIED])
 def test_all_classes_take_one_pass(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[str] = []
-    for name in ("exposure", "borne"):
-        made = getattr(instances, name)
-        monkeypatch.setattr(instances, name, lambda *of, made=made, name=name: passes.append(name) or made(*of))
+    for module, name in ((instances, "exposure"), (bearers, "borne")):
+        made = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *of, made=made, name=name: passes.append(name) or made(*of))
     assert len(attainment_now(crowded(300, 100, guarantee), 10)()) == 100
     assert passes == ["exposure" if guarantee is Guarantee.POOLED else "borne"]
 

@@ -122,7 +122,7 @@ def test_the_followed_starts_are_the_oracles(seed: int, eviction_policy: Evictio
 def test_both_admitted_and_rejected_starts_are_followed_to_evictions() -> None:
     """The logs above hold what they are there for."""
     found: Counter[tuple[bool, bool]] = Counter()
-    for seed in range(6):
+    for seed in range(8):
         log = choosy_log(seed, 150)
         found.update((one.admitted, one.evicted) for one in known_starts(log, Policy(), log[-1].event.at_us + 1))
     assert min(found.values()) >= 5
@@ -158,6 +158,23 @@ def test_what_follows_a_table_does_not_change_it() -> None:
     one, other = published(log, Policy(), until_us), published(before, Policy(), until_us)
     assert one.to_bytes() == other.to_bytes()
     assert one.starts[:, 0].sum() > 0
+
+
+def test_replays_beside_are_left_out_of_a_large_history() -> None:
+    """The rises are the same with and without them."""
+    log = choosy_log(2, 200)
+    until_us, tables = log[-1].event.at_us + 1, []
+    for most in (None, 10**6, 100):
+        forecaster = Forecaster(Policy(sample_count=20), set(Forecast), most_replayed=most)
+        forecaster.extend(log)
+        tables.append(forecaster.publish(until_us, 1, len(log)))
+    whole, small, large = tables
+    assert whole.flavors
+    assert small.to_bytes() == whole.to_bytes()
+    assert large.flavors == ()
+    assert large.rises is not None
+    assert whole.rises is not None
+    assert large.rises.to_bytes() == whole.rises.to_bytes()
 
 
 def test_a_table_without_a_level_is_read_as_before() -> None:

@@ -9,6 +9,8 @@ from textwrap import dedent
 
 import pytest
 
+from app.platform.telemetry.context import keep_secret, shown
+
 SCOPE = {
     "state": {"request_id": "req-1", "operation": "show_cloud"},
     "path_params": {"cloud": "nor\nth"},
@@ -140,3 +142,16 @@ def test_levels(options: dict[str, str], events: list[str]) -> None:
                 REQUESTS.write(level, SCOPE, {})
     """
     assert [line["event"] for line in logged_json(code, **options)] == events
+
+
+@pytest.mark.parametrize("path", ["/v1/tnr_a-b_c", "/v1/%74nr_a-b_c", "/v1/%2574nr_a-b_c", "/v1/chosen by a person"])
+def test_no_path_shows_a_token(path: str) -> None:
+    keep_secret("chosen by a person")
+    told = shown(path)
+    assert "a-b_c" not in told
+    assert "chosen" not in told
+    assert told.startswith("/v1/")
+
+
+def test_other_paths_are_shown_quoted() -> None:
+    assert shown("/v1/50%25/a b\n") == "/v1/50%2525/a%20b%0A"

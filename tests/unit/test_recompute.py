@@ -33,7 +33,7 @@ def later(admitted: int = 0, evicted: int = 0, at_us: int = HOUR_US) -> Mark:
         (later(evicted=5, at_us=HOUR_US // 5), None),
         (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(3, 1)}), RunCause.SLA_DRIFT),
         (later()._replace(classes=EPOCH.classes | {0.25: ClassCounts(4, 1)}), None),
-        (later()._replace(nodes=frozenset({(0, NodeStatus.OPEN)})), RunCause.CAPACITY_CHANGED),
+        (later()._replace(nodes=frozenset({("n", Resources(4), NodeStatus.OPEN)})), RunCause.CAPACITY_CHANGED),
     ],
 )
 def test_the_reason(now: Mark, reason: RunCause | None) -> None:
@@ -65,9 +65,11 @@ def test_a_mark_is_read_off_the_cloud() -> None:
         spot,
     ):
         cloud.apply(event)
-    assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1)}, frozenset({(0, NodeStatus.OPEN)}), 0.01)
+    assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1)}, frozenset({("n", Resources(4), NodeStatus.OPEN)}), 0.01)
     cloud.apply(NodeDrained(at_us=1, node="n"))
     cloud.apply(
         InstanceEvicted(at_us=1, instance_id="a", reason=EvictionReason.ON_DEMAND_START, cause_seq=cloud.seq + 2)
     )
-    assert mark(cloud, 7) == Mark(7, {0.01: ClassCounts(1, 1)}, frozenset({(0, NodeStatus.DRAINED)}), 0.0)
+    assert mark(cloud, 7) == Mark(
+        7, {0.01: ClassCounts(1, 1)}, frozenset({("n", Resources(4), NodeStatus.DRAINED)}), 0.0
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.admission.attainment import Attainment
-from app.explaining.rules.sentences import standing_in_words
+from app.explaining.rules.classwords import standing_in_words
 
 
 @pytest.mark.parametrize(

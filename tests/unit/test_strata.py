@@ -14,6 +14,7 @@ from oracles.strata import admits
 
 from app.admission.decide import decide_drill, decide_start, decide_stop
 from app.admission.strata import admitting_line, read_book
+from app.commands.workloads import strata_of
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -26,6 +27,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.strata import BOUNDARIES_US, STRATA, stratum_index, stratum_names, stratum_span
 from app.domain.times import DAY_US, HOUR_US
@@ -43,6 +45,8 @@ from app.domain.values import (
 )
 from app.engine.cloud import Cloud
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
+from app.workbench.tally import Scenario, WorkloadTally
+from app.workbench.workload import TraceInstance, Workload
 
 P = 1 / 64
 """A promise whose multiples are exact, so that floats and fractions agree."""
@@ -321,6 +325,31 @@ def test_the_names_of_strata_follow_from_their_boundaries() -> None:
     assert stratum_names(()) == ("all",)
     assert stratum_names((90 * HOUR_US // 60, 36 * HOUR_US, 10 * DAY_US)) == ("<90m", "90m-36h", "36h-10d", ">=10d")
     assert stratum_names((1_500_000,)) == ("<1.5s", ">=1.5s")
+
+
+@pytest.mark.parametrize(
+    ("boundaries_us", "names"),
+    [((HOUR_US, DAY_US), ("<1h", "1h-1d", ">=1d")), ((), STRATA), (BOUNDARIES_US, STRATA)],
+)
+def test_an_evaluation_counts_by_the_strata_of_its_policy(
+    boundaries_us: tuple[int, ...], names: tuple[str, ...]
+) -> None:
+    """With one budget for all lifetimes it counts by the usual strata, which show what that does to long ones."""
+    workload = Workload((TraceInstance("a", 0, HOUR_US, 1),), (TraceInstance("b", 0, 2 * HOUR_US, 1),))
+    tally = WorkloadTally.of(Scenario((Resources(4),), workload, replace(POLICY, strata_us=boundaries_us)))
+    request = StartRequest("b", Market.SPOT, "c1", 2 * HOUR_US, at_us=0)
+    tally.started(request, accepted=True, victims=(), epoch=1)
+    assert tuple(tally.strata) == names
+    assert [group.admitted for group in tally.strata.values()] == [int(name.startswith("1h")) for name in names]
+
+
+def test_strata_on_the_command_line() -> None:
+    assert strata_of("1h,8h,2d,7d") == BOUNDARIES_US
+    assert strata_of("none") == ()
+    assert strata_of("90m") == (90 * HOUR_US // 60,)
+    for wrong in ("", "0h", "8h,1h", "1h,1h", "1h,,2h", "day", ",".join(f"{hour}h" for hour in range(1, 17))):
+        with pytest.raises(InputError):
+            strata_of(wrong)
 
 
 @pytest.mark.parametrize("boundaries_us", [(), BOUNDARIES_US, (HOUR_US,)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +14,7 @@ from app.processes.worker import _ended
 AWAY, CLOSED = LogUnavailable("away"), LogUnavailable("closed")
 
 
-def ended(error: Exception) -> JobExecutionEvent:
+def ended(error: BaseException) -> JobExecutionEvent:
     return JobExecutionEvent(EVENT_JOB_ERROR, "take_due", "default", datetime.now(UTC), exception=error)
 
 
@@ -39,3 +40,8 @@ def test_any_other_error_is_logged_whole(caplog: pytest.LogCaptureFixture) -> No
     assert record.levelname == "ERROR"
     assert record.exc_info is not None
     assert record.exc_info[1] is error
+
+
+def test_a_job_that_the_workers_end_interrupts_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
+    _ended(ended(asyncio.CancelledError()))
+    assert caplog.records == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain.events.clouds import CloudCreated, CloudEvent, PolicyChanged
+from app.domain.events.extensions import ExtensionDecision, ExtensionRejected, InstanceExtended
 from app.domain.events.instances import (
     InstanceEvent,
     InstanceEvicted,
@@ -28,8 +29,11 @@ __all__ = [
     "EvictionOverdue",
     "EvictionRisk",
     "EvictionScheduled",
+    "ExtensionDecision",
+    "ExtensionRejected",
     "FlavorAdded",
     "InstanceEvicted",
+    "InstanceExtended",
     "InstanceRejected",
     "InstanceStarted",
     "InstanceStopped",
@@ -44,7 +48,7 @@ __all__ = [
     "answers_request",
 ]
 
-Event = CloudEvent | NodeEvent | InstanceEvent | Notice
+Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision
 """Any event. The order of the union is the order in which kinds are listed."""
 
 

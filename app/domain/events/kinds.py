@@ -17,6 +17,7 @@ class Group(Enum):
     START = auto()
     END = auto()
     NOTICE = auto()
+    EXTENSION = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,4 +26,5 @@ def names_of(group: Group) -> tuple[str, ...]:
 STARTS = names_of(Group.START)
 ENDS = names_of(Group.END)
 NOTICES = names_of(Group.NOTICE)
+EXTENSIONS = names_of(Group.EXTENSION)
 POLICIES = names_of(Group.POLICY)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
-from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud, warm_up
+from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
+from app.engine.cloud.warming import warm_up
 
 __all__ = [
     "LEAST_RUN",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import InstanceEvicted, InstanceStarted, PolicyChanged
+from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PolicyChanged
 from app.domain.strata import stratum_index, stratum_span
 from app.domain.values import Book, EvictionReason
 from app.engine.books import PARTS
@@ -40,7 +40,12 @@ class Books:
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {InstanceStarted: self._start, InstanceEvicted: self._evict, PolicyChanged: self._change}
+        return {
+            InstanceStarted: self._start,
+            InstanceEvicted: self._evict,
+            InstanceExtended: self._extend,
+            PolicyChanged: self._change,
+        }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -53,7 +58,7 @@ class Books:
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
         boundaries_us = self._head.policy.strata_us
-        committed, risky = self._instances.borne(np.array([probability]), np.array(boundaries_us, np.int64), now_us)
+        committed, risky = self._instances.borne(np.array([probability]), boundaries_us, now_us)
         return _books(boundaries_us, self._accounts_of(probability), committed[0], risky[0])
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
@@ -63,7 +68,7 @@ class Books:
         """
         boundaries_us = self._head.policy.strata_us
         accounts = [self._accounts_of(probability) for probability in probabilities]
-        borne = self._instances.borne_now(np.array(probabilities), np.array(boundaries_us, np.int64), now_us)
+        borne = self._instances.borne_now(np.array(probabilities), boundaries_us, now_us)
         return lambda: [_books(boundaries_us, *one) for one in zip(accounts, *borne(), strict=True)]
 
     def _accounts_of(self, probability: float) -> list[BookAccount]:
@@ -83,6 +88,17 @@ class Books:
             return None
         return self._earn(self._key(basis.probability, event.lifetime_us), risk)
 
+    def _extend(self, event: InstanceExtended) -> Undo | None:
+        """Let the book of its first stratum earn by the whole risk, in place of what it earned by the former one."""
+        running = self._instances.running[event.instance_id]
+        promised, former, total = running.probability, running.whole_risk, event.total_risk
+        if promised is None or former is None or total is None or event.basis.estimated_probability is None:
+            return None
+        key = self._key(promised, running.book_lifetime_us)
+        old = self._accounts.get(key, BookAccount())
+        more = min(promised, EARNING * total) - min(promised, EARNING * former)
+        return self._put(key, old._replace(earned=old.earned + more))
+
     def _earn(self, key: BookKey, risk: float) -> Undo:
         old = self._accounts.get(key, BookAccount())
         return self._put(key, old._replace(earned=old.earned + min(key[0], EARNING * risk)))
@@ -93,7 +109,7 @@ class Books:
             return None
         if event.at_us > running.deadline_us or event.reason is EvictionReason.DRILL:
             return None
-        key = self._key(running.probability, running.lifetime_us)
+        key = self._key(running.probability, running.book_lifetime_us)
         old = self._accounts.get(key, BookAccount())
         return self._put(key, old._replace(evicted=old.evicted + 1))
 
@@ -104,9 +120,9 @@ class Books:
             return None
         self._accounts = {}
         for running in sorted(self._instances.running.values(), key=lambda running: running.seq):
-            if running.risk is not None and running.probability is not None:
-                stratum = stratum_index(running.lifetime_us or 0, boundaries_us)
-                self._earn((running.probability, stratum), running.risk)
+            if running.whole_risk is not None and running.probability is not None:
+                stratum = stratum_index(running.book_lifetime_us, boundaries_us)
+                self._earn((running.probability, stratum), running.whole_risk)
         return lambda: self._reset(before)
 
     def _key(self, probability: float, lifetime_us: int | None) -> BookKey:

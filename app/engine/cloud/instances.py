@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.events import ExtensionRejected, InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
 from app.engine.ages import SpotAges
-from app.engine.books import NO_RISK, borne
+from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo, risk_of
@@ -42,15 +42,20 @@ class Instances:
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
-        self._ages = SpotAges()
+        self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._promises = np.zeros(FIRST_ROWS)
-        self._risks = np.full(FIRST_ROWS, NO_RISK)
-        self._lifetimes_us = np.zeros(FIRST_ROWS, np.int64)
+        self._bearers = BearerColumns()
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {InstanceStarted: self._start, InstanceStopped: self._end, InstanceEvicted: self._end}
+        return {
+            InstanceStarted: self._start,
+            InstanceStopped: self._end,
+            InstanceEvicted: self._end,
+            InstanceExtended: self._extend,
+            ExtensionRejected: _keep,
+        }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -153,33 +158,36 @@ class Instances:
         found = [self._flavors.by_name[flavor].demand for flavor in flavors]
         return np.array(found, np.int64).reshape(len(flavors), len(Resources._fields))
 
-    def exposure(
-        self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
-    ) -> tuple[NDArray[np.float64], Ints]:
-        """Return what engine.exposure computes for the running instances with these promises."""
-        rows = self._ages.rows(self._room.cluster)
-        return exposure(self._room.cluster, rows, self._promises, probabilities, room, now_us, age_us)
+    def exposure(self, probability: float, room: Ints, now_us: int, age_us: int) -> tuple[float, Ints]:
+        """Return what engine.exposure computes for the running instances with this promise."""
+        cluster, rows = self._room.cluster, self.ages.rows(self._room.cluster)
+        charges, taken = exposure(cluster, rows, self._promises, np.array([probability]), room, now_us, age_us)
+        return float(charges[0]), taken
 
-    def exposure_now(
+    def charges_now(
         self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
-    ) -> Callable[[], tuple[NDArray[np.float64], Ints]]:
-        """Return a function that returns the same as things are now, on any thread."""
-        rows = self._ages.rows(self._room.cluster).copy()
+    ) -> Callable[[], list[float]]:
+        """Return a function that returns the charges of these promises as things are now, on any thread."""
+        rows = self.ages.rows(self._room.cluster).copy()
         cluster, promises = self._room.copy(), self._promises.copy()
-        return lambda: exposure(cluster, rows, promises, probabilities, room, now_us, age_us)
 
-    def borne(self, probabilities: NDArray[np.float64], boundaries_us: Ints, now_us: int) -> tuple[Ints, Ints]:
+        def charges() -> list[float]:
+            found: list[float] = exposure(cluster, rows, promises, probabilities, room, now_us, age_us)[0].tolist()
+            return found
+
+        return charges
+
+    def borne(
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> tuple[Ints, Ints]:
         """Return what engine.books computes for the running instances with these promises."""
-        columns = self._promises, self._risks, self._lifetimes_us
-        return borne(self._room.cluster, *columns, boundaries_us, probabilities, now_us)
+        return self._bearers.borne(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
     def borne_now(
-        self, probabilities: NDArray[np.float64], boundaries_us: Ints, now_us: int
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
     ) -> Callable[[], tuple[Ints, Ints]]:
         """Return a function that returns the same as things are now, on any thread."""
-        cluster = self._room.copy()
-        columns = self._promises.copy(), self._risks.copy(), self._lifetimes_us.copy()
-        return lambda: borne(cluster, *columns, boundaries_us, probabilities, now_us)
+        return self._bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
     def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
         return tuple(name for row in rows if (name := self._rows[row]) is not None)
@@ -205,6 +213,17 @@ class Instances:
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:
         running = self._leave(event.instance_id)
         return lambda: self._reenter(running)
+
+    def _extend(self, event: InstanceExtended) -> Undo:
+        old = self.running[event.instance_id]
+        self._put(_extended(old, event))
+        return lambda: self._put(old)
+
+    def _put(self, running: Running) -> None:
+        """Let a running instance have another lifetime."""
+        self.running[running.instance_id] = running
+        self._room.cluster.deadline_us[running.row] = running.deadline_us
+        self._bearers.enter(running)
 
     def _forget(self, instance_id: str) -> None:
         self._leave(instance_id)
@@ -238,13 +257,13 @@ class Instances:
         self._rows[running.row] = running.instance_id
         self.running[running.instance_id] = running
         self._promises[running.row] = running.probability or 0.0
-        self._risks[running.row] = NO_RISK if running.risk is None else running.risk
-        self._lifetimes_us[running.row] = running.lifetime_us or 0
+        self._bearers.enter(running)
 
     def _unnote(self, instance_id: str) -> Running:
         """Take the instance out again, and free its row."""
         running = self.running.pop(instance_id)
         self._rows[running.row] = None
+        self._bearers.leave(running.row)
         self._free_rows.append(running.row)
         return running
 
@@ -259,8 +278,21 @@ class Instances:
         grown = [np.concatenate([old, new]) for old, new in zip(cluster[2:], more[2:], strict=True)]
         self._room.cluster = Cluster(cluster.free, cluster.is_open, *grown)
         self._promises = np.concatenate([self._promises, np.zeros(count)])
-        self._risks = np.concatenate([self._risks, np.full(count, NO_RISK)])
-        self._lifetimes_us = np.concatenate([self._lifetimes_us, np.zeros(count, np.int64)])
+        self._bearers.grow()
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)
+
+
+def _extended(running: Running, event: InstanceExtended) -> Running:
+    """Return the instance with its longer lifetime, and with the risk of the rest of it if there is one."""
+    first_us, estimate = running.book_lifetime_us, event.basis.estimated_probability
+    longer = replace(running, lifetime_us=event.lifetime_us, first_lifetime_us=first_us)
+    if running.risk is None or estimate is None or event.total_risk is None:
+        return longer
+    left_us = event.deadline_us - event.at_us
+    return replace(longer, risk=estimate * max(first_us, 1) / left_us, total_risk=event.total_risk)
+
+
+def _keep(_event: ExtensionRejected) -> None:
+    """Change nothing: a refusal leaves everything as it was."""

@@ -14,13 +14,20 @@ from app.domain.values import NodeStatus, Resources
 from app.engine.cloud.records import Facts, Flavor, Fold, Node, Room, Undo
 from app.engine.cluster import UNCOUNTED
 
+FEWEST_GIVEN_UP = 1024
+"""The number of places of removed nodes below which they are kept: giving them up costs a walk over all instances."""
+
 
 class Nodes:
-    """The nodes by name, and the order in which they were added."""
+    """The nodes that are there by name, and the names at their places.
+
+    A node that is added takes a new place behind all others, so places are in the order of additions. That of a removed
+    node stays, closed, until `give_up_places`.
+    """
 
     def __init__(self, room: Room) -> None:
         self.by_name: dict[str, Node] = {}
-        self.order: list[str] = []
+        self.names: list[str] = []
         self._room = room
         self._open_capacity: Resources | None = None
 
@@ -30,20 +37,31 @@ class Nodes:
             NodeAdded: lambda event: self._add(event.node, event.capacity),
             NodeDrained: self._to(NodeStatus.DRAINED),
             NodeOpened: self._to(NodeStatus.OPEN),
-            NodeRemoved: self._to(NodeStatus.REMOVED),
+            NodeRemoved: lambda event: self._remove(event.node),
         }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {"node_order": tuple(self.order), "nodes": {**self.by_name}}
+        return {"nodes": [replace(node, index=index) for index, node in enumerate(self.in_order())]}
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts. Room is taken later, when the instances are loaded."""
-        for index, name in enumerate(facts.node_order):
-            node = facts.nodes[name]
-            self._add(name, node.capacity)
-            # The name may belong to a newer node by now; the place of the removed one stays occupied.
-            self._put(node if node.index == index else replace(node, index=index, status=NodeStatus.REMOVED))
+        for node in facts.nodes:
+            self._add(node.name, node.capacity)
+            self._put(node)
+
+    def in_order(self) -> list[Node]:
+        """Return the nodes in node order."""
+        return sorted(self.by_name.values(), key=lambda node: node.index)
+
+    def give_up_places(self) -> None:
+        """Close the gaps that removed nodes have left, once they are many. Nothing may be left to undo."""
+        if len(self.names) - len(self.by_name) <= max(FEWEST_GIVEN_UP, len(self.by_name)):
+            return
+        there = self.in_order()
+        self._room.keep_places([node.index for node in there])
+        self.names[:] = [node.name for node in there]
+        self.by_name |= {node.name: replace(node, index=index) for index, node in enumerate(there)}
 
     def free(self, name: str) -> Resources:
         """Return the free part of a node's capacity; 0 for a resource that the node does not count."""
@@ -61,29 +79,26 @@ class Nodes:
         return self._open_capacity
 
     def _add(self, name: str, capacity: Resources) -> Undo:
-        cluster, old = self._room.cluster, self.by_name.get(name)
-        room = np.array([[size or UNCOUNTED for size in capacity]], np.int64)
-        self._room.cluster = cluster._replace(
-            free=np.concatenate([cluster.free, room]), is_open=np.append(cluster.is_open, True)
-        )
-        self._room.sizes = np.concatenate([self._room.sizes, room])
-        self.by_name[name] = Node(len(self.order), name, capacity, NodeStatus.OPEN)
-        self.order.append(name)
+        self._room.add_place([size or UNCOUNTED for size in capacity])
+        self.by_name[name] = Node(len(self.names), name, capacity, NodeStatus.OPEN)
+        self.names.append(name)
         self._open_capacity = None
-        return lambda: self._forget(name, old)
+        return lambda: self._forget(name)
 
-    def _forget(self, name: str, old: Node | None) -> None:
+    def _forget(self, name: str) -> None:
         del self.by_name[name]
-        if old is not None:
-            self.by_name[name] = old
+        self.names.pop()
+        self._room.drop_last_place()
         self._open_capacity = None
-        self.order.pop()
-        cluster = self._room.cluster
-        self._room.cluster = cluster._replace(free=cluster.free[:-1].copy(), is_open=cluster.is_open[:-1].copy())
-        self._room.sizes = self._room.sizes[:-1].copy()
 
-    def _to(self, status: NodeStatus) -> Callable[[NodeDrained | NodeOpened | NodeRemoved], Undo]:
-        def fold(event: NodeDrained | NodeOpened | NodeRemoved) -> Undo:
+    def _remove(self, name: str) -> Undo:
+        node = self.by_name.pop(name)
+        self._room.cluster.is_open[node.index] = False
+        self._open_capacity = None
+        return lambda: self._put(node)
+
+    def _to(self, status: NodeStatus) -> Callable[[NodeDrained | NodeOpened], Undo]:
+        def fold(event: NodeDrained | NodeOpened) -> Undo:
             old = self.by_name[event.node]
             self._put(replace(old, status=status))
             return lambda: self._put(old)

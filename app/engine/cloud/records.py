@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
-from app.engine.cluster import NEVER_US, Cluster, Ints, empty_cluster
+from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
 FIRST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `index` is its position in node order, which is never used again after its removal."""
+    """A node. `index` is its place in the compiled form: greater for nodes that were added later."""
 
     index: int
     name: str
@@ -36,7 +36,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running instance. `seq`, the position of its start in the log, orders instances by age."""
+    """A running instance. `seq`, the position of its start in the log, orders instances by age.
+
+    `lifetime_us`: declared at the start, or promised since by an extension.
+    """
 
     instance_id: str
     seq: int
@@ -48,7 +51,13 @@ class Running:
     probability: float | None
     row: int
     risk: float | None = None
-    """The eviction probability that was estimated at the start; None if nothing was promised."""
+    """The eviction probability that was estimated at the start; None if nothing was promised. Of an extended one, that
+    of the rest, as if it were left over of the first lifetime in the same proportion.
+    """
+    first_lifetime_us: int | None = None
+    """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
+    total_risk: float | None = None
+    """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
 
     @property
     def deadline_us(self) -> int:
@@ -56,6 +65,23 @@ class Running:
         if self.market is Market.ON_DEMAND or self.lifetime_us is None:
             return NEVER_US
         return self.started_us + self.lifetime_us
+
+    @property
+    def book_lifetime_us(self) -> int:
+        """The lifetime whose stratum the instance stands in."""
+        return (self.lifetime_us if self.first_lifetime_us is None else self.first_lifetime_us) or 0
+
+    @property
+    def whole_risk(self) -> float | None:
+        """The risk of the whole lifetime, borne and to be borne."""
+        return self.risk if self.total_risk is None else self.total_risk
+
+    def borne(self, now_us: int) -> float:
+        """Return the risk that the instance has borne by now. It bears an estimate in equal parts over its time."""
+        if self.risk is None or self.whole_risk is None:
+            return 0.0
+        left_us = max(self.deadline_us - now_us, 0)
+        return max(self.whole_risk - self.risk * left_us / max(self.book_lifetime_us, 1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +126,8 @@ class BookAccount(NamedTuple):
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
-    `node_order` names every node ever added; `nodes` are the latest of each name. Rows of running instances are 0,
-    because no decision depends on them.
+    `nodes` stand in node order, with places counted without gaps. Rows of running instances are 0, because no decision
+    depends on them.
     """
 
     seq: int
@@ -111,8 +137,7 @@ class Facts(NamedTuple):
     counts: Counts
     classes: list[tuple[float, ClassCounts]]
     on_demand_peak: Resources
-    node_order: tuple[str, ...]
-    nodes: dict[str, Node]
+    nodes: list[Node]
     flavors: list[tuple[str, Resources]]
     running: list[Running]
     handovers: list[Handover]
@@ -153,13 +178,46 @@ class Part(Protocol):
 class Room:
     """The compiled form of placements (which instance is on which node), shared by the nodes and the instances.
 
-    sizes (N, R): the capacity of each node ever added.
+    sizes (N, R): the capacity at each place of a node. `cluster` and `sizes` show the first places of longer arrays, so
+    that few additions copy them.
     """
 
     def __init__(self) -> None:
         self.cluster: Cluster = empty_cluster(0, FIRST_ROWS, len(Resources._fields))
         self.sizes: Ints = self.cluster.free.copy()
+        self._all = self.cluster.free, self.cluster.is_open, self.sizes
 
     def copy(self) -> Cluster:
         """Return the placements as they are now."""
         return Cluster._make(array.copy() for array in self.cluster)
+
+    def add_place(self, size: Sequence[int]) -> None:
+        """Add an open, empty place of this size (R) behind all others."""
+        place = len(self.sizes)
+        if place == len(self._all[0]):
+            self._lengthen(max(1, place))
+        free, is_open, sizes = self._all
+        free[place], is_open[place], sizes[place] = size, True, size
+        self._show(place + 1)
+
+    def drop_last_place(self) -> None:
+        """Take the last place away."""
+        self._show(len(self.sizes) - 1)
+
+    def keep_places(self, kept: Sequence[int]) -> None:
+        """Keep these places alone, in this order. Nothing may run at the others."""
+        now = np.full(len(self.sizes) + 1, NO_NODE, np.int64)  # NO_NODE, -1, finds itself at the end
+        now[[*kept]] = np.arange(len(kept))
+        self.cluster.node_of[:] = now[self.cluster.node_of]
+        self._all = self.cluster.free[[*kept]], self.cluster.is_open[[*kept]], self.sizes[[*kept]]
+        self._show(len(kept))
+
+    def _lengthen(self, more: int) -> None:
+        free, is_open, sizes = self._all
+        none = np.zeros((more, free.shape[1]), np.int64)
+        self._all = np.concatenate([free, none]), np.append(is_open, [False] * more), np.concatenate([sizes, none])
+
+    def _show(self, count: int) -> None:
+        free, is_open, sizes = self._all
+        self.cluster = self.cluster._replace(free=free[:count], is_open=is_open[:count])
+        self.sizes = sizes[:count]

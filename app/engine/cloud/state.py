@@ -14,9 +14,9 @@ from operator import gt
 
 import numpy as np
 
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
-from app.domain.requests import Operation, StartRequest, StopRequest
-from app.domain.values import Book, Clock, EvictionPolicy, Market, Placement, Policy, Resources
+from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
+from app.domain.requests import Operation
+from app.domain.values import Clock, EvictionPolicy, Placement, Policy, Resources
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
@@ -50,6 +50,7 @@ from app.engine.cluster import (
 )
 from app.engine.exposure import share
 from app.engine.outlook import Outlook, look_ahead
+from app.engine.standing import reach, slots_seen, without
 
 PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
@@ -89,6 +90,7 @@ class Cloud:
                 self._folds.setdefault(kind, []).append(fold)
         self._undo: list[Undo] = []
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
+        self.books, self.books_now = self._books.of, self._books.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._risks.raised
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ class Cloud:
     def fitting_node(self, flavor: str) -> str | None:
         """Return the node with room that a start of this flavor would take, or None."""
         node = fitting_node(self.cluster, self.flavors[flavor].demand, PLACEMENT_CODE[self.policy.placement])
-        return None if node == NO_NODE else self._nodes.order[node]
+        return None if node == NO_NODE else self._nodes.names[node]
 
     def available_slots(self, flavor: str) -> int:
         """Return the number of instances of this flavor that fit now."""
@@ -174,7 +176,7 @@ class Cloud:
             PLACEMENT_CODE[policy.placement],
             POLICY_CODE[policy.eviction_policy],
         )
-        return (None, ()) if node == NO_NODE else (self._nodes.order[node], victims)
+        return (None, ()) if node == NO_NODE else (self._nodes.names[node], victims)
 
     def place_run(self, run: Sequence[Operation]) -> list[str]:
         """Return the nodes of on-demand starts of new instances, and of stops of running ones, decided in this order.
@@ -182,44 +184,53 @@ class Cloud:
         The list ends before the first start that fits nowhere.
         """
         nodes = self._instances.plan_run(run, PLACEMENT_CODE[self.policy.placement])
-        return [self._nodes.order[node] for node in nodes]
+        return [self._nodes.names[node] for node in nodes]
 
     def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
         """Return the charges of a class's running instances, and the share of the room that one more start would reach.
 
         The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
         """
-        room, age_us = self._room_left(), now_us - self.created_us
-        committed, taken = self._instances.exposure(np.array([probability]), room, now_us, age_us)
-        return float(committed[0]), share(taken + self.flavors[flavor].demand, room)
+        charges, taken = self._exposure(probability, now_us)
+        return charges, share(taken + self.flavors[flavor].demand, self._room_at_peak())
+
+    def charges(self, probability: float, now_us: int) -> float:
+        """Return the charges of a class's running instances."""
+        return self._exposure(probability, now_us)[0]
 
     def charges_now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[float]]:
         """Return a function that returns the charges of each class, rising, as things are now, on any thread."""
-        room, age_us = self._room_left(), now_us - self.created_us
-        charged = self._instances.exposure_now(np.array(probabilities), room, now_us, age_us)
+        room, age_us = self._room_at_peak(), now_us - self.created_us
+        return self._instances.charges_now(np.array(probabilities), room, now_us, age_us)
 
-        def charges() -> list[float]:
-            found: list[float] = charged()[0].tolist()
-            return found
+    def _exposure(self, probability: float, now_us: int) -> tuple[float, Ints]:
+        return self._instances.exposure(probability, self._room_at_peak(), now_us, now_us - self.created_us)
 
-        return charges
+    def reach(self, instance_id: str, now_us: int) -> float:
+        """Return the share of the room at which a running spot instance stands within its lifetime; see `exposure`."""
+        rows = self._instances.ages.rows(self.cluster)
+        return reach(self.cluster, rows, self._room_at_peak(), self.running[instance_id].row, now_us)
 
-    def _room_left(self) -> Ints:
+    def _room_at_peak(self) -> Ints:
         capacity = self._nodes.open_capacity()
         return np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
-
-    def books(self, probability: float, now_us: int) -> list[Book]:
-        """Return the books of a promise by stratum, those of the shortest lifetimes first; see engine.books."""
-        return self._books.of(probability, now_us)
-
-    def books_now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
-        """Return a function that returns the books of each promise, rising, as things are now, on any thread."""
-        return self._books.now(probabilities, now_us)
 
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
         sizes, demand = self._room.sizes, self.flavors[flavor].demand
         return look_ahead(self.cluster, sizes, demand, self._excess(), NEVER_US, now_us)
+
+    def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
+        """Return the slots that a running spot instance sees, and its outlook with these slots.
+
+        It is seen like one that starts now at its age. So the slots are the free ones, its own, and those of instances
+        that would be evicted before it. On a closed node it sees one slot at least, its own.
+        """
+        running = self.running[instance_id]
+        rest, demand = without(self.cluster, running.row), self.flavors[running.flavor].demand
+        slots = max(int(slots_seen(rest, demand, running.seq, now_us)), 1)
+        outlook = look_ahead(rest, self._room.sizes, demand, self._excess(), running.seq, now_us)
+        return slots, outlook._replace(slots=slots)
 
     def outlooks_now(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, Outlook]]:
         """Return a function that returns the outlooks of starts of these flavors as things are now, on any thread.
@@ -273,9 +284,9 @@ class Cloud:
         room = plus(minus(free, self.flavors[flavor].resources), left)
         return self._handovers.ready_us(node, room, (deadline_us, left), now_us)
 
-    def node_order(self) -> tuple[str, ...]:
-        """The names of all nodes ever added, in node order; a node that was removed and added again occurs twice."""
-        return tuple(self._nodes.order)
+    def nodes_in_order(self) -> list[Node]:
+        """Return the nodes in node order, the order of their additions."""
+        return self._nodes.in_order()
 
     def known_handovers(self) -> tuple[Handover, ...]:
         """Return the evictions that no controller has confirmed, by deadline."""
@@ -292,11 +303,11 @@ class Cloud:
 
         It takes a second if instances are very many.
         """
-        found, nodes = self._facts(), self._nodes_with_room()
+        found, free = self._facts(), [self.free(node.name) for node in self.nodes_in_order()]
 
         def finish() -> tuple[Facts, str]:
             facts = in_order(found)
-            return facts, _digest(facts, nodes)
+            return facts, _digest(facts, free)
 
         return finish
 
@@ -317,9 +328,6 @@ class Cloud:
     def digest(self) -> str:
         """Return a hash of everything that later decisions could depend on."""
         return self.facts_now()()[1]
-
-    def _nodes_with_room(self) -> list[tuple[Node, Resources]]:
-        return [(node, self.free(node.name)) for node in sorted(self.nodes.values(), key=lambda n: n.index)]
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -362,11 +370,12 @@ class Cloud:
                 else:
                     for item in run:
                         self.apply(item.event)
-                self._undo.clear()
+                self.commit()
 
     def commit(self) -> None:
         """Keep the events applied so far."""
         self._undo.clear()
+        self._nodes.give_up_places()
 
     def rollback(self) -> None:
         """Undo the events applied since the last commit, newest first."""
@@ -374,26 +383,11 @@ class Cloud:
             self._undo.pop()()
 
 
-def _digest(facts: Facts, nodes: list[tuple[Node, Resources]]) -> str:
-    values = facts._asdict() | {"nodes": nodes}
-    del values["node_order"]
-    return hashlib.sha256(repr(tuple(values.values())).encode()).hexdigest()
-
-
-def warm_up() -> None:
-    """Compile every function of the live scheduler now, so that no request waits for the compiler."""
-    cloud = Cloud()
-    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
-    cloud.apply(FlavorAdded(at_us=0, flavor="flavor", demand=Resources(1)))
-    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(1)))
-    cloud.apply(InstanceStarted(at_us=0, instance_id="spot", market=Market.SPOT, flavor="flavor", node="node"))
-    cloud.place_on_demand("flavor", 0)
-    cloud.fitting_node("flavor")
-    cloud.available_slots("flavor")
-    cloud.slots_now(["flavor"])()
-    cloud.exposure("flavor", 0.01, 0)
-    cloud.books(0.01, 0)
-    cloud.place_run([StartRequest("on-demand", Market.ON_DEMAND, "flavor"), StopRequest("on-demand")])
-    cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])
-    cloud.outlook("flavor", 0)
-    cloud.rollback()
+def _digest(facts: Facts, free: list[Resources]) -> str:
+    """Hash a line for each value, and an empty one after each fact: all in one text takes much memory."""
+    found = hashlib.sha256()
+    for fact in (*facts, free):
+        for value in fact if isinstance(fact, list) else [fact]:
+            found.update(f"{value!r}\n".encode())
+        found.update(b"\n")
+    return found.hexdigest()

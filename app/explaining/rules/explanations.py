@@ -46,10 +46,10 @@ class PromiseStatus(StrEnum):
 class Decided:
     """One decision of the log: on a start, or the end of an instance. `sentence` tells it in words.
 
-    `lifetime_us`, `node` and `basis` belong to the start. `ran_us` is how long an instance ran that has ended.
-    `deadline_us` is the deadline of the victims. `ready_us` is the time from which the room of an accepted start is
-    free. `cause_seq` is the event that an eviction made room for, and `cause_id` the instance that this event started,
-    if any.
+    `lifetime_us`, `node` and `basis` belong to the start, or to the extension; of an end, `lifetime_us` is the last
+    one. `ran_us` is how long an instance had run. `deadline_us` is the deadline of the victims. `ready_us` is the time
+    from which the room of an accepted start is free. `cause_seq` is the event that an eviction made room for, and
+    `cause_id` the instance that this event started, if any.
     """
 
     seq: int
@@ -151,7 +151,8 @@ class Explanation:
 
     `policy` was in force when the start was decided. `ground` is None if the decision read no table, or if that table
     is gone. `created_us` is the time at which the cloud's log begins. `notices` are the newest notices of the instance,
-    in log order; `grace` is what they say of its eviction. `standing` is the present standing of all with the same
+    in log order; `grace` is what they say of its eviction. `extensions` are the newest decisions on a longer lifetime.
+    `standing` is the present standing of all with the same
     promise, if it was broken.
     """
 
@@ -165,6 +166,7 @@ class Explanation:
     acceptable: Acceptable | None
     eviction: EvictionExplained | None
     notices: tuple[Recorded, ...]
+    extensions: tuple[Recorded, ...]
     grace: Grace | None
     standing: Attainment | None = None
     sentences: tuple[str, ...] = ()
@@ -173,10 +175,11 @@ class Explanation:
     def is_overrunning(self) -> bool:
         """True if the instance is spot and runs on after its declared lifetime."""
         decision = self.instance.decision
-        if decision.market is not Market.SPOT or decision.lifetime_us is None:
+        lifetime_us = self.instance.lifetime_us
+        if decision.market is not Market.SPOT or lifetime_us is None:
             return False
         is_running = self.instance.status is InstanceStatus.RUNNING
-        return is_running and self.as_of_us > decision.at_us + decision.lifetime_us
+        return is_running and self.as_of_us > decision.at_us + lifetime_us
 
     @property
     def is_at_risk(self) -> bool:
@@ -186,7 +189,10 @@ class Explanation:
 
 
 def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> PromiseStatus:
-    """Return what became of an instance's promise by `now_us`, given its end; None while the instance runs."""
+    """Return what became of an instance's promise by `now_us`, given its end; None while the instance runs.
+
+    `start` is for the lifetime that was promised last.
+    """
     fate = fate_of(start, end, now_us)
     if fate.promised is None:
         return PromiseStatus.NONE

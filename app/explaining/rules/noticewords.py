@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from app.domain.events import EvictionRisk, InstanceStarted, Recorded
+from app.domain.events import EvictionRisk, ExtensionRejected, InstanceExtended, InstanceStarted, Recorded
 from app.domain.numbers import share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import RiskLevel
 from app.explaining.rules.explanations import Decided, Grace
+from app.scheduling.rules.extensions import in_words
 
 _RISKS_TOLD = 4
 """Notices of risk that become sentences, the newest; the fields hold more."""
+
+
+def extensions_in_words(extensions: Iterable[Recorded]) -> Iterator[str]:
+    """Tell each decision on a longer lifetime."""
+    for item in extensions:
+        if isinstance(item.event, InstanceExtended | ExtensionRejected):
+            yield f"At {time_text(item.event.at_us)}: {in_words(item.event)}"
 
 
 def room_in_words(start: InstanceStarted) -> Iterator[str]:

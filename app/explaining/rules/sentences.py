@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.admission.attainment import Attainment
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import (
@@ -21,6 +20,7 @@ from app.domain.values import (
     Resources,
 )
 from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
+from app.explaining.rules.classwords import standing_in_words
 from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
@@ -29,7 +29,13 @@ from app.explaining.rules.explanations import (
     PromiseStatus,
     Victim,
 )
-from app.explaining.rules.noticewords import grace_in_words, risks_in_words, room_in_brief, room_in_words
+from app.explaining.rules.noticewords import (
+    extensions_in_words,
+    grace_in_words,
+    risks_in_words,
+    room_in_brief,
+    room_in_words,
+)
 from app.scheduling.rules.acceptable import Acceptable
 
 _NAMED = 5
@@ -49,6 +55,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         return
     yield from _acceptance(explanation, decision)
     yield from room_in_words(decision)
+    yield from extensions_in_words(explanation.extensions)
     yield from risks_in_words(explanation.notices)
     if isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
@@ -58,7 +65,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
         yield f"Still running on {decision.node} after {length_text(explanation.as_of_us - decision.at_us)}."
-    yield from _promise(explanation, decision)
+    yield from _promise(explanation, explanation.instance.as_extended)
 
 
 def _request(explanation: Explanation) -> str:
@@ -259,17 +266,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
         yield "It had overrun its declared lifetime, and such instances go before all others."
 
 
-def standing_in_words(standing: Attainment | None, share: str) -> str:
-    """Say how many of all with this promise were evicted in time, and if those are too many."""
-    allowed = f"at most {share} of those with this promise may be evicted within their lifetime"
-    if standing is None or standing.ratio is None:
-        return f"{allowed[0].upper()}{allowed[1:]}."
-    happened = f"{number_text(standing.evicted)} of {number_text(standing.admitted)} ({share_text(standing.ratio)})"
-    verdict = "the promise is kept so far" if standing.is_kept else "that is more than was promised"
-    return f"{allowed[0].upper()}{allowed[1:]}; so far {happened} were: {verdict}."
-
-
-def _promise(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
+def _promise(explanation: Explanation, decision: StartDecision) -> Iterator[str]:
     end = explanation.instance.end
     if explanation.promise is PromiseStatus.NONE or decision.lifetime_us is None or decision.basis is None:
         return
@@ -305,6 +302,8 @@ def tell(decided: Decided) -> str:
             return _accepted(decided)
         case DecisionOutcome.REJECTED:
             return f"Rejected: {_REASONS.get(str(decided.reason), str(decided.reason))}{_wanted(decided)}."
+        case DecisionOutcome.EXTENDED | DecisionOutcome.EXTENSION_REJECTED:
+            return decided.sentence
         case DecisionOutcome.STOPPED:
             return f"Stopped after {length_text(decided.ran_us or 0)}{_of_declared(decided)}."
         case _:

@@ -259,8 +259,9 @@ class Webhooks:
     async def revive(self, webhook_id: int, seq: int) -> None:
         """Remove a dead letter that was taken after all."""
         await self._database.execute(
-            "WITH gone AS (DELETE FROM webhook_dead WHERE webhook_id = %(id)s AND seq = %(seq)s) "
-            "UPDATE webhook SET delivered_count = delivered_count + 1, delivered_at = now() WHERE id = %(id)s",
+            "WITH gone AS (DELETE FROM webhook_dead WHERE webhook_id = %(id)s AND seq = %(seq)s RETURNING seq) "
+            "UPDATE webhook SET delivered_count = delivered_count + 1, delivered_at = now() "
+            "WHERE id = %(id)s AND EXISTS (SELECT FROM gone)",
             {"id": webhook_id, "seq": seq},
         )
 
@@ -268,7 +269,7 @@ class Webhooks:
         """Store that a dead letter was tried once more and not taken."""
         await self._database.execute(
             "UPDATE webhook_dead SET replay_asked_at = NULL, attempts = attempts + 1, error = %(error)s "
-            "WHERE webhook_id = %(id)s AND seq = %(seq)s",
+            "WHERE webhook_id = %(id)s AND seq = %(seq)s AND replay_asked_at IS NOT NULL",
             {"id": webhook_id, "seq": seq, "error": error},
         )
 

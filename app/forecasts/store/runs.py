@@ -6,6 +6,8 @@ running, a worker died and left it, and it is taken up again.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from app.domain.values import RunCause
 from app.forecasts.rules import Run, RunStatus
 from app.platform.database.database import Database, Session
@@ -41,19 +43,24 @@ UPDATE forecast_run SET
     error = CASE WHEN attempts < {_MAX_ATTEMPTS} THEN error ELSE 'the worker died in the last attempt' END,
     attempts = least(attempts + 1, {_MAX_ATTEMPTS}),
     started_at = now(), finished_at = NULL, retry_at = NULL
-WHERE id = %(id)s AND ({_OPEN}) RETURNING status, attempts
+WHERE id = %(id)s AND ({_OPEN}) RETURNING status, started_at
 """
 # A worker that stalled for long may have lost the run to another one.
-_STILL = "WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s"
+_MINE = "status = 'running' AND started_at = %(started_at)s"
+_STILL = f"WHERE id = %(id)s AND {_MINE}"
 _FINISH = f"""
 UPDATE forecast_run SET status = 'succeeded', epoch = %(epoch)s, error = NULL, finished_at = now() {_STILL}
 """
-# Attempts that the database ended are not the run's failures, so they never are the last one.
+# Attempts that the database ended are not the run's failures, so they do not count. Before the database could be told,
+# another worker may have taken the run up, and may have given it up because of this attempt: then it is tried again.
 _DISTURB = f"""
-UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
-    retry_at = now() + make_interval(secs => CASE WHEN attempts > 1 THEN 2 ^ (attempts - 2) ELSE 0 END),
-    attempts = least(attempts, {_MAX_ATTEMPTS} - 1)
-{_STILL}
+UPDATE forecast_run SET attempts = greatest(attempts - 1, 0),
+    status = CASE WHEN {_MINE} THEN 'failed' ELSE status END,
+    error = CASE WHEN {_MINE} THEN %(error)s ELSE error END,
+    finished_at = CASE WHEN {_MINE} THEN now() ELSE finished_at END,
+    retry_at = CASE WHEN {_MINE} OR (status = 'failed' AND retry_at IS NULL)
+        THEN now() + make_interval(secs => %(pause_s)s) ELSE retry_at END
+WHERE id = %(id)s AND status IN ('running', 'failed')
 """
 _FAIL = f"""
 UPDATE forecast_run SET status = 'failed', error = %(error)s, finished_at = now(),
@@ -89,31 +96,32 @@ class Runs:
         rows = await self._database.execute(f"SELECT {_COLUMNS} FROM forecast_run WHERE {_OPEN} ORDER BY id")
         return [Run(*row) for row in rows]
 
-    async def start(self, run_id: int) -> int | None:
-        """Take up the run as the holder of its cloud's forecast lock, and return the attempt's number.
+    async def start(self, run_id: int) -> datetime | None:
+        """Take up the run as the holder of its cloud's forecast lock, and return the attempt's beginning.
 
-        Returns None if it is done, or not to be tried.
+        No other attempt of the run has the same. Returns None if the run is done, or not to be tried.
         """
         rows = await self._database.execute(_START, {"id": run_id})
-        return int(rows[0].attempts) if rows and rows[0].status == RunStatus.RUNNING else None
+        return rows[0].started_at if rows and rows[0].status == RunStatus.RUNNING else None
 
-    async def finish(self, run_id: int, attempt: int, epoch: int) -> None:
+    async def finish(self, run_id: int, started_at: datetime, epoch: int) -> None:
         """Mark the run as succeeded with the table of this epoch, unless another worker has taken it over."""
-        await self._database.execute(_FINISH, {"id": run_id, "attempt": attempt, "epoch": epoch})
+        await self._database.execute(_FINISH, {"id": run_id, "started_at": started_at, "epoch": epoch})
 
-    async def fail(self, run_id: int, attempt: int, error: str) -> None:
+    async def fail(self, run_id: int, started_at: datetime, error: str) -> None:
         """Mark the attempt as failed. The run is retried after a pause, unless this was the last attempt.
 
         Nothing changes if another worker has taken the run over.
         """
-        await self._database.execute(_FAIL, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
+        await self._database.execute(_FAIL, {"id": run_id, "started_at": started_at, "error": error.replace("\0", "")})
 
-    async def disturb(self, run_id: int, attempt: int, error: str) -> None:
-        """Mark the attempt as ended by the database. It is tried again at once, or within 8 s if this happens often.
+    async def disturb(self, run_id: int, started_at: datetime, error: str, pause_s: float) -> None:
+        """Mark the attempt as ended by the database: it does not count, and the run is tried again after the pause.
 
-        Nothing changes if another worker has taken the run over.
+        If another worker has taken the run over, the attempt is taken off the count alone.
         """
-        await self._database.execute(_DISTURB, {"id": run_id, "attempt": attempt, "error": error.replace("\0", "")})
+        parameters = {"id": run_id, "started_at": started_at, "error": error.replace("\0", ""), "pause_s": pause_s}
+        await self._database.execute(_DISTURB, parameters)
 
     async def get(self, cloud_id: int, number: int) -> Run | None:
         """Return the cloud's run with this number, or None."""

@@ -74,7 +74,7 @@ async def _card(request: Request, name: str) -> Card | Unreadable:
         cloud.policy,
         cloud.counts,
         notices_of(cloud, server_time(request)),
-        sum(node.status != "removed" for node in cloud.nodes.values()),
+        len(cloud.nodes),
         cloud.seq,
         newest[0].epoch if newest else None,
         (server_time(request) - newest[0].computed_at).total_seconds() if newest else None,

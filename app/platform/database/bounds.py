@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from time import monotonic
@@ -23,6 +23,8 @@ from app.platform.asked import asked_since, set_within
 T = TypeVar("T")
 _LEAST_S = 1.0
 """A call has this long even where it was made late: what is slow for another reason than the database must go on."""
+_LONG_S = 1.5
+"""A call that takes longer may be waiting for another session."""
 
 _since: ContextVar[float | None] = ContextVar("since", default=None)
 _current: ContextVar[Bound | None] = ContextVar("current", default=None)
@@ -34,10 +36,11 @@ def waiting_since(moment: float) -> AbstractContextManager[None]:
 
 
 class Bounds:
-    """Bounds on the waiting for one database, in seconds."""
+    """Bounds on the waiting for one database, in seconds. `told` is called of each call that takes long."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, told: Callable[[], None] = lambda: None) -> None:
         self.timeout_s = timeout_s
+        self.told = told
         self.ended_at = float("-inf")
         """The moment at which a bound last ended."""
 
@@ -62,7 +65,8 @@ class Bound:
         self._connecting: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
-        self._handle = asyncio.get_running_loop().call_later(max(0.0, self._left_s), self._end)
+        first_s = min(_LONG_S, max(0.0, self._left_s))
+        self._handle = asyncio.get_running_loop().call_later(first_s, self._tell_or_end, first_s)
         self._token = _current.set(self)
         return self
 
@@ -82,6 +86,13 @@ class Bound:
         self._connection = connection
         if self._is_over:
             shut(connection)
+
+    def _tell_or_end(self, waited_s: float) -> None:
+        if waited_s >= self._left_s:
+            self._end()
+            return
+        self._handle = asyncio.get_running_loop().call_later(self._left_s - waited_s, self._end)
+        self._bounds.told()
 
     def _end(self) -> None:
         self._is_over, self._bounds.ended_at = True, monotonic()

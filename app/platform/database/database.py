@@ -25,6 +25,7 @@ from app.domain.errors import LogUnavailable
 from app.platform.asked import is_read
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
+from app.platform.database.stalled import StalledSessions
 
 Parameters = Mapping[str, object]
 AnyRow = Row[*tuple[Any, ...]]
@@ -104,7 +105,8 @@ class Database:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
         self.newer = NewerLogs()
-        self._bounds = Bounds(timeout_s)
+        self._stalled = StalledSessions(self._execute_apart)
+        self._bounds = Bounds(timeout_s, self._stalled.look)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
         self._reads = asyncio.Semaphore(pool_size // 2)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
@@ -193,8 +195,13 @@ class Database:
         finally:
             self._reads.release()
 
+    async def _execute_apart(self, sql: str) -> Rows:
+        async with self.connection() as session:
+            return await session.execute(sql)
+
     async def close(self) -> None:
         """Close the connections that are not in use."""
+        await self._stalled.close()
         await self._engine.dispose()
 
 

@@ -39,6 +39,7 @@ _NOW = text("now()")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
+_EXTENSIONS = text("kind IN ('instance_extended', 'extension_rejected')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 
 agreement = Table(
@@ -77,6 +78,16 @@ Index("event_rejected", event.c.cloud_id, event.c.seq, postgresql_where=text("ki
 Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kind = 'instance_evicted'"))
 Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)
 Index("event_notice", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_NOTICES)
+Index("event_extension", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_EXTENSIONS)
+Index(
+    "event_extension_asked",
+    event.c.cloud_id,
+    event.c.instance_id,
+    event.c.kind,
+    text("((data->>'lifetime_us')::bigint)"),
+    event.c.at_us,
+    postgresql_where=_EXTENSIONS,
+)
 Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from hashlib import sha256
 from math import inf
@@ -28,6 +28,8 @@ from app.platform.http.rates import COSTS, Rates
 
 CACHED_S = 2.0
 """The time for which a process may still accept a revoked token, counted from when it asked the database."""
+LISTED_S = 5.0
+"""The time for which a list of all valid tokens is believed, where an address is shut."""
 _TRIES = 3
 """Look-ups for one request whose answers come too late to be believed."""
 _CACHE_MAX = 10_000
@@ -56,6 +58,9 @@ class TokenPort(Protocol):
 
     async def find(self, token_hash: bytes) -> Caller | None:
         """Return the caller with the valid token of this SHA-256, or None."""
+
+    async def valid_hashes(self) -> frozenset[bytes]:
+        """Return the SHA-256 of the valid tokens, of very many those used last."""
 
 
 class _LookUp:
@@ -86,11 +91,23 @@ class Authenticator:
         self._known: dict[bytes, tuple[float, Caller]] = {}
         self._asked: dict[bytes, _LookUp] = {}
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
+        self._listed: frozenset[bytes] = frozenset()
+        self._listed_s = -inf
+        self._listing = asyncio.Lock()
 
     def known(self, token: bytes) -> Caller | None:
         """Return the token's caller if it was valid when last checked. Makes no query."""
         _, caller = self._known.get(sha256(token).digest(), (-inf, None))
         return caller
+
+    async def is_listed(self, token: bytes) -> bool:
+        """Return True if the token was valid a few seconds ago. Many guesses cost the database one query together."""
+        async with self._listing:
+            if monotonic() - self._listed_s > LISTED_S:
+                with suppress(LogUnavailable):  # who was listed will get this error
+                    self._listed = await self._tokens().valid_hashes()
+                self._listed_s = monotonic()
+        return sha256(token).digest() in self._listed
 
     async def caller(self, token: bytes) -> Caller:
         """Return the token's caller. Raise Unauthenticated if it is not valid.
@@ -170,12 +187,12 @@ async def recognise(request: Request) -> Caller | None:
 async def identify(request: Request, token: bytes) -> Caller:
     """Return the token's caller. Raise Unauthenticated if it is not valid, RateExceeded if they call too often.
 
-    For a while, an address that sent many wrong tokens can only use tokens that were valid before. So callers who share
-    an address with a guesser are not locked out.
+    For a while, an address that sent many wrong tokens can only use tokens that were valid seconds before. So callers
+    who share an address with a guesser are not locked out, and no guess is looked up.
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
-    if rates.is_anyone_shut and authenticator.known(token) is None:
+    if rates.is_shut(request.scope) and authenticator.known(token) is None and not await authenticator.is_listed(token):
         rates.check_address(request.scope)
     try:
         caller = await authenticator.caller(token)

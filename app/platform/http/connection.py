@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -214,14 +214,30 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes += len(piece)
         self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(piece)
-        except HttpParserUpgrade:
-            pass  # the service ignores the upgrade asked for and answers the request as any other
+            self._feed(piece)
         except HttpParserError:  # answered in the form of every error, without uvicorn's line of log
             self._refuse(self._fault or RequestMalformed("this is not HTTP/1.1 as this service reads it"))
             return
         if not self._is_whole and self._head_bytes > _HEAD_MAX:
             self._refuse(HeadTooLarge("the request line and its headers are larger than this service takes"))
+
+    def _feed(self, piece: memoryview) -> None:
+        """Feed the parser. An upgrade to another protocol that a request asks for is ignored, as HTTP allows.
+
+        The parser takes all that follows for the other protocol, so its head is read again without that header.
+        """
+        try:
+            self.parser.feed_data(piece)
+        except HttpParserUpgrade as upgrade:
+            self._unparsed = memoryview(bytes(piece[upgrade.args[0] :]) + bytes(self._unparsed))
+            if self._asks_for_upgrade():
+                lines = [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+                first = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+                self.parser = HttpRequestParser(self)
+                self.parser.feed_data(b"\r\n".join([first, *lines, b"", b""]))
+
+    def _asks_for_upgrade(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
 
     def _is_body_full(self) -> bool:
         """Return True if the handler must read some of the body first."""
@@ -257,6 +273,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Take the complete head. Its answer goes through the joined transport."""
+        if self._asks_for_upgrade():
+            return
         if not self._hosts and self.parser.get_http_version() == "1.1":  # probes that speak 1.0 name none
             self._break_off(RequestMalformed("a request of HTTP/1.1 names its host"))
         super().on_headers_complete()
@@ -275,6 +293,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the request has arrived in full."""
+        if self._asks_for_upgrade():
+            return
         self._is_whole, self._has_head, self._head_bytes, self._was_partial = True, False, 0, False
         super().on_message_complete()
 

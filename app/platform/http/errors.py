@@ -21,6 +21,7 @@ from starlette.types import Scope
 from app.domain import errors
 from app.platform.http.respond import respond
 from app.platform.http.safety import SAFE_HEADERS
+from app.platform.telemetry.context import without_tokens
 from tenure_client.forms.answer import Link
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
 
@@ -169,6 +170,12 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
+    errors.ExtensionOfOnDemand: Problem(
+        409, "preemptible.extension.on_demand", "An on-demand instance has no promise to extend"
+    ),
+    errors.ExtensionOfEnded: Problem(409, "preemptible.extension.ended", "The instance does not run"),
+    errors.ExtensionTooLate: Problem(409, "preemptible.extension.too_late", "The declared lifetime is over"),
+    errors.ExtensionNotLonger: Problem(409, "preemptible.extension.not_longer", "The lifetime is not longer"),
     errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"
@@ -268,7 +275,7 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
         "code": problem.code,
         "status": problem.status,
         "title": problem.title,
-        "detail": str(error) if known else "the service failed; its log has more under this request id",
+        "detail": without_tokens(str(error)) if known else "the service failed; its log has more under this request id",
         "links": [Link(rel="help", href="/docs")],
     }
     if type(error) is VersionUnsupported:

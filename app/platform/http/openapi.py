@@ -76,6 +76,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "node": ("node-1", errors.NodeNotFound),
     "flavor": ("small", errors.FlavorNotFound),
     "instance": ("i-1", errors.InstanceNotFound),
+    "spot": ("i-spot", errors.InstanceNotFound),
     "epoch": ("1", errors.TableNotFound),
     "run": ("1", errors.RunNotFound),
     "token": ("2", errors.TokenNotFound),

@@ -36,6 +36,7 @@ COSTS = {
     "list_tables": 10,
     "list_tokens": 10,
     "list_webhooks": 10,
+    "quote_extension": 5,
     "read_cloud_metrics": 50,
     "read_quotes": 5,
     "read_reliability": 50,
@@ -67,10 +68,9 @@ class Rates:
         self._ticks_s = ticks_s
         self._limiter = FixedWindowRateLimiter(Windows(ticks_s))
 
-    @property
-    def is_anyone_shut(self) -> bool:
-        """True if any address has used up its requests."""
-        return bool(self._shut)
+    def is_shut(self, scope: Scope) -> bool:
+        """Return True if the address has used up its requests without a valid token."""
+        return bool(self._shut) and self._shut.get(_address(scope), 0.0) > self._ticks_s()
 
     def count_token(self, token_id: int, cost: int = 1) -> None:
         """Count a request with this token. Raise RateExceeded if those of this second are used up."""

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.platform.pages import words
 from app.platform.pages.cookies import read_cookie
+from app.platform.telemetry.context import without_tokens
 
 THEME_COOKIE = "tenure_theme"
 _THEMES = ("light", "dark")
@@ -54,4 +55,4 @@ def render(request: Request, template: str, *, status_code: int = 200, **shown: 
 
 def render_problem(request: Request, status: int, detail: str, **shown: Any) -> Response:  # noqa: ANN401 - as above
     """Render the page of an error."""
-    return render(request, "problem.html", status_code=status, status=status, detail=detail, **shown)
+    return render(request, "problem.html", status_code=status, status=status, detail=without_tokens(detail), **shown)

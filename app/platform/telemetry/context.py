@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from structlog.contextvars import bound_contextvars
 
 _TOKEN = re.compile(r"tnr_[A-Za-z0-9_-]*")
+_secrets: set[str] = set()
+"""Tokens that do not look like tokens: somebody chose them."""
 REQUEST: ContextVar[Mapping[str, Any] | None] = ContextVar("tenure_request", default=None)
 """The ASGI scope of the request being answered. It is assigned once for each request and read only when a line is
 written, so it includes fields that were added meanwhile.
@@ -23,9 +25,27 @@ def working_on(**fields: object) -> AbstractContextManager[None]:
     return bound_contextvars(**fields)
 
 
+def keep_secret(token: str) -> None:
+    """Leave this token out of all that is logged or told, wherever a caller writes it."""
+    _secrets.add(token)
+
+
+def without_tokens(text: str) -> str:
+    """Return the text without tokens that got there by mistake, also percent-encoded ones."""
+    if "%" in text and _has_token(plain := unquote(unquote(text))):
+        text = plain
+    for secret in _secrets:
+        text = text.replace(secret, "...")
+    return _TOKEN.sub("tnr_...", text)
+
+
 def shown(text: str) -> str:
-    """Return a caller's path in a form safe to log: one line, without tokens that got there by mistake."""
-    return _TOKEN.sub("tnr_...", quote(text)) if "tnr_" in text else quote(text)
+    """Return a caller's path in a form safe to log: one line, without tokens."""
+    return quote(without_tokens(text))
+
+
+def _has_token(text: str) -> bool:
+    return "tnr_" in text or any(secret in text for secret in _secrets)
 
 
 def request_fields(scope: Mapping[str, Any]) -> dict[str, object]:

@@ -21,7 +21,15 @@ from prometheus_client import (
 )
 
 from app import __version__
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, Recorded
+from app.domain.events import (
+    ExtensionRejected,
+    InstanceEvicted,
+    InstanceExtended,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    Recorded,
+)
 
 PROCESS = CollectorRegistry()
 """The registry of everything that this process counts."""
@@ -56,6 +64,11 @@ DECISIONS = _counter(
     "tenure_decisions_total",
     "Starts decided and committed by this process; accepted ones have the reason `none`.",
     ["cloud", "market", "outcome", "reason"],
+)
+EXTENSIONS = _counter(
+    "tenure_extensions_total",
+    "Longer lifetimes decided and committed by this process; accepted ones have the reason `none`.",
+    ["cloud", "outcome", "reason"],
 )
 STOPS = _counter("tenure_stops_total", "Stops committed by this process.", ["cloud"])
 EVICTIONS = _counter(
@@ -132,7 +145,7 @@ class RequestMeter:
         self._times[operation].observe(duration_s)
 
 
-_Counted = InstanceStarted | InstanceStopped | InstanceRejected | InstanceEvicted
+_Counted = InstanceStarted | InstanceStopped | InstanceRejected | InstanceEvicted | InstanceExtended | ExtensionRejected
 
 
 def _kind(event: _Counted) -> tuple[object, ...]:
@@ -141,6 +154,10 @@ def _kind(event: _Counted) -> tuple[object, ...]:
         return InstanceStarted, event.market
     if isinstance(event, InstanceRejected):
         return InstanceRejected, event.market, event.reason
+    if isinstance(event, ExtensionRejected):
+        return ExtensionRejected, event.reason
+    if isinstance(event, InstanceExtended):
+        return (InstanceExtended,)
     return (InstanceStopped,) if isinstance(event, InstanceStopped) else (InstanceEvicted, event.reason)
 
 
@@ -189,4 +206,8 @@ class CloudMeter:
             return DECISIONS.labels(self._cloud, event.market.value, "rejected", event.reason.value)
         if isinstance(event, InstanceEvicted):
             return EVICTIONS.labels(self._cloud, event.reason.value)
+        if isinstance(event, InstanceExtended):
+            return EXTENSIONS.labels(self._cloud, "accepted", "none")
+        if isinstance(event, ExtensionRejected):
+            return EXTENSIONS.labels(self._cloud, "rejected", event.reason.value)
         return STOPS.labels(self._cloud)

@@ -78,7 +78,7 @@ def _operation(content: bytes) -> OperationBody:
         raise BodyTooLarge(f"an operation takes up to {OPERATION_BYTES} bytes")
     check_values(content, OPERATION_VALUES)
     read = OperationBody.model_validate_json(content)
-    chosen = read.start or read.stop
+    chosen = read.chosen
     refuse_repeated(content, 1 + len(chosen.model_fields_set if chosen else ()))
     return read
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.batch import Changed, Outcome, Started
+from app.admission.batch import Changed, Extended, Outcome, Started
 from app.domain.errors import TenureError
-from app.domain.requests import StopRequest
+from app.domain.requests import ExtendRequest, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
 from app.platform.http.auth import caller_of
@@ -23,8 +23,11 @@ from app.scheduling.scheduler import Scheduler
 from app.scheduling.wire.instances import (
     DrillBody,
     DrillQuery,
+    ExtensionBody,
+    ExtensionQuery,
     InstancesQuery,
     StartBody,
+    extension_answer,
     instance_answer,
     start_answer,
 )
@@ -55,8 +58,28 @@ async def stop_instance(request: Request) -> Response:
     return Response(status_code=204)
 
 
+async def extend_instance(request: Request) -> Response:
+    """Promise a running spot instance a longer lifetime, counted from its start, or refuse and change nothing.
+
+    The instance keeps the eviction probability of its start. The rest of the new lifetime is judged by what would be
+    evicted before it. A refusal is a decision too, and answered like an acceptance. A repeated request for a lifetime
+    that was accepted has the same answer; one that was refused is decided anew, unless it brings the same time.
+    """
+    body, path = await read_body(request, ExtensionBody), request.path_params
+    asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, _owner(request))
+    extended = await reached(request, Scheduler).extend(path["cloud"], asked)
+    return respond(extension_answer(extended.decision, extended.seq))
+
+
+async def quote_extension(request: Request) -> Response:
+    """Tell what an extension to this lifetime would be answered now. Nothing is reserved or recorded."""
+    query, path = read_query(request, ExtensionQuery), request.path_params
+    asked = ExtendRequest(path["spot"], query.lifetime_us)
+    return respond(extension_answer(await reached(request, Scheduler).extension_quote(path["cloud"], asked), None))
+
+
 async def run_batch(request: Request) -> Response:
-    """Decide up to 1000 starts and stops in order, in one transaction. Each has its own status.
+    """Decide up to 1000 starts, stops and extensions in order, in one transaction. Each has its own status.
 
     If they have more than 5000 events together, the rest follows in further transactions, whole operations in each.
 
@@ -119,6 +142,8 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
         return BatchResult(status=entries[0].status, errors=entries)
     if isinstance(outcome, Started):
         return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
+    if isinstance(outcome, Extended):
+        return BatchResult(status=200, extension=extension_answer(outcome.decision, outcome.seq))
     assert not isinstance(outcome, Changed)
     return _STOPPED
 

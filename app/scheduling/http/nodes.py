@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from app.domain.errors import FlavorNotFound
 from app.domain.times import to_datetime
-from app.domain.values import NodeStatus
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
@@ -28,12 +27,10 @@ async def add_node(request: Request) -> Response:
 
 
 async def list_nodes(request: Request) -> Response:
-    """List the cloud's nodes in node order with their free resources, without removed ones."""
+    """List the cloud's nodes in node order with their free resources."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
-    there = [node for node in cloud.nodes.values() if node.status is not NodeStatus.REMOVED]
-    there.sort(key=lambda node: node.index)
-    nodes, marker = page_after(there, query.marker, query.limit, lambda node: node.name)
+    nodes, marker = page_after(cloud.nodes_in_order(), query.marker, query.limit, lambda node: node.name)
     answers = [node_answer(cloud, node) for node in nodes]
     return respond(NodesAnswer(nodes=answers, links=next_link(request, marker)))
 

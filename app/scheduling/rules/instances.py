@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.domain.events import (
     InstanceEvicted,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -19,11 +20,22 @@ End = InstanceStopped | InstanceEvicted
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The decision on a start, its place in the log, and the end of the instance, if it has ended."""
+    """The decision on a start, its place in the log, and the instance's end and its last extension, if it has them."""
 
     decision: StartDecision
     seq: int
     end: End | None
+    extension: InstanceExtended | None = None
+
+    @property
+    def lifetime_us(self) -> int | None:
+        """The lifetime, as declared at the start or as extended since."""
+        return self.decision.lifetime_us if self.extension is None else self.extension.lifetime_us
+
+    @property
+    def as_extended(self) -> StartDecision:
+        """The decision on the start as if it had been for the present lifetime."""
+        return extended(self.decision, self.extension)
 
     @property
     def status(self) -> InstanceStatus:
@@ -47,3 +59,8 @@ def end_in(recorded: Recorded | None) -> End | None:
         return None
     assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)
     return recorded.event
+
+
+def extended(decision: StartDecision, extension: InstanceExtended | None) -> StartDecision:
+    """Return the decision on a start as if it had been for the lifetime of the instance's last extension."""
+    return decision if extension is None else replace(decision, lifetime_us=extension.lifetime_us)

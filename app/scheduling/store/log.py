@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.kinds import REGISTERED
-from app.domain.events.registry import ENDS, KINDS, NOTICES, POLICIES, STARTS
+from app.domain.events.registry import ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
 from app.domain.values import Market, Policy, Resources
 from app.platform.database.database import Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
@@ -94,7 +94,7 @@ SELECT seq, (data->>'at_us')::bigint FROM event WHERE cloud_id = %(cloud_id)s OR
 _HIGHEST_EPOCH = f"""
 SELECT coalesce((
     SELECT (data->'basis'->>'epoch')::bigint FROM event WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s
-    AND kind IN {STARTS} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
+    AND kind IN {(*STARTS, *EXTENSIONS)} AND data->'basis'->>'epoch' IS NOT NULL ORDER BY seq DESC LIMIT 1
 ), 0)
 """
 _MARK_AT = f"SELECT seq, {_DIGEST} FROM event WHERE cloud_id = %(cloud_id)s AND seq = %(seq)s"
@@ -161,7 +161,7 @@ class LogAccess:
     async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
         """Return the next events after a seq, at most `limit`."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
-        return await self._events(_TAIL, parameters)
+        return await self.query(_TAIL, parameters)
 
     async def after(self, cloud_id: int, known: EventMark, limit: int) -> tuple[list[Recorded], EventMark]:
         """Return the next events after a known one, at most `limit`, and the mark of the last, or the known one.
@@ -204,7 +204,7 @@ class LogAccess:
             "known": list(KINDS),
             "limit": limit,
         }
-        return await self._events(_OF_KINDS, parameters)
+        return await self.query(_OF_KINDS, parameters)
 
     async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """Return the decisions on these instances' starts, by instance id, without ids that were never requested."""
@@ -217,19 +217,19 @@ class LogAccess:
     async def notices(self, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
         """Return the newest notices on an instance, at most `limit`, in log order."""
         parameters = {"cloud_id": cloud_id, "instance_id": instance_id, "limit": limit}
-        return (await self._events(_NOTICES_OF, parameters))[::-1]
+        return (await self.query(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
     ) -> list[Recorded]:
         """Return the next decisions on starts after a seq, at most `limit`, of one market or of both."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
-        return await self._events(_STARTED_PAGE, parameters)
+        return await self.query(_STARTED_PAGE, parameters)
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
         """Return the accepted spot starts after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
-        return await self._events(_ADMITTED_SPOT, parameters)
+        return await self.query(_ADMITTED_SPOT, parameters)
 
     async def newest(
         self,
@@ -254,24 +254,24 @@ class LogAccess:
             "market": market and market.value,
         }
         sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
-        return await self._events(sql, parameters)
+        return await self.query(sql, parameters)
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
         """Return the events at these seqs, without those beyond the log's end."""
         if not seqs:
             return {}
-        found = await self._events(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        found = await self.query(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
         return {item.seq: item for item in found}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
         """Return the policy in force at a seq."""
-        (found,) = await self._events(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
+        (found,) = await self.query(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
         assert isinstance(found.event, CloudCreated | PolicyChanged)
         return found.event.policy
 
     async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
         """Return the resource vectors of these flavors, by name."""
-        found = await self._events(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
+        found = await self.query(_FLAVORS, {"cloud_id": cloud_id, "names": list(names)})
         added = [item.event for item in found]
         return {event.flavor: event.demand for event in added if isinstance(event, FlavorAdded)}
 
@@ -303,7 +303,7 @@ class LogAccess:
         return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
 
     async def _of_instances(self, sql: str, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        found = await self._events(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
+        found = await self.query(sql, {"cloud_id": cloud_id, "instance_ids": list(instance_ids)})
         return {item.event.instance_id: item for item in found}  # type: ignore[union-attr]
 
     async def check_readable(self, cloud_id: int) -> None:
@@ -314,7 +314,8 @@ class LogAccess:
             self._recorded(cloud_id, rows)
             self._connections.newer.forget(cloud_id)
 
-    async def _events(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
+    async def query(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
+        """Return the events of a query for one cloud that has the columns of events."""
         cloud_id = parameters["cloud_id"]
         await self.check_readable(cloud_id)
         return await self._recorded_in_turns(cloud_id, await self._connections.execute_directly(sql, parameters))

@@ -10,19 +10,40 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.events import (
+    ExtensionDecision,
+    ExtensionRejected,
+    InstanceEvicted,
+    InstanceExtended,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    StartDecision,
+)
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, Book, Budget, EvictionReason, InstanceStatus, Market, Rejection
-from app.platform.http.fields import AT, Body, Name, Probability, Query, Time, WholeSeconds, optional_seconds
+from app.platform.http.fields import (
+    AT,
+    Body,
+    Name,
+    Probability,
+    Query,
+    SecondsInQuery,
+    Time,
+    WholeSeconds,
+    optional_seconds,
+)
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.acceptable import acceptable_instead
+from app.scheduling.rules.extensions import acceptable_lifetime_us, in_words
 from app.scheduling.rules.instances import Instance
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
     BookAnswer,
     BudgetAnswer,
+    ExtensionAnswer,
     InstanceAnswer,
     QuoteAnswer,
     StartAnswer,
@@ -62,29 +83,55 @@ class StopBody(Body):
         return StopRequest(self.instance_id, self.at_us, owner)
 
 
+class ExtensionBody(Body):
+    """A longer lifetime."""
+
+    lifetime_us: WholeSeconds = Field(description="The new lifetime, counted from the instance's start.")
+    at_us: Time | None = Field(None, description=AT)
+
+
+class ExtendBody(ExtensionBody):
+    """An extension in a batch."""
+
+    instance_id: Name
+
+    def request(self, owner: str | None) -> ExtendRequest:
+        return ExtendRequest(self.instance_id, self.lifetime_us, self.at_us, owner)
+
+
+class ExtensionQuery(Query):
+    lifetime_us: SecondsInQuery = Field(description="The new lifetime, counted from the instance's start.")
+
+
 def _one_property(schema: dict[str, Any]) -> None:
-    """State in the schema the rule that `_one_of_both` checks."""
+    """State in the schema the rule that `_one_of_them` checks."""
     schema |= {"minProperties": 1, "maxProperties": 1}
     for name, field in schema["properties"].items():
         schema["properties"][name] = field["anyOf"][0]
 
 
 class OperationBody(Body):
-    """One start or one stop."""
+    """One start, one stop or one extension."""
 
     model_config = ConfigDict(json_schema_extra=_one_property)
 
     start: StartBody | None = None
     stop: StopBody | None = None
+    extend: ExtendBody | None = None
+
+    @property
+    def chosen(self) -> StartBody | StopBody | ExtendBody | None:
+        """The operation, whichever it is."""
+        return self.start or self.stop or self.extend
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if len(self.model_fields_set) != 1 or (self.start is None) == (self.stop is None):
-            raise PydanticCustomError("operation", "must have either a start or a stop")
+    def _one_of_them(self) -> Self:
+        if len(self.model_fields_set) != 1 or self.chosen is None:
+            raise PydanticCustomError("operation", "must have either a start or a stop or an extend")
         return self
 
     def request(self, owner: str | None) -> Operation:
-        chosen = self.start or self.stop
+        chosen = self.chosen
         assert chosen is not None
         return chosen.request(owner)
 
@@ -143,6 +190,26 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
     )
 
 
+def extension_answer(decision: ExtensionDecision, seq: int | None) -> ExtensionAnswer:
+    """Return the answer to an extension, or to the question what it would be (seq None)."""
+    quote = quote_answer(decision.basis)
+    assert quote is not None
+    return ExtensionAnswer(
+        id=decision.instance_id,
+        seq=seq,
+        status=Verdict.ACCEPTED if isinstance(decision, InstanceExtended) else Verdict.REJECTED,
+        at=to_datetime(decision.at_us),
+        lifetime_s=seconds(decision.lifetime_us),
+        former_lifetime_s=seconds(decision.former_lifetime_us),
+        deadline=to_datetime(decision.deadline_us),
+        reason=decision.reason if isinstance(decision, ExtensionRejected) else None,
+        quote=quote,
+        total_risk=decision.total_risk,
+        acceptable_lifetime_s=optional_seconds(acceptable_lifetime_us(decision)),
+        sentence=in_words(decision),
+    )
+
+
 def instance_answer(instance: Instance) -> InstanceAnswer:
     """Return the wire form of an instance and its end."""
     decision, end = instance.decision, instance.end
@@ -153,7 +220,8 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         market=decision.market,
         flavor=decision.flavor,
         at=to_datetime(decision.at_us),
-        lifetime_s=optional_seconds(decision.lifetime_us),
+        lifetime_s=optional_seconds(instance.lifetime_us),
+        first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
         reason=_reason(decision, end),

@@ -48,7 +48,7 @@ def earning_of(row: LogRow) -> float | None:
     """Return what a start earns for its book; None if it is entered in none."""
     if row.probability is None or row.estimated_probability is None:
         return None
-    return min(row.probability, 4 * row.estimated_probability)
+    return min(row.probability, 4 * (row.estimated_probability if row.total_risk is None else row.total_risk))
 
 
 def check_book(
@@ -66,7 +66,8 @@ def check_book(
     require(row, Rule.SLA, book.committed == committed, f"it records {book.committed} committed, but it is {committed}")
     risky = sum(share > (row.probability or 0.0) / 2 for share in borne)
     require(row, Rule.SLA, book.risky == risky, f"its book records {book.risky} risky instances, but there are {risky}")
-    line = _line(book, row.estimated_probability or 0.0, row.probability or 0.0)
+    risk = row.estimated_probability if row.total_risk is None else row.total_risk
+    line = _line(book, risk or 0.0, row.probability or 0.0)
     require(row, Rule.SLA, book.admitted_by == line, f"it says {book.admitted_by} admits it, but {line} does")
 
 
@@ -83,8 +84,8 @@ def _holds(span: StratumSpan, lifetime_us: int) -> bool:
 def _borne(start: LogRow, now_us: int) -> float:
     """Return the risk of the rest of a running instance's declared lifetime."""
     lifetime_us, risk = start.lifetime_us or 0, start.estimated_probability or 0.0
-    left_us = start.at_us + lifetime_us - now_us
-    return risk * left_us / lifetime_us if left_us > 0 else 0.0
+    left_us = (start.at_us + lifetime_us if start.deadline_us is None else start.deadline_us) - now_us
+    return risk / max(lifetime_us, 1) * left_us if left_us > 0 else 0.0
 
 
 def _line(book: Book, risk: float, promised: float) -> AdmittedBy | None:

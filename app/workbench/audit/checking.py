@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.domain.values import EvictionPolicy, Resources
 from app.workbench.audit.evictions import check_evictions, check_stopped
+from app.workbench.audit.extensions import check_extended, check_refused
 from app.workbench.audit.findings import Audit, Broken, Rule, fail
 from app.workbench.audit.nodes import (
     check_flavor,
@@ -56,6 +57,8 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
     "instance_started": check_started,
     "instance_rejected": check_rejected,
     "instance_stopped": check_stopped,
+    "instance_extended": check_extended,
+    "extension_rejected": check_refused,
     "eviction_confirmed": check_confirmed,
     "eviction_overdue": check_overdue,
     "eviction_risk": check_risk,

@@ -59,7 +59,7 @@ def _check_victim(world: World, row: LogRow) -> None:
     if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
         class_counts(world, promised)[1] += 1
         if earning_of(instance.row) is not None:
-            world.entered.setdefault(promised, Entered()).evict(instance.row.lifetime_us or 0)
+            world.entered.setdefault(promised, Entered()).evict(instance.in_book.lifetime_us or 0)
     if row.eviction_policy is not None:
         follow_policy(world, row)
     check_handed_over(world, row)

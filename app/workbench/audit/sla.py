@@ -27,7 +27,7 @@ def check_quote(world: World, row: LogRow) -> None:
     if row.budget is not None and row.probability is not None:
         _check_budget(world, row, row.probability, row.budget)
     if row.book is not None and row.probability is not None:
-        running = (i.row for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
+        running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
         check_book(row, row.book, world.entered.setdefault(row.probability, Entered()), running, span)
     if promised and row.kind == "instance_started":

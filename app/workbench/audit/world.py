@@ -23,9 +23,18 @@ class _AuditedNode:
 
 @dataclass(frozen=True, slots=True)
 class AuditedInstance:
-    """A running instance; `born` is its start's seq."""
+    """A running instance; `born` is its start's seq.
+
+    `row` is its start with the lifetime of its last extension. `booked`: its start with the first lifetime, and with
+    deadline and risks of that extension; None if it was not extended.
+    """
 
     row: LogRow
+    booked: LogRow | None = None
+
+    @property
+    def in_book(self) -> LogRow:
+        return self.row if self.booked is None else self.booked
 
     @property
     def born(self) -> int:
@@ -132,7 +141,7 @@ def follow_strata(world: World, row: LogRow) -> None:
     if before is not None and before != row.strata_us:
         world.entered.clear()
         for instance in sorted(world.running.values(), key=lambda instance: instance.born):
-            enter_in_book(world, instance.row)
+            enter_in_book(world, instance.in_book)
 
 
 def follow_policy(world: World, row: LogRow) -> None:

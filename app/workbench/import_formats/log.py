@@ -65,6 +65,7 @@ class _LogReader:
             "instance_rejected": self._rejected,
             "instance_stopped": self._ended,
             "instance_evicted": self._ended,
+            "instance_extended": self._extended,
             **dict.fromkeys(INDECISIVE, self._notice),
         }
 
@@ -168,6 +169,16 @@ class _LogReader:
             self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, drawn_up=True)
         else:
             raise self._broken(line, f"instance {row.instance_id!r} is on-demand and evicted")
+
+    def _extended(self, line: int, row: LogRow) -> None:
+        """Take the longer lifetime for the declared one; until the instance ends it makes no difference from when."""
+        started = self._running.get(row.instance_id or "")
+        if started is None or started.row.market != Market.SPOT:
+            raise self._broken(line, f"instance {row.instance_id!r} is extended but is no running spot instance")
+        if not (started.row.lifetime_us or 0) < (row.lifetime_us or 0) <= MAX_TIME_US:
+            raise self._broken(line, "its lifetime does not become longer, or too long")
+        longer = started._replace(row=started.row._replace(lifetime_us=row.lifetime_us))
+        self._running[row.instance_id or ""] = longer
 
     def _notice(self, line: int, _: LogRow) -> None:
         self._past.findings.add(PastRule.NOTICE, FileLine(0, line))

@@ -22,6 +22,7 @@ from tenure_client.forms.answer import json_of
 from tenure_client.values import (
     Clock,
     EvictionPolicy,
+    Extend,
     Forecast,
     Guarantee,
     Market,
@@ -42,6 +43,7 @@ __all__ = [
     "Clock",
     "Conflict",
     "EvictionPolicy",
+    "Extend",
     "Forbidden",
     "Forecast",
     "Guarantee",

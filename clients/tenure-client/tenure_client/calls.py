@@ -25,6 +25,7 @@ from tenure_client.forms.forecasts import (
 from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
+    ExtensionAnswer,
     HandoverAnswer,
     InstanceAnswer,
     StartAnswer,
@@ -32,7 +33,7 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, VersionsAnswer
-from tenure_client.values import PolicyChange, Resources, Start, Stop
+from tenure_client.values import Extend, PolicyChange, Resources, Start, Stop
 
 PAGE = 1000
 """The number of items in a page when a whole list is read."""
@@ -137,9 +138,23 @@ def stop(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]
     return endpoints.STOP.call(query={"at": at}, cloud=cloud, instance=instance)
 
 
-def batch(cloud: str, operations: Sequence[Start | Stop]) -> Call[BatchAnswer]:
-    """Decide up to 1000 starts and stops in order; each has its own result."""
-    steps = [{"stop" if isinstance(one, Stop) else "start": to_builtins(one)} for one in operations]
+def extend(cloud: str, instance: str, lifetime_s: float, *, at: datetime | None = None) -> Call[ExtensionAnswer]:
+    """Promise a running spot instance a longer lifetime, counted from its start, or refuse and change nothing.
+
+    Repeating the call for a lifetime that was accepted returns the same answer.
+    """
+    return endpoints.EXTEND.call(body={"lifetime_s": lifetime_s, "at": at}, cloud=cloud, spot=instance)
+
+
+def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[ExtensionAnswer]:
+    """Tell what `extend` would answer now. Nothing is changed or recorded."""
+    query = {"lifetime_s": _seconds_text(lifetime_s)}
+    return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
+
+
+def batch(cloud: str, operations: Sequence[Start | Stop | Extend]) -> Call[BatchAnswer]:
+    """Decide up to 1000 starts, stops and extensions in order; each has its own result."""
+    steps = [{type(one).__name__.lower(): to_builtins(one)} for one in operations]
     return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
 
 

@@ -56,6 +56,8 @@ class Methods:
     flavor = Method(calls.flavor)
     start = Method(calls.start)
     stop = Method(calls.stop)
+    extend = Method(calls.extend)
+    extension_quote = Method(calls.extension_quote)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)

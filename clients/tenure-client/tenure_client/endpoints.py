@@ -20,6 +20,7 @@ from tenure_client.forms.forecasts import QuotesAnswer, RunAnswer, RunsAnswer, T
 from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
+    ExtensionAnswer,
     HandoversAnswer,
     InstanceAnswer,
     InstancesAnswer,
@@ -137,16 +138,31 @@ NOTHING = type(None)
 _CLOUD = "/v1/clouds/{cloud}"
 _NODE = f"{_CLOUD}/nodes/{{node}}"
 _INSTANCE = f"{_CLOUD}/instances/{{instance}}"
+_LONGER = f"{_CLOUD}/instances/{{spot}}/extend"
 _WEBHOOK = f"{_CLOUD}/webhooks/{{webhook}}"
 
 START = Endpoint("POST", f"{_CLOUD}/instances", StartAnswer, Chapter.INSTANCES, "Start an instance", 201)
 STOP = Endpoint("DELETE", _INSTANCE, NOTHING, Chapter.INSTANCES, "Stop an instance", 204)
+EXTEND = Endpoint(
+    "POST",
+    f"{_CLOUD}/instances/{{spot}}/extend",
+    ExtensionAnswer,
+    Chapter.INSTANCES,
+    "Promise a running instance a longer lifetime",
+)
+EXTENSION_QUOTE = Endpoint(
+    "GET",
+    f"{_CLOUD}/instances/{{spot}}/extend",
+    ExtensionAnswer,
+    Chapter.INSTANCES,
+    "Ask whether a longer lifetime could be promised",
+)
 BATCH = Endpoint(
     "POST",
     f"{_CLOUD}/batch",
     BatchAnswer,
     Chapter.INSTANCES,
-    "Start and stop many instances",
+    "Start, stop and extend many instances",
     is_unfinished=_is_unfinished,
 )
 INSTANCES = Endpoint("GET", f"{_CLOUD}/instances", InstancesAnswer, Chapter.INSTANCES, "List instances")

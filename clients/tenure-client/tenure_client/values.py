@@ -92,6 +92,14 @@ class Stop(Struct, omit_defaults=True):
     at: datetime | None = None
 
 
+class Extend(Struct, omit_defaults=True):
+    """A longer lifetime in a batch, counted from the instance's start."""
+
+    id: str
+    lifetime_s: float
+    at: datetime | None = None
+
+
 class PolicyChange(TypedDict, total=False):
     """Fields of a policy as the HTTP interface names them. Fields left out stay, or take their defaults."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.events import NoticeJson
 from tenure_client.forms.forecasts import EvidenceAnswer
-from tenure_client.forms.instances import AcceptableAnswer, InstanceAnswer, QuoteAnswer
+from tenure_client.forms.instances import AcceptableAnswer, ExtensionAnswer, InstanceAnswer, QuoteAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 from tenure_client.forms.words import (
     EvictionPolicyWord,
@@ -23,7 +23,7 @@ from tenure_client.forms.words import (
 
 
 class DecisionAnswer(Answer, kw_only=True):
-    """A decision on a start, or an end of an instance."""
+    """A decision on a start or on a longer lifetime, or an end of an instance."""
 
     seq: int
     at: Moment
@@ -33,8 +33,13 @@ class DecisionAnswer(Answer, kw_only=True):
     flavor: str
     node: str | None
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
-    lifetime_s: Annotated[Seconds | None, Meta(description="The lifetime declared at the start.")]
-    quote: Annotated[QuoteAnswer | None, Meta(description="The figures that the decision on the start rests on.")]
+    lifetime_s: Annotated[
+        Seconds | None, Meta(description="The lifetime declared or asked for; of an end, the last promised.")
+    ]
+    quote: Annotated[
+        QuoteAnswer | None,
+        Meta(description="The figures that the decision on the start, or on the longer lifetime, rests on."),
+    ]
     victims: Annotated[
         list[VictimAnswer], Meta(description="Instances evicted to make room for this start, youngest first.")
     ]
@@ -125,6 +130,10 @@ class ExplanationAnswer(Answer, kw_only=True):
     promise: PromiseAnswer
     acceptable: AcceptableAnswer | None
     eviction: EvictionAnswer | None
+    extensions: Annotated[
+        list[ExtensionAnswer],
+        Meta(description="The newest 20 decisions on a longer lifetime, in log order."),
+    ] = field(default_factory=list)
     notices: Annotated[
         list[NoticeJson],
         Meta(description="The newest 20 notices of its risk and grace period, as events in log order."),

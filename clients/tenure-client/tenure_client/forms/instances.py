@@ -129,6 +129,36 @@ class StartAnswer(Answer, kw_only=True):
         return None if self.quote is None else self.quote.epoch
 
 
+class ExtensionAnswer(Answer, kw_only=True):
+    """The decision on a longer lifetime, or a quote of it; a refusal is a decision too and changes nothing."""
+
+    id: str
+    seq: Annotated[int | None, Meta(description="The seq of the decision in the event log; null in a quote.")]
+    status: VerdictWord
+    at: Moment
+    lifetime_s: Annotated[Seconds, Meta(description="The lifetime asked for, counted from the start.")]
+    former_lifetime_s: Annotated[Seconds, Meta(description="The lifetime before, counted from the start.")]
+    deadline: Annotated[Moment, Meta(description="The end of the lifetime that is promised after the decision.")]
+    reason: Annotated[RejectionWord | None, Meta(description="The reason of a refusal.")]
+    quote: Annotated[
+        QuoteAnswer,
+        Meta(description="What it rests on: the slots that the instance sees, and figures for the rest of its life."),
+    ]
+    total_risk: Annotated[
+        float | None,
+        Meta(description="The risk of an eviction in the new lifetime: what its past has borne, and the rest."),
+    ]
+    acceptable_lifetime_s: Annotated[
+        Seconds | None, Meta(description="The longest lifetime that would be accepted in place of one refused.")
+    ]
+    sentence: Annotated[str, Meta(description="The decision in words.")]
+
+    @property
+    def accepted(self) -> bool:
+        """True if the longer lifetime is promised."""
+        return self.status == "accepted"
+
+
 class InstanceAnswer(Answer, kw_only=True):
     """An instance: the decision on its start, and its end if it has ended."""
 
@@ -138,7 +168,10 @@ class InstanceAnswer(Answer, kw_only=True):
     market: MarketWord
     flavor: str
     at: Annotated[Moment, Meta(description="The time of the decision on its start.")]
-    lifetime_s: Seconds | None
+    lifetime_s: Annotated[Seconds | None, Meta(description="Its lifetime, as declared or as extended since.")]
+    first_lifetime_s: Annotated[
+        Seconds | None, Meta(description="The lifetime declared at its start; null if it was not extended since.")
+    ] = None
     eviction_probability: float | None
     node: str | None
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
@@ -175,15 +208,18 @@ class HandoversAnswer(Answer, kw_only=True):
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: `body` for a start, `errors` if it failed."""
+    """The answer to one operation of a batch: `body` for a start, `extension`, or `errors` if it failed."""
 
-    status: Annotated[int, Meta(description="201 for a start, 204 for a stop, else the error's status.")]
+    status: Annotated[
+        int, Meta(description="201 for a start, 204 for a stop, 200 for an extension, else the error's status.")
+    ]
     body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
+    extension: Annotated[ExtensionAnswer | UnsetType, Meta(description="The decision on a longer lifetime.")] = UNSET
     errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="The errors of the operation.")] = UNSET
 
     @property
     def decision(self) -> StartAnswer | None:
-        """The decision on a start; None for a stop and for a failed operation."""
+        """The decision on a start; None for any other and for a failed operation."""
         return self.body or None
 
     @property

@@ -39,7 +39,10 @@ InstanceStatusWord = Annotated[
     str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")
 ]
 HandoverStatusWord = Annotated[str, one_of(("pending", "overdue"), "Whether there is time left.")]
-OutcomeWord = Annotated[str, one_of(("accepted", "rejected", "stopped", "evicted"), "What was decided.")]
+OutcomeWord = Annotated[
+    str,
+    one_of(("accepted", "rejected", "stopped", "evicted", "extended", "extension_rejected"), "What was decided."),
+]
 PromiseWord = Annotated[
     str,
     one_of(

@@ -1,0 +1,87 @@
+"""Decisions on longer lifetimes, in a figure and in words."""
+
+from __future__ import annotations
+
+from app.domain.events import ExtensionDecision, ExtensionRejected
+from app.domain.numbers import number_text, share_text
+from app.domain.times import length_text, time_text
+from app.domain.values import Basis, Book, Rejection
+
+
+def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
+    """Return the longest lifetime that would have been accepted in place of one refused; None if none longer was.
+
+    Under `per_instance` it is a microsecond shorter than what was quoted for the rest.
+    """
+    if not isinstance(decision, ExtensionRejected):
+        return None
+    if decision.reason is Rejection.BUDGET_EXHAUSTED:
+        account = decision.basis.book or decision.basis.budget
+        return None if account is None else account.affordable_us
+    quoted_us = decision.basis.quoted_lifetime_us
+    if decision.reason is not Rejection.SLA_UNATTAINABLE or quoted_us is None:
+        return None
+    started_us = decision.deadline_us - decision.former_lifetime_us
+    longest_us = decision.at_us - started_us + quoted_us - 1
+    return longest_us if longest_us > decision.former_lifetime_us else None
+
+
+def in_words(decision: ExtensionDecision) -> str:
+    """Tell a decision on a longer lifetime in a sentence or two."""
+    asked, former = length_text(decision.lifetime_us), length_text(decision.former_lifetime_us)
+    if not isinstance(decision, ExtensionRejected):
+        return f"Extended from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
+    longest_us = acceptable_lifetime_us(decision)
+    instead = "" if longest_us is None else f" A lifetime of up to {length_text(longest_us)} would have been promised."
+    return f"Not extended from {former} to {asked}: {_why_not(decision)}. Its promise stays as it is.{instead}"
+
+
+def _why(decision: ExtensionDecision) -> str:
+    basis = decision.basis
+    if basis.epoch is None:
+        return "nothing was promised that could be broken"
+    if basis.book is not None:
+        return f"{_booked(decision, basis.book)} allowed it"
+    return _paid(decision) if basis.budget is not None else f"{_quoted(basis)}, longer than the rest"
+
+
+def _why_not(decision: ExtensionRejected) -> str:
+    match decision.reason:
+        case Rejection.NO_HISTORY:
+            return "there was not enough history to promise anything"
+        case Rejection.QUOTES_STALE:
+            return "the quotes were too old to promise anything"
+        case Rejection.BUDGET_EXHAUSTED:
+            book = decision.basis.book
+            return _paid(decision) if book is None else f"{_booked(decision, book)} did not allow it"
+        case _:
+            return f"{_quoted(decision.basis)}, not longer than the rest"
+
+
+def _quoted(basis: Basis) -> str:
+    quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
+    promised = "-" if basis.probability is None else share_text(basis.probability)
+    return f"{_seen(basis)}, {quoted} was quoted at what is left of {promised}"
+
+
+def _seen(basis: Basis) -> str:
+    return f"with {basis.slots} slot{'' if basis.slots == 1 else 's'}, counting its own and what is evicted before it"
+
+
+def _risk(decision: ExtensionDecision) -> str:
+    total = "unknown" if decision.total_risk is None else share_text(decision.total_risk)
+    return f"{_seen(decision.basis)}, the risk of its whole life was {total}"
+
+
+def _booked(decision: ExtensionDecision, book: Book) -> str:
+    return f"{_risk(decision)}, and the book of its stratum, with {number_text(book.left)} evictions left,"
+
+
+def _paid(decision: ExtensionDecision) -> str:
+    budget = decision.basis.budget
+    assert budget is not None
+    return (
+        f"{_risk(decision)}; the budget of all who have its promise allowed {number_text(budget.earned)} evictions, "
+        f"{budget.evicted} had happened, {number_text(budget.committed)} were set aside, and the longer lifetime was "
+        f"to be charged {number_text(budget.charge)} more"
+    )

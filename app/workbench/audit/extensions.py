@@ -1,0 +1,135 @@
+"""Rule 5 for longer lifetimes: what is promised or refused agrees with the quote and the budget that it records."""
+
+from __future__ import annotations
+
+from app.domain.values import Budget, Market, Rejection
+from app.workbench.audit.books import Entered, check_book, earning_of, span_at
+from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, plus
+from app.workbench.logcsv import LogRow
+
+
+def check_extended(world: World, row: LogRow) -> None:
+    """Check that the longer lifetime could be promised; the instance has it from here on."""
+    instance, rest_us = _check_asked(world, row)
+    start = instance.row
+    deadline_us = start.at_us + (row.lifetime_us or 0)
+    require(row, Rule.FOLD, row.deadline_us == deadline_us, "its deadline is not the end of its new lifetime")
+    if row.probability is not None and row.epoch is not None:
+        require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is extended without a quote")
+    require(row, Rule.SLA, not _is_owed_refusal(row, rest_us), f"it is extended, but {_shortfall(row)}")
+    world.running[row.instance_id or ""] = AuditedInstance(
+        start._replace(lifetime_us=row.lifetime_us), _booked(world, row, instance.in_book, rest_us)
+    )
+
+
+def _booked(world: World, row: LogRow, before: LogRow, rest_us: int) -> LogRow:
+    """Let the book of its first stratum earn by the whole risk; return what it bears there from now on."""
+    former, estimate = earning_of(before), row.estimated_probability
+    after = before._replace(deadline_us=row.deadline_us)
+    if former is None or estimate is None or row.total_risk is None or row.probability is None:
+        return after
+    share = estimate * max(before.lifetime_us or 0, 1) / rest_us
+    after = after._replace(estimated_probability=share, total_risk=row.total_risk)
+    more = min(row.probability, 4 * row.total_risk) - former
+    world.entered.setdefault(row.probability, Entered()).enter(before.lifetime_us or 0, more)
+    return after
+
+
+def check_refused(world: World, row: LogRow) -> None:
+    """Check that the longer lifetime could not be promised, for the reason given."""
+    instance, rest_us = _check_asked(world, row)
+    kept_us = instance.row.at_us + (instance.row.lifetime_us or 0)
+    require(row, Rule.FOLD, row.deadline_us == kept_us, "its deadline is not the end of the lifetime that it keeps")
+    require(row, Rule.SLA, row.probability is not None, "it is refused, but nothing was promised")
+    if row.reason in {Rejection.BUDGET_EXHAUSTED, Rejection.SLA_UNATTAINABLE}:
+        has_budget = row.reason == Rejection.BUDGET_EXHAUSTED
+        rests_on_one = row.budget is not None or row.book is not None
+        require(row, Rule.SLA, rests_on_one == has_budget, f"refused as {row.reason} on another ground")
+        require(row, Rule.SLA, _is_owed_refusal(row, rest_us), f"refused as {row.reason}, which it could have")
+    elif row.reason == Rejection.NO_HISTORY:
+        require(row, Rule.SLA, row.quoted_lifetime_us is None, "refused for want of history, but there is a quote")
+    else:
+        require(row, Rule.SLA, row.reason == Rejection.QUOTES_STALE, f"the reason {row.reason!r} is unknown")
+        require(row, Rule.SLA, row.epoch is not None, "refused because the table is too old, but there is none")
+
+
+def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
+    """Check what both decisions say; return the instance and the rest of the lifetime asked for."""
+    instance = world.running.get(row.instance_id or "")
+    if instance is None or instance.row.market != Market.SPOT:
+        fail(row, Rule.FOLD, f"{row.instance_id} is no running spot instance")
+    start, former_us = instance.row, instance.row.lifetime_us or 0
+    same = (row.market, row.demand, row.node) == (start.market, start.demand, start.node)
+    require(row, Rule.FOLD, same, f"it does not repeat what the start of {row.instance_id} says (event {start.seq})")
+    require(row, Rule.FOLD, row.former_lifetime_us == former_us, f"its lifetime was {former_us / 1e6:g} s before")
+    require(row, Rule.FOLD, (row.lifetime_us or 0) > former_us, "its lifetime does not become longer")
+    require(row, Rule.SLA, row.at_us <= start.at_us + former_us, "its lifetime was over")
+    require(row, Rule.SLA, row.probability == start.probability, "it is not promised what its start was")
+    slots = _slots_seen(world, instance, row.at_us)
+    require(row, Rule.SLA, row.slots == slots, f"it records {row.slots} slots, but it saw {slots}")
+    _check_risk(row, instance.in_book)
+    if row.budget is not None and row.probability is not None:
+        _check_budget(world, row, row.probability, row.budget)
+    if row.book is not None and row.probability is not None:
+        lifetime_us = instance.in_book.lifetime_us or 0
+        running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
+        span = None if world.strata_us is None else span_at(world.strata_us, lifetime_us)
+        entered = world.entered.setdefault(row.probability, Entered())
+        check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span)
+    return instance, start.at_us + (row.lifetime_us or 0) - row.at_us
+
+
+def _slots_seen(world: World, instance: AuditedInstance, now_us: int) -> int:
+    """Count the slots with everything gone that would be evicted before the instance, and itself."""
+    slots = 0
+    for name, node in world.open_nodes():
+        room = node.free
+        for other in world.spot_on(name, now_us):
+            if other is instance or other.youth(now_us) > instance.youth(now_us):
+                room = plus(room, other.row.demand)
+        slots += count_slots(room, instance.row.demand)
+    return max(slots, 1)
+
+
+def _check_risk(row: LogRow, booked: LogRow) -> None:
+    """Check that the whole risk is what the instance has borne, in equal parts over its time, and the rest's."""
+    if row.estimated_probability is None:
+        require(row, Rule.SLA, row.total_risk is None, "it records a whole risk without an estimate")
+        return
+    whole = booked.estimated_probability if booked.total_risk is None else booked.total_risk
+    end_us = booked.at_us + (booked.lifetime_us or 0) if booked.deadline_us is None else booked.deadline_us
+    left_us = max(end_us - row.at_us, 0)
+    to_bear = (booked.estimated_probability or 0.0) * left_us / max(booked.lifetime_us or 0, 1)
+    total = min(max((whole or 0.0) - to_bear, 0.0) + row.estimated_probability, 1.0)
+    require(row, Rule.SLA, row.total_risk == total, f"it records a whole risk of {row.total_risk}, but it is {total}")
+
+
+def _check_budget(world: World, row: LogRow, probability: float, budget: Budget) -> None:
+    admitted, evicted = class_counts(world, probability)
+    require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
+    earned = probability * admitted
+    require(row, Rule.SLA, budget.earned == earned, f"it records {budget.earned} earned, but it is {earned}")
+    running = sum(i.row.probability == probability for i in world.running.values())
+    bounds = 0 <= budget.committed <= running and 0 <= budget.charge <= 1
+    require(row, Rule.SLA, bounds, f"{budget.committed} and {budget.charge} are no charges of {running} instances")
+    require(row, Rule.SLA, budget.risk >= (row.estimated_probability or 0), "its risk is below the table's")
+
+
+def _is_owed_refusal(row: LogRow, rest_us: int) -> bool:
+    """Return True if no line of its book admits it, the budget can neither bear the risk nor pay the rise of the
+    charge, or the quote is not longer than the rest.
+    """
+    if row.book is not None:
+        return row.book.admitted_by is None
+    if row.budget is not None:
+        needed = 2 * row.budget.risk if row.budget.evicted > row.budget.earned else row.budget.risk
+        if needed <= (row.probability or 0.0):
+            return False
+        usable = row.budget.earned if row.budget.charge else 0.8 * row.budget.earned
+        return row.budget.charge > usable - row.budget.evicted - row.budget.committed
+    return row.quoted_lifetime_us is not None and row.quoted_lifetime_us <= rest_us
+
+
+def _shortfall(row: LogRow) -> str:
+    return "the budget cannot afford it" if row.budget or row.book else "the quote is not above the rest of it"

@@ -1,0 +1,211 @@
+"""Shows what is lost if every lifetime is declared as a quarter and extended on the way.
+
+    python -m benchmarks.extensions                          # the four full pairs at 0.01, 0.05 and 0.10
+    python -m benchmarks.extensions --platforms A-B:7x12 --sla 0.05 --guarantee pooled --forecast replay
+
+Each platform is run twice: with true declarations, and with a quarter of each lifetime declared at the start. The owner
+of such an instance asks for one more quarter when half of the last one is over, and once more at its end if that was
+refused. Refused twice, it runs on without a promise until its true end.
+
+A line shows: admitted / requested; completed core-hours of those requested, both by true lifetimes, whether promised to
+the end or not; the share of the extensions asked for that was promised; evictions without a promise; and evicted within
+the promise / admitted in each stratum of *true* lifetimes. The sums over the platforms follow, in multiples of the
+promise, with the number of strata that are *broken*: 20 admissions, and the interval at 95 % wholly above the promise.
+Exit code 1 if less completes than with true declarations, one is broken, or a sum is above 2.
+Deterministic. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, Recorded
+from app.domain.inputs import parse_nodes
+from app.domain.requests import ExtendRequest, Operation, StartRequest
+from app.domain.strata import STRATA, stratum_of
+from app.domain.times import DAY_US
+from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
+from app.workbench.evaluate import DrivenCloud, opening
+from app.workbench.tally import Scenario
+from app.workbench.workload import flavors, load_workload, operations
+from benchmarks.strata import FILES, FULL, TRACES
+
+PARTS = 4
+ENOUGH = 20
+"""A stratum of a run is judged from so many admissions on."""
+MOST = 2.0
+"""Summed over the platforms, so many times the promise may be evicted in a stratum, because bursts are few."""
+
+
+@dataclass
+class Outcome:
+    """Counts of a run. Core-microseconds are of true lifetimes; strata are those of true lifetimes too."""
+
+    requested: int = 0
+    requested_core_us: int = 0
+    completed_core_us: int = 0
+    admitted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
+    evicted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
+    overrun: int = 0
+    asked: int = 0
+    extended: int = 0
+
+
+class _Counting:
+    """Follows the log of a run, and counts it by the true lifetimes of its instances."""
+
+    def __init__(self, true: dict[str, StartRequest], cores: dict[str, int]) -> None:
+        self.outcome = Outcome()
+        self._true, self._cores = true, cores
+        self._deadlines_us: dict[str, int] = {}
+
+    def write(self, recorded: Recorded) -> None:
+        """Take the next event."""
+        event = recorded.event
+        if isinstance(event, InstanceStarted) and event.market is Market.SPOT:
+            self._deadlines_us[event.instance_id] = event.at_us + (event.lifetime_us or 0)
+            true = self._true[event.instance_id]
+            self.outcome.admitted[stratum_of(true.lifetime_us or 0)] += 1
+            self.outcome.completed_core_us += self._core_us(true)
+        elif isinstance(event, InstanceExtended):
+            self._deadlines_us[event.instance_id] = event.deadline_us
+        elif isinstance(event, InstanceEvicted):
+            true = self._true[event.instance_id]
+            within = event.at_us <= self._deadlines_us[event.instance_id]
+            self.outcome.evicted[stratum_of(true.lifetime_us or 0)] += within
+            self.outcome.overrun += not within
+            self.outcome.completed_core_us -= self._core_us(true)
+
+    def request(self, true: StartRequest) -> None:
+        """Count a spot start that is asked for."""
+        self.outcome.requested += 1
+        self.outcome.requested_core_us += self._core_us(true)
+
+    def _core_us(self, true: StartRequest) -> int:
+        return self._cores[true.flavor] * (true.lifetime_us or 0)
+
+
+def run(scenario: Scenario, parts: int) -> Outcome:
+    """Lead a cloud through the workload, with lifetimes declared in so many parts."""
+    steps = [*operations(scenario.workload)]
+    true = {s.instance_id: s for s in steps if isinstance(s, StartRequest) and s.market is Market.SPOT}
+    counting = _Counting(true, {name: size.cores for name, size in flavors(scenario.workload).items()})
+    with ThreadPoolExecutor(1) as executor:
+        cloud = DrivenCloud(scenario.policy, executor, logs=[counting])
+        cloud.record(opening(scenario))
+        for step in in_parts(steps, true, parts):
+            if isinstance(step, StartRequest) and step.instance_id in true:
+                counting.request(true[step.instance_id])
+            _take(cloud, step, counting.outcome)
+    return counting.outcome
+
+
+def _take(cloud: DrivenCloud, step: Operation, outcome: Outcome) -> None:
+    decision = cloud.step(step)
+    if isinstance(step, ExtendRequest) and decision is not None:
+        outcome.asked += 1
+        outcome.extended += isinstance(decision, InstanceExtended)
+
+
+def in_parts(steps: Sequence[Operation], true: dict[str, StartRequest], parts: int) -> Iterator[Operation]:
+    """Return the steps with the first part declared at each spot start, and the extensions in between, by time."""
+    keyed: list[tuple[tuple[int, int], Operation]] = []
+    for number, step in enumerate(steps):
+        at_us = step.at_us or 0
+        start = true.get(step.instance_id) if isinstance(step, StartRequest) else None
+        lifetime_us = 0 if start is None else start.lifetime_us or 0
+        if isinstance(step, StartRequest) and start is not None and parts > 1 and lifetime_us >= parts:
+            keyed.append(((at_us, number), replace(step, lifetime_us=lifetime_us // parts)))
+            asked = _extensions(step.instance_id, at_us, lifetime_us, parts)
+            keyed += [((one.at_us or 0, -1), one) for one in asked]
+        else:
+            keyed.append(((at_us, number), step))
+    keyed.sort(key=lambda item: item[0])
+    return iter([step for _, step in keyed])
+
+
+def _extensions(name: str, at_us: int, lifetime_us: int, parts: int) -> Iterator[ExtendRequest]:
+    for part in range(1, parts):
+        longer_us = lifetime_us * (part + 1) // parts
+        for half in (2 * part - 1, 2 * part):
+            yield ExtendRequest(name, longer_us, at_us + lifetime_us * half // (2 * parts))
+
+
+def main() -> None:
+    """Print two lines for each platform and probability."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--platforms", nargs="*", default=FULL, metavar="PAIR:NxC")
+    parser.add_argument("--sla", type=float, nargs="*", default=(0.01, 0.05, 0.10))
+    parser.add_argument("--guarantee", type=Guarantee, default=Guarantee.STRATIFIED)
+    parser.add_argument("--forecast", type=Forecast, default=Forecast.CALIBRATED)
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    arguments = parser.parse_args()
+    held = [_compare(arguments, sla) for sla in arguments.sla]
+    sys.exit(0 if all(held) else 1)
+
+
+def _compare(arguments: argparse.Namespace, sla: float) -> bool:
+    print(f"SLA {sla}, {arguments.guarantee}, {arguments.forecast}", flush=True)
+    found = {}
+    for kind, parts in (("true", 1), ("quarters", PARTS)):
+        found[kind] = [_show(arguments, sla, platform, kind, parts) for platform in arguments.platforms]
+    completed = {kind: _completed(outcomes) for kind, outcomes in found.items()}
+    sums = {kind: _multiples(outcomes, sla) for kind, outcomes in found.items()}
+    broken = {kind: sum(_broken(one, sla) for one in outcomes) for kind, outcomes in found.items()}
+    for kind in found:
+        cells = " ".join("       -" if one is None else f"{one:8.2f}" for one in sums[kind])
+        print(
+            f"  {'all, in multiples':18} {kind:8} core {completed[kind]:.3f} broken {broken[kind]} {'':33} {cells}",
+            flush=True,
+        )
+    within = all(one is None or one <= MOST for one in sums["quarters"])
+    return completed["quarters"] >= completed["true"] and within and not broken["quarters"]
+
+
+def _show(arguments: argparse.Namespace, sla: float, platform: str, kind: str, parts: int) -> Outcome:
+    pair, nodes = platform.split(":")
+    on_demand, spot = (arguments.traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
+    policy = Policy(
+        guarantee=arguments.guarantee,
+        forecast=arguments.forecast,
+        clock=Clock.EXTERNAL,
+        clock_step_us=None,
+        eviction_probability=sla,
+    )
+    found = run(Scenario(parse_nodes(nodes), load_workload(on_demand, spot, DAY_US), policy), parts)
+    admitted = sum(found.admitted.values()) / found.requested
+    core = found.completed_core_us / found.requested_core_us
+    extended = f"{found.extended / found.asked:.3f}" if found.asked else "    -"
+    cells = " ".join(f"{f'{found.evicted[name]}/{found.admitted[name]}':>8}" for name in STRATA)
+    print(
+        f"  {platform:18} {kind:8} core {core:.3f} admitted {admitted:.3f} extended {extended}"
+        f" overrun {found.overrun:4}  {cells}",
+        flush=True,
+    )
+    return found
+
+
+def _broken(outcome: Outcome, sla: float) -> int:
+    """Return in how many strata the promise is broken beyond chance, of those with enough admissions."""
+    strata = [(outcome.evicted[name], outcome.admitted[name]) for name in STRATA]
+    return sum(wilson_interval(*one, CONFIDENCE)[0] > sla for one in strata if one[1] >= ENOUGH)
+
+
+def _completed(outcomes: Sequence[Outcome]) -> float:
+    return sum(one.completed_core_us for one in outcomes) / sum(one.requested_core_us for one in outcomes)
+
+
+def _multiples(outcomes: Sequence[Outcome], sla: float) -> list[float | None]:
+    evicted = [sum(one.evicted[name] for one in outcomes) for name in STRATA]
+    admitted = [sum(one.admitted[name] for one in outcomes) for name in STRATA]
+    return [lost / of / sla if of else None for lost, of in zip(evicted, admitted, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
