@@ -282,6 +282,20 @@ def test_budgets_are_of_the_pooled_guarantee_and_read_the_same_everywhere(servic
         assert re.search(rf" {spent} of {earned} +{committed} +{left}\s", table), table
 
 
+def test_books_of_strata_read_the_same_everywhere(service: Process, truth: Numbers) -> None:
+    cloud, headers = f"{service.url}/v1/clouds/{NAME}", {"X-Auth-Token": TOKEN}
+    httpx2.patch(cloud, headers=headers, json={"policy": {"guarantee": "stratified"}}).raise_for_status()
+    classes = httpx2.get(f"{cloud}/sla", headers=headers).json()["classes"]
+    assert len(classes) == len(truth.classes)
+    assert {len(one["books"]) for one in classes} == {5}
+    text = words(page(service, f"/clouds/{NAME}/promise"))
+    shown = re.findall(r"((?:below|from) \S+ (?:d|h|min|s)) (\S+) (\S+) (\d+) (\S+) (\d+)", text)
+    assert len(shown) == 5 * len(classes)
+    table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
+    for lifetimes, left, earned, lost, committed, risky in shown:
+        assert re.search(rf" {lifetimes} +{earned} +{lost} +{left} +{committed} +{risky}\s", table), table
+
+
 def page(service: Process, path: str) -> str:
     answer = httpx2.get(f"{service.url}/ui{path}", headers={"Cookie": f"{COOKIE}={TOKEN}"}, timeout=60)
     assert answer.status_code == 200
