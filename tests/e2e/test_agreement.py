@@ -250,14 +250,15 @@ def test_the_pages(service: Process, truth: Numbers) -> None:
     running, cores, most = truth.running, sum(truth.used_cores), truth.capacity_cores
     assert card["Cores"] == f"{cores} of {most} on 4 nodes"
     assert card["Running"] == f"{running[0]} on-demand {running[1]} spot"
-    assert card["Evicted"] == f"{truth.evicted} of {truth.admitted[1]} admitted"
+    assert card["Evicted"].startswith(f"{truth.evicted} of {truth.admitted[1]} admitted")
     facts = terms(page(service, f"/clouds/{NAME}"))
     assert facts["On-demand"].endswith(f" {running[0]} instances")
     assert facts["On-demand"].startswith(f"{truth.used_cores[0]} core")
     assert facts["Spot"].startswith(f"{truth.used_cores[1]} core")
     assert facts["Free"].startswith(f"{most - cores} core")
     assert facts["Spot admitted"].endswith(f" {truth.admitted[1]} of {truth.requested[1]}")
-    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted")
+    late = "also after the declared lifetime"
+    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted, {late}")
 
 
 def test_the_page_of_the_promise(service: Process, truth: Numbers) -> None:

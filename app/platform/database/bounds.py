@@ -13,10 +13,12 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
+from threading import Event, Timer
 from time import monotonic
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 
 from app.platform.asked import asked_since, set_within
 
@@ -110,6 +112,41 @@ class PromptConnection(psycopg.AsyncConnection):
         shut(self)
 
 
+class Silence(psycopg.OperationalError):
+    """The server said nothing within the bound. Whether a statement was executed is unknown."""
+
+
+class ImpatientConnection(psycopg.Connection):
+    """A connection for threads without an event loop: each wait for the server ends after `bound_s` seconds.
+
+    None waits without limit. Raises Silence, and the connection is broken then.
+    """
+
+    bound_s: float | None = None
+
+    def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:  # noqa: ANN401 - the driver's
+        """Let the driver exchange bytes with the server."""
+        if self.bound_s is None:
+            return super().wait(gen, *arguments, **named)
+        bound_s, is_over = self.bound_s, Event()
+
+        def end() -> None:
+            is_over.set()
+            shut(self)
+
+        timer = Timer(bound_s, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().wait(gen, *arguments, **named)
+        except psycopg.OperationalError as error:
+            if not is_over.is_set():
+                raise
+            raise Silence(f"it said nothing for {bound_s:g} s") from error
+        finally:
+            timer.cancel()
+
+
 def guard_by_current(connection: psycopg.AsyncConnection) -> None:
     """Have the bound of this task's call, if any, guard the connection."""
     bound = _current.get()
@@ -117,7 +154,7 @@ def guard_by_current(connection: psycopg.AsyncConnection) -> None:
         bound.guard(connection)
 
 
-def shut(connection: psycopg.AsyncConnection) -> None:
+def shut(connection: psycopg.AsyncConnection | psycopg.Connection) -> None:
     """End the connection for both sides, whatever the other one does; who waits for it gets an OperationalError."""
     with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)

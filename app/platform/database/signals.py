@@ -14,9 +14,11 @@ from uuid import uuid4
 
 import msgspec
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
+from app.platform.database.bounds import PromptConnection
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -127,7 +129,7 @@ async def _was_sent(database: Database, channel: str) -> bool:
 
 
 async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
-    connection = await psycopg.AsyncConnection.connect(
+    connection = await PromptConnection.connect(
         _libpq_url(database.url),
         autocommit=True,
         connect_timeout=max(2, int(database.timeout_s)),
@@ -137,13 +139,20 @@ async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncC
         keepalives_interval=_KEEPALIVE_S,
         keepalives_count=3,
     )
-    for heard in (channel, own):
-        await connection.execute(f"LISTEN {heard}")
+    try:
+        async with asyncio.timeout(database.timeout_s):
+            for heard in (channel, own):
+                await connection.execute(f"LISTEN {heard}")
+    except BaseException:
+        await connection.close()
+        raise
     return connection
 
 
 def _libpq_url(url: URL) -> str:
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+    asked = {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
+    # A URL as SQLAlchemy writes it has plus signs for spaces, which the driver takes for plus signs.
+    return make_conninfo(**(url.translate_connect_args(username="user", database="dbname") | asked))
 
 
 def _decoded(payload: str) -> Signal | None:
