@@ -1,4 +1,4 @@
-"""What takes a pass over all nodes or instances, found beside the event loop if they are many."""
+"""Passes over all nodes or instances of a cloud, made beside the event loop if they are many."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from app.domain.values import Market, NodeStatus, Resources
 from app.engine.cloud import Cloud
 
 UNCOUNTED = 2**40
-"""What a node has of a resource that it does not count."""
+"""The room of a node in a resource that it does not count."""
 
 
 def charges(cloud: Cloud, probability: float, now_us: int) -> float:
