@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, su
 from dataclasses import dataclass
 
 import pytest
-from faults.proxy import Link
+from faults.proxy import ANSWERED, Link, Pair
 from servers import on_database
 from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
@@ -84,6 +84,27 @@ async def test_a_listener_whose_connection_leads_nowhere_listens_anew(two: Two):
         assert (await asyncio.wait([heard], timeout=8))[1], "as long as it can hear, it is left as it is"
         two.link.obey({"rule": "deafen"})
         assert await asyncio.wait_for(heard, 12) == Resync()
+        heard = asyncio.ensure_future(anext(notices))
+        async with two.near.transaction() as session:
+            await announce(session, RunRequested(1, 7))
+        assert await asyncio.wait_for(heard, 2) == RunRequested(1, 7)
+
+
+async def test_a_listener_whose_first_answer_is_lost_listens_anew(two: Two, monkeypatch: pytest.MonkeyPatch):
+    """The answer to LISTEN itself is lost, once, and the connection stays up."""
+    lost: list[Pair] = []
+    passes = two.link._may_pass
+
+    async def lose_once(pair: Pair, way: str) -> bool:
+        if way == ANSWERED and pair.listens and not lost:
+            lost.append(pair)
+            pair.lost_bytes = True
+        return await passes(pair, way)
+
+    monkeypatch.setattr(two.link, "_may_pass", lose_once)
+    async with aclosing(listen(two.far)) as notices:
+        assert await asyncio.wait_for(anext(notices), two.far.timeout_s + 5) == Resync()
+        assert len(lost) == 1
         heard = asyncio.ensure_future(anext(notices))
         async with two.near.transaction() as session:
             await announce(session, RunRequested(1, 7))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from uuid import uuid4
 
 import msgspec
@@ -17,6 +17,7 @@ import psycopg
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
+from app.platform.database.bounds import Bounds, PromptConnection, abandoned_connections_closed
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ async def listen(database: Database, channel: str = TABLES) -> AsyncGenerator[Si
     while True:
         try:
             own = f"tenure_own_{uuid4().hex}"
-            async with await _connect(database, channel, own) as connection:
+            async with _listening(database, channel, own) as connection:
                 pause_s = _FIRST_PAUSE_S
                 yield Resync()
                 async with aclosing(_payloads(database, connection, own)) as payloads:
@@ -126,8 +127,21 @@ async def _was_sent(database: Database, channel: str) -> bool:
     return True
 
 
-async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
-    connection = await psycopg.AsyncConnection.connect(
+@asynccontextmanager
+async def _listening(database: Database, channel: str, own: str) -> AsyncIterator[psycopg.AsyncConnection]:
+    with abandoned_connections_closed():
+        connection = await _connected(database)
+    try:
+        with Bounds(database.timeout_s).bound(connection):
+            for heard in (channel, own):
+                await connection.execute(f"LISTEN {heard}")
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _connected(database: Database) -> psycopg.AsyncConnection:
+    return await PromptConnection.connect(
         _libpq_url(database.url),
         autocommit=True,
         connect_timeout=max(2, int(database.timeout_s)),
@@ -137,9 +151,6 @@ async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncC
         keepalives_interval=_KEEPALIVE_S,
         keepalives_count=3,
     )
-    for heard in (channel, own):
-        await connection.execute(f"LISTEN {heard}")
-    return connection
 
 
 def _libpq_url(url: URL) -> str:
