@@ -39,6 +39,10 @@ MOST_REMOVED = 10_000
 MOST_HANDOVERS = 50_000
 """The number of evictions of a cloud that may be unconfirmed. The state keeps each until its deadline."""
 
+MOST_NOTICES = 5000
+"""The number of notices of one kind that are decided together: every process that serves the cloud folds them at once.
+"""
+
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
     """Return the events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
@@ -149,8 +153,11 @@ def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[
 
 
 def decide_overdue(cloud: Cloud, at_us: int) -> Sequence[Event]:
-    """Return the reports of evictions whose deadline has passed without a controller's confirmation."""
-    due = [one for one in cloud.known_handovers() if not one.is_overdue and one.deadline_us <= at_us]
+    """Return the reports of evictions whose deadline has passed without a controller's confirmation.
+
+    They are those of the earliest deadlines, MOST_NOTICES at most.
+    """
+    due = [one for one in cloud.known_handovers() if not one.is_overdue and one.deadline_us <= at_us][:MOST_NOTICES]
     return [EvictionOverdue(at_us=at_us, instance_id=one.instance_id, deadline_us=one.deadline_us) for one in due]
 
 

@@ -8,9 +8,10 @@ estimate is no promise; the promise was made at the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.admission.decide import MOST_NOTICES
 from app.admission.quote import Quotes
 from app.domain.events import EvictionRisk
 from app.domain.values import Market, Resources, RiskLevel
@@ -29,32 +30,43 @@ class Exposed:
     slots: int
 
 
-def exposed_instances(cloud: Cloud, now_us: int) -> list[Exposed]:
-    """Return all such instances in the order in which they would be evicted."""
-    available = {flavor: cloud.available_slots(flavor) for flavor in cloud.flavors}
-    found, before = [], list(_NOTHING)
-    for running in _in_order_of_eviction(cloud, now_us):
-        demand = cloud.flavors[running.flavor].resources
-        if now_us < running.deadline_us:
-            slots = available[running.flavor] + 1 + _how_many(before, demand)
-            found.append(Exposed(running.instance_id, running.flavor, running.deadline_us - now_us, slots))
-        before = [some + more for some, more in zip(before, demand, strict=True)]
+def exposed_instances(cloud: Cloud, now_us: int) -> Callable[[], Iterator[Exposed]]:
+    """Return a function that yields all such instances as they are now, in order of eviction, on any thread.
+
+    They may be hundreds of thousands.
+    """
+    running, flavors = [*cloud.running.values()], [*cloud.flavors]
+    demands = {flavor: cloud.flavors[flavor].resources for flavor in flavors}
+    slots_now = cloud.slots_now(flavors)
+
+    def found() -> Iterator[Exposed]:
+        available, before = dict(zip(flavors, slots_now(), strict=True)), list(_NOTHING)
+        for one in _in_order_of_eviction(running, now_us):
+            demand = demands[one.flavor]
+            if now_us < one.deadline_us:
+                slots = available[one.flavor] + 1 + _how_many(before, demand)
+                yield Exposed(one.instance_id, one.flavor, one.deadline_us - now_us, slots)
+            before = [some + more for some, more in zip(before, demand, strict=True)]
+
     return found
 
 
 def assess_risk(
-    exposed: Sequence[Exposed], at_risk: frozenset[str], threshold: float, quotes: Quotes
+    exposed: Iterable[Exposed], at_risk: frozenset[str], threshold: float, quotes: Quotes
 ) -> list[tuple[Exposed, RiskLevel, float]]:
     """Return instances whose risk crossed the threshold since the last notice, with direction and new probability.
 
-    Instances of flavors that the table does not know are left out.
+    They are the first of these that are exposed, MOST_NOTICES at most; the next assessment finds the others. Instances
+    of flavors that the table does not know are left out.
     """
-    changed = []
+    changed: list[tuple[Exposed, RiskLevel, float]] = []
     for one in exposed:
         probability = quotes.probability(one.flavor, one.slots, one.remaining_us)
         if probability is not None and (probability > threshold) != (one.instance_id in at_risk):
             level = RiskLevel.RAISED if probability > threshold else RiskLevel.CLEARED
             changed.append((one, level, probability))
+            if len(changed) == MOST_NOTICES:
+                break
     return changed
 
 
@@ -77,9 +89,9 @@ def decide_risk(
     ]
 
 
-def _in_order_of_eviction(cloud: Cloud, now_us: int) -> Iterator[Running]:
-    spot = [one for one in cloud.running.values() if one.market is Market.SPOT]
-    yield from sorted(spot, key=lambda one: (now_us <= one.deadline_us, -one.seq))
+def _in_order_of_eviction(running: Iterable[Running], now_us: int) -> list[Running]:
+    spot = [one for one in running if one.market is Market.SPOT]
+    return sorted(spot, key=lambda one: (now_us <= one.deadline_us, -one.seq))
 
 
 def _how_many(room: Sequence[int], demand: Resources) -> int:

@@ -20,7 +20,7 @@ from app.commands.tables import (
     baselines_table,
     calibration_table,
     matrix_table,
-    reliability_tables,
+    print_reliability,
 )
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
@@ -179,8 +179,7 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     if found[0].baselines is not None:
         _print_baselines(found)
     for one, report in zip(found, reports, strict=True) if reliability else ():
-        for table in reliability_tables(report["reliability"], _title(one), by_epoch=by_epoch):
-            STDOUT.print(table)
+        print_reliability(STDOUT, report["reliability"], _title(one), by_epoch=by_epoch)
     for one, report in zip(found, reports, strict=True):
         if one.cases is not None:
             STDOUT.print(calibration_table(report, _title(one)))

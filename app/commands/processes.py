@@ -11,6 +11,7 @@ import typer
 from app.commands import schema
 from app.commands.beside import hear_secrets
 from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPort, database_words, read_settings
+from app.commands.outlets import outlive_readers
 from app.commands.steps import Steps
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _serve(settings: Settings, *, with_worker: bool) -> None:
 def _logged(process: str, settings: Settings) -> Iterator[Steps]:
     from app.platform.telemetry.logs import start_logging  # noqa: PLC0415 - as above
 
+    outlive_readers()
     start_logging(process, settings.log_level, settings.log_format, requests=settings.log_requests)
     yield Steps(to_log=settings.log_format == "json")
 

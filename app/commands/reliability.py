@@ -9,7 +9,7 @@ import typer
 from app.commands import options
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json
-from app.commands.tables import reliability_tables
+from app.commands.tables import print_reliability
 from tenure_client import TenureClient, json_of
 
 
@@ -35,6 +35,5 @@ def reliability(
     if as_json:
         print_json(answer)
         return
-    for table in reliability_tables(answer, cloud, by_epoch=by_epoch):
-        STDOUT.print(table)
+    print_reliability(STDOUT, answer, cloud, by_epoch=by_epoch)
     STDOUT.print(f"events {answer['first_seq']} to {answer['last_seq']}, as of {answer['as_of']}", highlight=False)

@@ -73,7 +73,10 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
 
 def _legend(answer: SlaAnswer) -> str:
     of = f"with {percent(answer.confidence)} confidence if evictions were independent"
-    said = f"evicted: so far, of those admitted; between: the interval of that share, {of}"
+    said = (
+        "evicted: so far within the declared lifetime, of those admitted (tenure status also counts those evicted\n"
+        f"after it); between: the interval of that share, {of}"
+    )
     open_ones = [percent(one.promised) for one in answer.classes if one.is_kept and one.high > one.promised]
     if not open_ones:
         return said

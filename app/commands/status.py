@@ -38,6 +38,7 @@ _CLOUDS = (
     Column("SLA", 4),
     Column("table", 1),
 )
+_LEGEND = "evicted: spot instances, also after their declared lifetime; tenure sla counts those within it"
 _NODES = (
     Column("node", 9),
     Column("status", 4),
@@ -119,6 +120,8 @@ def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> No
     tables = {one.name: one for one in readiness.clouds}
     STDOUT.print()
     print_fitting(STDOUT, _CLOUDS, [_cloud(one, tables.get(one.name)) for one in found])
+    if any(one.counts.spot_evicted for one in found):
+        print_text(Text(_LEGEND, style="dim"))
     for one in readiness.clouds:
         if (one.log_ahead_s or 0) > _AHEAD_S:
             ahead = f"{length(one.log_ahead_s)} ahead of the database's clock"

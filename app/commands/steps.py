@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 
 from app.commands.output import STDOUT
@@ -37,7 +37,9 @@ class Steps:
 
     def stopping(self, more: str = "") -> None:
         """Say that the process stops. Safe in a signal handler."""
-        if not self._to_log:
+        if self._to_log:
+            return
+        with suppress(OSError):  # nobody reads it any more
             os.write(sys.stdout.fileno(), f"\nstopping{more}\n".encode())
 
     @contextmanager

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from app.commands.fitting import Column, print_fitting
+from app.commands.words import percent
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee
 from app.workbench.tally import DrivenScenario
@@ -26,6 +30,17 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+_CALIBRATION = (
+    Column("admitted", 6, is_number=True),
+    Column("running", 2, is_number=True),
+    Column("evicted", 8, is_number=True),
+    Column("promised", 5, is_number=True),
+    Column("bound", 1, is_number=True),
+    Column("happened", 7, is_number=True),
+    Column("between", 4, is_number=True),
+)
 
 
 def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
@@ -75,32 +90,32 @@ def _ratios(outcome: DrivenScenario) -> Iterator[str]:
     yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
 
 
-def reliability_tables(report: JsonObject, title: str, *, by_epoch: bool) -> Iterator[Table]:
-    """Return tables by class, by estimate, and on request by epoch; `report` is the service's JSON answer."""
-    classes = [(_share(line["promised"]), line) for line in report["classes"]]
-    yield _calibrations(f"{title}: by promise", "class", classes)
-    estimates = [(f"{line['estimate_from']:g} to {line['estimate_to']:g}", line) for line in report["estimates"]]
-    yield _calibrations(f"{title}: by the table's estimate", "estimate", estimates)
+def print_reliability(console: Console, report: JsonObject, title: str, *, by_epoch: bool) -> None:
+    """Print tables by class, by estimate, and on request by epoch; `report` is the service's JSON answer."""
+    classes = [(percent(line["promised"]), line) for line in report["classes"]]
+    _print_calibrations(console, f"{title}: by promise", "class", classes)
+    estimates = [
+        (f"{percent(line['estimate_from'])} to {percent(line['estimate_to'])}", line) for line in report["estimates"]
+    ]
+    _print_calibrations(console, f"{title}: by the table's estimate", "estimate", estimates)
     if by_epoch:
         epochs = [(f"{line['epoch'] or '-'}", line) for line in report["epochs"]]
-        yield _calibrations(f"{title}: by epoch", "epoch", epochs)
+        _print_calibrations(console, f"{title}: by epoch", "epoch", epochs)
 
 
-def _calibrations(title: str, first: str, lines: Iterable[tuple[str, JsonObject]]) -> Table:
-    numbers = ("admitted", "running", "evicted", "promised", "bound", "happened", "between")
-    table = numbers_table((first,), numbers, title)
-    for name, line in lines:
-        between = f"{line['low']:.4f}-{line['high']:.4f}"
-        counts = (str(line[count]) for count in ("admitted", "running", "evicted"))
-        exceeded = line["promised"] is not None and line["low"] > line["promised"]
-        table.add_row(
-            name,
-            *counts,
-            *(_share(line[share]) for share in ("promised", "bound", "happened")),
-            between,
-            style="red" if exceeded else "",
-        )
-    return table
+def _print_calibrations(console: Console, title: str, first: str, lines: Sequence[tuple[str, JsonObject]]) -> None:
+    rows = [[Text(name), *_calibration(line)] for name, line in lines]
+    for line, row in zip((line for _, line in lines), rows, strict=True):
+        if line["promised"] is not None and line["low"] > line["promised"]:
+            for cell in row:
+                cell.stylize("red")
+    print_fitting(console, (Column(first, 9), *_CALIBRATION), rows, title)
+
+
+def _calibration(line: JsonObject) -> list[Text]:
+    counts = (str(line[count]) for count in ("admitted", "running", "evicted"))
+    shares = (percent(line[share]) for share in ("promised", "bound", "happened"))
+    return [Text(value) for value in (*counts, *shares, f"{percent(line['low'])} to {percent(line['high'])}")]
 
 
 def calibration_table(report: JsonObject, title: str) -> Table:

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.table import Table
 
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json
 from app.commands.output import STDOUT, print_json
-from app.commands.tables import numbers_table
 from app.domain.inputs import InputError, parse_duration
 from app.domain.values import NAME_PATTERN, Role
 from tenure_client import json_of
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PAGE = 1000
+_COLUMNS = (
+    Column("name", 9),
+    Column("role", 8),
+    Column("cloud", 7),
+    Column("status", 6),
+    Column("last used", 1),
+    Column("expires", 4),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +77,7 @@ def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, a
     if as_json:
         print_json({"tokens": [_fields(token) for token in found]})
     else:
-        STDOUT.print(_table(found) if found else "no tokens")
+        _print(found)
 
 
 def revoke(
@@ -114,12 +121,16 @@ def _fields(token: Token) -> dict[str, Any]:
     return fields
 
 
-def _table(found: Sequence[Token]) -> Table:
-    table = numbers_table(("name", "role", "cloud", "status", "last used", "expires"), ())
-    for token in found:
-        dates = (_minute(token.last_used_at, "never"), _minute(token.expires_at, "-"))
-        table.add_row(token.name, token.role, token.cloud or "all", token.status, *dates)
-    return table
+def _print(found: Sequence[Token]) -> None:
+    if not found:
+        STDOUT.print("no tokens")
+        return
+    dates = [(_minute(token.last_used_at, "never"), _minute(token.expires_at, "-")) for token in found]
+    rows = [
+        (token.name, token.role, token.cloud or "all", token.status, *of)
+        for token, of in zip(found, dates, strict=True)
+    ]
+    print_fitting(STDOUT, _COLUMNS, rows)
 
 
 def _minute(at: datetime | None, otherwise: str) -> str:

@@ -20,6 +20,7 @@ from app.forecasts.store.tables import Tables
 from app.forecasts.tables import decode_table, is_of
 from app.platform.each import for_each_cloud
 from app.platform.telemetry.metrics import NOTICES
+from app.platform.turns import Turns
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -70,14 +71,14 @@ class NoticeWriter:
     async def _assess(self, cloud_id: int) -> Sequence[Event]:
         cloud = await self._states.current(cloud_id)
         threshold, at_us = cloud.policy.risk_threshold, self._present_us(cloud)
-        if threshold is None or not any(one.lifetime_us for one in cloud.running.values()):
+        if threshold is None or cloud.youngest_spot() is None:
             return []
         exposed, at_risk, policy = exposed_instances(cloud, at_us), frozenset(cloud.at_risk), cloud.policy
         table = await self._table(cloud_id)
         if table is None or at_us - table.epoch_us > policy.table_max_age_us:
             return []
-        quotes = quotes_of_now(table, cloud, {one.flavor for one in exposed}, at_us)
-        changed = await asyncio.to_thread(lambda: assess_risk(exposed, at_risk, threshold, quotes()))
+        quotes = quotes_of_now(table, cloud, cloud.flavors, at_us)
+        changed = await asyncio.to_thread(lambda: assess_risk(exposed(), at_risk, threshold, quotes()))
         if not changed:
             return []
         return await self._append(
@@ -100,7 +101,13 @@ class NoticeWriter:
         """Decide over the log's end and append there."""
 
         async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-            return [cloud.apply(event) for event in decide(cloud, self._present_us(cloud))]
+            recorded: list[Recorded] = []
+            with Turns() as turns:
+                for event in decide(cloud, self._present_us(cloud)):
+                    recorded.append(cloud.apply(event))
+                    if turns.is_due():
+                        await turns.give()
+            return recorded
 
         recorded = await self._states.appender(cloud_id).append_decided(decide_now)
         return [item.event for item in recorded]

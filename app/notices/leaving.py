@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import nlargest
 
 from app.domain.times import from_datetime
 from app.engine.cloud import Cloud, Handover, Running
@@ -44,15 +44,18 @@ class NoticeOverview:
 
 def notices_of(cloud: Cloud, now: datetime) -> NoticeOverview:
     """Return the cloud's notices. Each kind is shown if there are any or if the policy asks for it."""
-    now_us = cloud.present_us(from_datetime(now))
-    leaving = [Leaving(one, one.is_overdue or one.deadline_us <= now_us) for one in cloud.known_handovers()]
-    at_risk = [Endangered(one, now_us > one.deadline_us) for name in cloud.at_risk if (one := cloud.running.get(name))]
+    now_us, leaving = cloud.present_us(from_datetime(now)), cloud.known_handovers()
+    at_risk_count = len(cloud.at_risk)
     return NoticeOverview(
-        leaving[:_SHOWN],
+        [Leaving(one, _is_overdue(one, now_us)) for one in leaving[:_SHOWN]],
         len(leaving),
-        sum(one.is_overdue for one in leaving),
-        nlargest(_SHOWN, at_risk, key=lambda one: (one.is_overrunning, one.instance.seq)),
-        len(at_risk),
+        bisect_right(leaving, now_us, key=lambda one: one.deadline_us),
+        [Endangered(one, now_us > one.deadline_us) for one in cloud.first_at_risk(_SHOWN, now_us)],
+        at_risk_count,
         shows_leaving=bool(leaving or cloud.policy.grace_us),
-        shows_risk=bool(at_risk or cloud.policy.risk_threshold is not None),
+        shows_risk=bool(at_risk_count or cloud.policy.risk_threshold is not None),
     )
+
+
+def _is_overdue(handover: Handover, now_us: int) -> bool:
+    return handover.is_overdue or handover.deadline_us <= now_us

@@ -71,7 +71,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
             url = stack.enter_context(database_url(settings))
         here = settings.model_copy(update={"database_url": url})
-        at_last(partial(upgrade, url))
+        at_last(partial(upgrade, url, timeout_s=settings.database_timeout_s))
         starting = stack.enter_context(ExitStack())
         starting.enter_context(steps.step("starting the API" + (" and the worker" if with_worker else "")))
         app = create_app(here)
@@ -196,10 +196,10 @@ class ReadyServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own
         """Stop; at another Ctrl-C do not wait for requests."""
-        if self._steps is not None and not self.should_exit:
+        first, self.should_exit = not self.should_exit, True
+        self.force_exit = self.force_exit or (not first and sig == signal.SIGINT)
+        if self._steps is not None and first:
             self._steps.stopping("; Ctrl-C once more stops at once")
-        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
-        self.should_exit = True
 
 
 def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:

@@ -250,14 +250,15 @@ def test_the_pages(service: Process, truth: Numbers) -> None:
     running, cores, most = truth.running, sum(truth.used_cores), truth.capacity_cores
     assert card["Cores"] == f"{cores} of {most} on 4 nodes"
     assert card["Running"] == f"{running[0]} on-demand {running[1]} spot"
-    assert card["Evicted"] == f"{truth.evicted} of {truth.admitted[1]} admitted"
+    assert card["Evicted"].startswith(f"{truth.evicted} of {truth.admitted[1]} admitted")
     facts = terms(page(service, f"/clouds/{NAME}"))
     assert facts["On-demand"].endswith(f" {running[0]} instances")
     assert facts["On-demand"].startswith(f"{truth.used_cores[0]} core")
     assert facts["Spot"].startswith(f"{truth.used_cores[1]} core")
     assert facts["Free"].startswith(f"{most - cores} core")
     assert facts["Spot admitted"].endswith(f" {truth.admitted[1]} of {truth.requested[1]}")
-    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted")
+    late = "also after the declared lifetime"
+    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted, {late}")
 
 
 def test_the_page_of_the_promise(service: Process, truth: Numbers) -> None:
@@ -280,6 +281,20 @@ def test_budgets_are_of_the_pooled_guarantee_and_read_the_same_everywhere(servic
     assert len(shown) == len(truth.classes)
     for left, earned, spent, committed in shown:
         assert re.search(rf" {spent} of {earned} +{committed} +{left}\s", table), table
+
+
+def test_books_of_strata_read_the_same_everywhere(service: Process, truth: Numbers) -> None:
+    cloud, headers = f"{service.url}/v1/clouds/{NAME}", {"X-Auth-Token": TOKEN}
+    httpx2.patch(cloud, headers=headers, json={"policy": {"guarantee": "stratified"}}).raise_for_status()
+    classes = httpx2.get(f"{cloud}/sla", headers=headers).json()["classes"]
+    assert len(classes) == len(truth.classes)
+    assert {len(one["books"]) for one in classes} == {5}
+    text = words(page(service, f"/clouds/{NAME}/promise"))
+    shown = re.findall(r"((?:below|from) \S+ (?:d|h|min|s)) (\S+) (\S+) (\d+) (\S+) (\d+)", text)
+    assert len(shown) == 5 * len(classes)
+    table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
+    for lifetimes, left, earned, lost, committed, risky in shown:
+        assert re.search(rf" {lifetimes} +{earned} +{lost} +{left} +{committed} +{risky}\s", table), table
 
 
 def page(service: Process, path: str) -> str:

@@ -368,6 +368,15 @@ def risky(service: Service) -> str:
     return path
 
 
+def test_many_risks_are_told_over_several_assessments(service, client, risky, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.admission.risk.MOST_NOTICES", 3)
+    told: list[list[str]] = []
+    for _ in range(3):
+        work(service, lambda parts: parts.warnings.assess_risks())
+        told.append([e["id"] for e in log_of_end(client, risky) if e["kind"] == "eviction_risk"])
+    assert told == [["s3", "s2", "s1"], ["s3", "s2", "s1", "s0"], ["s3", "s2", "s1", "s0"]]
+
+
 def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, client, risky) -> None:
     def risks() -> list[tuple[str, str]]:
         work(service, lambda parts: parts.warnings.assess_risks())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE
@@ -62,6 +63,13 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
+_COPY_LAST = b"""
+INSERT INTO event (cloud_id, seq, kind, version, data) SELECT cloud_id, $2::bigint, kind, version,
+jsonb_set(data, '{instance_id}', '"silent"') FROM event WHERE cloud_id = $1::bigint AND seq = $2::bigint - 1
+"""
+_HOLDING = "SELECT FROM pg_stat_activity WHERE pid = %(pid)s AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'"
+
+
 @pytest.fixture
 def holders() -> Iterator[list[subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
@@ -97,6 +105,31 @@ async def test_a_process_that_is_stopped_in_its_turn_holds_up_the_others_for_a_s
             assert (await process.scheduler.start(name, on_demand(f"i-{number}"))).decision.node is not None
         assert time.monotonic() - began < LONGEST_S
         assert "stopped" not in await process.log.starts(cloud_id, ["stopped"])
+
+
+async def test_a_link_that_goes_silent_before_the_end_of_an_append_holds_up_the_others_for_a_short_time(
+    database: Database, database_url: str
+):
+    """The server has run the statement, and waits for the bytes that end it: that is no idle transaction for it."""
+    async with running(Process(database, lambda: 10**12)) as process:
+        name = await make_cloud(process, nodes=3)
+        cloud_id = await process.scheduler.cloud_id(name)
+        await process.scheduler.start(name, on_demand("first"))  # compiles, where nothing has yet
+        seq = await process.log.last_seq(cloud_id) + 1
+        with closing(psycopg.connect(database_url, application_name="tenure")) as silent:
+            silent.pgconn.enter_pipeline_mode()
+            values = [str(value).encode() for value in (cloud_id, seq)]
+            silent.pgconn.send_query_params(_COPY_LAST, values)
+            silent.pgconn.send_flush_request()
+            silent.pgconn.flush()
+            for _ in range(1000):
+                if await database.execute(_HOLDING, {"pid": silent.pgconn.backend_pid}):
+                    break
+                await asyncio.sleep(0.01)
+            began = time.monotonic()
+            assert (await process.scheduler.start(name, on_demand("second"))).decision.node is not None
+            assert time.monotonic() - began < LONGEST_S
+            assert await process.log.last_seq(cloud_id) == seq
 
 
 async def test_a_turn_that_lasts_too_long_is_taken_back(process_log: tuple[EventLog, int]):

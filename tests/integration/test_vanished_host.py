@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, su
 from dataclasses import dataclass
 
 import pytest
-from faults.proxy import ANSWERED, Link, Pair
+from faults.proxy import Link, Rule
 from servers import on_database
 from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
@@ -90,25 +90,16 @@ async def test_a_listener_whose_connection_leads_nowhere_listens_anew(two: Two):
         assert await asyncio.wait_for(heard, 2) == RunRequested(1, 7)
 
 
-async def test_a_listener_whose_first_answer_is_lost_listens_anew(two: Two, monkeypatch: pytest.MonkeyPatch):
-    """The answer to LISTEN itself is lost, once, and the connection stays up."""
-    lost: list[Pair] = []
-    passes = two.link._may_pass
-
-    async def lose_once(pair: Pair, way: str) -> bool:
-        if way == ANSWERED and pair.listens and not lost:
-            lost.append(pair)
-            pair.lost_bytes = True
-        return await passes(pair, way)
-
-    monkeypatch.setattr(two.link, "_may_pass", lose_once)
-    async with aclosing(listen(two.far)) as notices:
-        assert await asyncio.wait_for(anext(notices), two.far.timeout_s + 5) == Resync()
-        assert len(lost) == 1
+async def test_a_listener_that_gets_no_answer_before_it_listens_begins_anew(two: Two):
+    """The connection comes about, and nothing that is asked over it is answered."""
+    hasty = Database(two.far.url.render_as_string(hide_password=False), timeout_s=2)
+    two.link.obey({"rule": "fall_silent", "count": 2})
+    async with aclosing(listen(hasty)) as notices:
         heard = asyncio.ensure_future(anext(notices))
-        async with two.near.transaction() as session:
-            await announce(session, RunRequested(1, 7))
-        assert await asyncio.wait_for(heard, 2) == RunRequested(1, 7)
+        assert (await asyncio.wait([heard], timeout=1.5))[1]
+        two.link._rule = Rule()  # for the connections to come: those that are open stay silent
+        assert await asyncio.wait_for(heard, 15) == Resync()
+    await hasty.close()
 
 
 async def test_a_table_that_nobody_announces_is_found_within_seconds(two: Two):

@@ -76,7 +76,7 @@ class RandomCloud:
         if self.cloud.handovers and self.random.random() < 0.5:
             name = self.random.choice(sorted(self.cloud.handovers))
             self.apply([*decide_confirmation(self.cloud, name, self.now_us)])
-        exposed = exposed_instances(self.cloud, self.now_us)
+        exposed = [*exposed_instances(self.cloud, self.now_us)()]
         if exposed:
             one = self.random.choice(exposed)
             raised = one.instance_id not in self.cloud.at_risk

@@ -13,9 +13,19 @@ from oracles.histories import RandomCloud
 from app.admission.attainment import read_attainment
 from app.admission.decide import decide_confirmation, drill_victim
 from app.domain.errors import DrillImpossible
-from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, NodeAdded, Recorded
-from app.domain.values import Guarantee, Market, Policy, Resources
+from app.domain.events import (
+    CloudCreated,
+    EvictionRisk,
+    FlavorAdded,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.times import to_datetime
+from app.domain.values import Guarantee, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
+from app.notices.leaving import notices_of
 from app.utilisation.usage import usage_by_node, usage_of
 
 MARKETS = (Market.ON_DEMAND, Market.SPOT)
@@ -30,6 +40,45 @@ def test_counts_over_arrays_are_the_plain_counts(seed: int) -> None:
     for _ in range(120):
         world.step()
         check(world.cloud, world.now_us)
+        check_risks(world.cloud, world.now_us)
+
+
+def check_risks(cloud: Cloud, now_us: int) -> None:
+    at_risk = [cloud.running[name] for name in cloud.at_risk]
+    first = sorted(at_risk, key=lambda one: (now_us > one.deadline_us, one.seq), reverse=True)
+    for count in (1, 3, 10):
+        assert cloud.first_at_risk(count, now_us) == first[:count]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_at_risk_is_told_from_the_state_whatever_was_undone(seed: int) -> None:
+    """Single events, runs of events and loading keep the array of those at risk each in a way of its own."""
+    random = Random(seed)
+    cloud = crowded(40)
+    spots = sorted(cloud.running)
+    cloud.apply_recorded([Recorded(cloud.seq + 1 + n, risk(name)) for n, name in enumerate(spots[::2])])
+    check_risks(cloud, 0)
+    for _ in range(3):
+        before = cloud.digest()
+        chosen = random.sample(sorted(cloud.running), 12)
+        cloud.apply(InstanceStopped(at_us=0, instance_id=chosen[0]))
+        cloud.apply_run([InstanceStopped(at_us=0, instance_id=name) for name in chosen[1:8]])
+        for name in chosen[8:]:
+            cloud.apply(risk(name))
+        check_risks(cloud, 0)
+        cloud.rollback()
+        check_risks(cloud, 0)
+        assert cloud.digest() == before
+        cloud.apply_run([InstanceStopped(at_us=0, instance_id=name) for name in chosen[:5]])
+        cloud.commit()
+        check_risks(cloud, 0)
+    check_risks(Cloud.of_facts(cloud.facts()), 0)
+
+
+def risk(name: str) -> EvictionRisk:
+    return EvictionRisk(
+        at_us=0, instance_id=name, level=RiskLevel.RAISED, probability=0.9, threshold=0.5, epoch=1, slots=1
+    )
 
 
 def check(cloud: Cloud, now_us: int) -> None:
@@ -70,11 +119,13 @@ def test_a_drill_is_of_a_running_spot_instance_alone() -> None:
 
 def test_reads_of_a_crowded_cloud_take_a_fraction_of_a_walk_over_its_instances() -> None:
     cloud = crowded(50_000)
+    cloud.apply_recorded([Recorded(cloud.seq + 1 + n, risk(name)) for n, name in enumerate([*cloud.running])])
     reads: list[Callable[[], object]] = [
         lambda: drill_victim(cloud, None),
         lambda: cloud.promises_within(0),
         lambda: usage_of(cloud),
         lambda: usage_by_node(cloud),
+        lambda: notices_of(cloud, to_datetime(0)),
     ]
     walk_s = quickest_s(lambda: max(cloud.running.values(), key=lambda one: one.deadline_us))
     for number, read in enumerate(reads):

@@ -12,7 +12,7 @@ from oracles.histories import RandomCloud
 
 from app.admission import decide
 from app.admission.batch import EVENTS_AT_ONCE, Batch, Started, decide_batch, decide_more
-from app.admission.decide import decide_node_removal, decide_start
+from app.admission.decide import decide_node_removal, decide_overdue, decide_start
 from app.domain.errors import TooManyEvictions
 from app.domain.events import (
     CloudCreated,
@@ -106,6 +106,17 @@ def test_the_overdue_beyond_the_limit_are_forgotten_oldest_first_and_come_back_o
     cloud.rollback()
     assert cloud.digest() == before
     assert Cloud.of_facts(cloud.facts()).ready_us("n", "small", (), 0, 0) == cloud.ready_us("n", "small", (), 0, 0)
+
+
+def test_overdue_evictions_are_reported_some_at_a_time_the_earliest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "MOST_NOTICES", 10)
+    cloud, told = graced(99), []
+    waiting = [one.instance_id for one in cloud.known_handovers()]
+    while due := decide_overdue(cloud, 3000):
+        assert len(due) <= 10
+        told += [cloud.apply(event).event.instance_id for event in due]
+    assert len(told) > 20
+    assert told == waiting
 
 
 def test_a_step_with_many_events_is_applied_in_slices_and_like_at_once() -> None:

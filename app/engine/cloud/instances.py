@@ -16,6 +16,7 @@ from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo, risk_of
 from app.engine.cluster import (
+    NEVER_US,
     NO_NODE,
     STOP,
     Bools,
@@ -32,15 +33,21 @@ from app.engine.exposure import exposure
 
 
 class Instances:
-    """The running instances by id. `on_demand` is the sum of the resources that on-demand instances use."""
+    """The running instances by id.
+
+    `on_demand` is the sum of the resources that on-demand instances use. `at_risk` are the instances whose last notice
+    of risk said that it began; some of them may have ended while a run of events is folded.
+    """
 
     def __init__(self, room: Room, head: Head, nodes: Nodes, flavors: Flavors) -> None:
         self.running: dict[str, Running] = {}
         self.on_demand = Resources(0)
+        self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self._victims = np.empty(FIRST_ROWS, np.int64)
+        self._are_at_risk = np.zeros(FIRST_ROWS, np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
         self._bearers = BearerColumns()
 
@@ -75,6 +82,20 @@ class Instances:
             return None
         (name,) = self._at([int(rows[np.argmax(self._room.cluster.born[rows])])])
         return self.running[name]
+
+    def put_at_risk(self, instance_id: str, *, at_risk: bool) -> None:
+        """Enter an instance among those at risk, or take it out."""
+        (self.at_risk.add if at_risk else self.at_risk.discard)(instance_id)
+        if (running := self.running.get(instance_id)) is not None:
+            self._are_at_risk[running.row] = at_risk
+
+    def first_at_risk(self, count: int, now_us: int) -> list[Running]:
+        """Return the instances at risk that would be evicted first: overrunning ones, then the youngest."""
+        cluster, rows = self._room.cluster, np.flatnonzero(self._are_at_risk)
+        rank = cluster.born[rows] + NEVER_US * (now_us > cluster.deadline_us[rows])
+        if len(rows) > count:
+            rows, rank = (every[np.argpartition(rank, -count)[-count:]] for every in (rows, rank))
+        return [self.running[name] for name in self._at(rows[np.argsort(-rank)].tolist())]
 
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
@@ -230,6 +251,7 @@ class Instances:
         """Enter the instance wherever it stands but in the compiled form."""
         self._rows[running.row] = running.instance_id
         self.running[running.instance_id] = running
+        self._are_at_risk[running.row] = running.instance_id in self.at_risk
         self._promises[running.row] = running.probability or 0.0
         self._bearers.enter(running)
 
@@ -237,6 +259,7 @@ class Instances:
         """Take the instance out again, and free its row."""
         running = self.running.pop(instance_id)
         self._rows[running.row] = None
+        self._are_at_risk[running.row] = False
         self._bearers.leave(running.row)
         self._free_rows.append(running.row)
         return running
@@ -251,6 +274,7 @@ class Instances:
         more = empty_cluster(0, count, len(Resources._fields))
         grown = [np.concatenate([old, new]) for old, new in zip(cluster[2:], more[2:], strict=True)]
         self._room.cluster = Cluster(cluster.free, cluster.is_open, *grown)
+        self._are_at_risk = np.append(self._are_at_risk, np.zeros(count, np.bool_))
         self._promises = np.concatenate([self._promises, np.zeros(count)])
         self._bearers.grow()
         self._rows += [None] * count

@@ -72,7 +72,7 @@ class Cloud:
         self._nodes, self._flavors = Nodes(self._room), Flavors()
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
-        self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks()
+        self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
@@ -91,7 +91,8 @@ class Cloud:
                 self._folds.setdefault(kind, []).append(fold)
         self._undo: list[Undo] = []
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._risks.raised
+        self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
+        self.first_at_risk = self._instances.first_at_risk
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -118,10 +118,10 @@ class Handovers:
 
 
 class Risks:
-    """The instances whose last notice of risk said that the risk began."""
+    """Tells the instances which of them are at risk: those whose last notice of risk said that the risk began."""
 
-    def __init__(self) -> None:
-        self.raised: set[str] = set()
+    def __init__(self, instances: Instances) -> None:
+        self._instances, self._raised = instances, instances.at_risk
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -129,17 +129,17 @@ class Risks:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {"at_risk": sorted(self.raised)}
+        return {"at_risk": sorted(self._raised)}
 
     def restore(self, facts: Facts) -> None:
-        """Load the part from its share of the facts."""
-        self.raised |= set(facts.at_risk)
+        """Load the part from its share of the facts, before the instances."""
+        self._raised.update(facts.at_risk)
 
     def end(self, instance_ids: Iterable[str]) -> Undo:
         """Forget instances that have ended."""
-        ended = self.raised.intersection(instance_ids)
-        self.raised -= ended
-        return lambda: self.raised.update(ended)
+        ended = self._raised.intersection(instance_ids)
+        self._raised.difference_update(ended)
+        return lambda: self._raised.update(ended)
 
     def _tell(self, event: EvictionRisk) -> Undo | None:
         return self._put(event.instance_id, raised=event.level is RiskLevel.RAISED)
@@ -148,13 +148,10 @@ class Risks:
         return self._put(event.instance_id, raised=False)
 
     def _put(self, instance_id: str, *, raised: bool) -> Undo | None:
-        if raised == (instance_id in self.raised):
+        if raised == (instance_id in self._raised):
             return None
-        change, back = self.raised.add, self.raised.discard
-        if not raised:
-            change, back = back, change
-        change(instance_id)
-        return lambda: back(instance_id)
+        self._instances.put_at_risk(instance_id, at_risk=raised)
+        return lambda: self._instances.put_at_risk(instance_id, at_risk=not raised)
 
 
 def _due(handover: Handover) -> tuple[int, str]:

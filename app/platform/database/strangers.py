@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from urllib.parse import quote
 
 import psutil
 import psycopg
 
 from app.domain.errors import NoDatabase
+from app.platform.database.programs import server_url
 
 _CONNECT_S = 5
 _SOCKET_LINE = 4
@@ -66,7 +66,7 @@ def _reached(directory: Path, database: str) -> str | None:
         lines = (directory / "postmaster.pid").read_text().splitlines()
         if len(lines) <= _SOCKET_LINE or not serves(lines[0].strip(), directory):
             return None
-        url = f"postgresql://postgres:@/{database}?host={quote(lines[_SOCKET_LINE].strip(), safe='/')}"
+        url = server_url(Path(lines[_SOCKET_LINE]), database)
         psycopg.connect(url, connect_timeout=_CONNECT_S).close()
     except (OSError, psycopg.OperationalError):
         return None
