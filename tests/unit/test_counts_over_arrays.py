@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from oracles.histories import RandomCloud
 
-from app.admission.attainment import read_attainment
+from app.admission.attainment import attainment_now
 from app.admission.decide import decide_confirmation, drill_victim
 from app.domain.errors import DrillImpossible
 from app.domain.events import (
@@ -88,7 +88,7 @@ def check(cloud: Cloud, now_us: int) -> None:
     spots = [one for one in cloud.running.values() if one.market is Market.SPOT]
     within = Counter(one.probability or 0.0 for one in spots if now_us < one.deadline_us)
     assert cloud.promises_within(now_us) == within
-    assert [one.running for one in read_attainment(cloud, now_us)] == [within[one] for one in sorted(cloud.classes)]
+    assert [one.running for one in attainment_now(cloud, now_us)()] == [within[one] for one in sorted(cloud.classes)]
     if spots:
         assert drill_victim(cloud, None) == max(spots, key=lambda one: one.seq).instance_id
     else:

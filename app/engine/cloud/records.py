@@ -202,6 +202,10 @@ class Room:
         self.sizes: Ints = self.cluster.free.copy()
         self._all = self.cluster.free, self.cluster.is_open, self.sizes
 
+    def copy(self) -> Cluster:
+        """Return the placements as they are now."""
+        return Cluster._make(array.copy() for array in self.cluster)
+
     def add_place(self, size: Sequence[int]) -> None:
         """Add an open, empty place of this size (R) behind all others."""
         place = len(self.sizes)
