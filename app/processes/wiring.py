@@ -120,26 +120,27 @@ def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
 def upgrade_schema(settings: Settings, *, finish: bool = False) -> None:
     """Upgrade the database to the newest schema; `finish` also puts the newest log format in force."""
     with database_url(settings) as url:
-        at_last(partial(upgrade, url, finish=finish))
+        at_last(partial(upgrade, url, finish=finish, timeout_s=settings.database_timeout_s))
 
 
 def downgrade_schema(settings: Settings) -> Standing:
     """Take the database's schema one revision back; return its standing. Raises DowngradeRefused."""
     with database_url(settings, create=False) as url:
-        return at_last(partial(downgrade, url))
+        return at_last(partial(downgrade, url, timeout_s=settings.database_timeout_s))
 
 
 def database_standing(settings: Settings) -> Standing:
     """Return the database's standing: its schema, the programs it accepts, its log format."""
     with database_url(settings, create=False) as url:
-        return at_last(partial(stand, url))
+        return at_last(partial(stand, url, timeout_s=settings.database_timeout_s))
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, create: bool = True) -> AsyncIterator[Database]:
     """Open the database at its newest schema. Without `create`, raises NoDatabase if it has another."""
     with database_url(settings, create=create) as url:
-        await asyncio.to_thread(at_last, partial(upgrade if create else require_newest, url))
+        prepare = partial(upgrade if create else require_newest, url, timeout_s=settings.database_timeout_s)
+        await asyncio.to_thread(at_last, prepare)
         database = Database(url, timeout_s=settings.database_timeout_s, pool_size=settings.database_pool_size)
         LEFT_ALONE.labels("clouds").set_function(lambda: len(database.newer.clouds()))
         LEFT_ALONE.labels("database").set_function(database.newer.leaves_all)

@@ -12,6 +12,8 @@ branch_labels = None
 depends_on = None
 
 _STATEMENTS = (
+    # One is left where a dump of the schema before was put back over this one.
+    "DROP TABLE IF EXISTS agreement",
     """
     CREATE TABLE agreement (
         one boolean DEFAULT true CONSTRAINT agreement_pkey PRIMARY KEY CONSTRAINT agreement_one CHECK (one),

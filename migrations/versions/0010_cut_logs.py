@@ -11,7 +11,7 @@ depends_on = None
 
 _STATEMENTS = (
     """
-    CREATE FUNCTION event_cut() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION event_cut() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE
         cut record;
         why text;

@@ -9,6 +9,7 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
+# A dump of the schema before, put back over this one, leaves functions behind: pg_restore removes what the dump knows.
 _STATEMENTS = (
     "ALTER TABLE forecast_run ADD COLUMN number bigint",
     """
@@ -20,7 +21,7 @@ _STATEMENTS = (
     "CREATE UNIQUE INDEX forecast_run_number ON forecast_run (cloud_id, number)",
     # Programs of the previous revision name no number. The lock lets a cloud's runs be numbered one after the other.
     """
-    CREATE FUNCTION run_number() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION run_number() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM FROM cloud WHERE id = NEW.cloud_id FOR NO KEY UPDATE;
         NEW.number := 1 + coalesce((SELECT max(number) FROM forecast_run WHERE cloud_id = NEW.cloud_id), 0);

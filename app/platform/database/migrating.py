@@ -8,14 +8,17 @@ short tries, because others that want the same table queue behind them.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
+import psycopg
 import sqlalchemy
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -24,14 +27,23 @@ from sqlalchemy.pool import NullPool
 import migrations
 from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
 from app.domain.events.formats import LOG_FORMAT
-from app.platform.database.database import parse_url, session_options, shown_url, translated
+from app.platform.database.bounds import ImpatientConnection, Silence, shut
+from app.platform.database.database import (
+    driver_error,
+    parse_url,
+    session_options,
+    shown_url,
+    sqlstate,
+    translated,
+)
 from app.platform.database.lockids import MIGRATION_LOCK
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CONNECT_S = 10
+_TIMEOUT_S = 10.0
+"""A connection, and every statement but a migration's own, has this long unless the caller says otherwise."""
 _LOCK_TIMEOUT_MS = 2000
 _STILL_MS = 5000
 """The time after which a migrating process that says nothing, between two statements, loses its session."""
@@ -39,7 +51,13 @@ _RETRY_S = 3.0
 _TURN_S = 0.2
 _PATIENCE_S = 600.0
 _SAY_EVERY_S = 10.0
+_UNANSWERED = 3
+"""Looks in a row that find the server silent, after which a migration's own statement is given up."""
 _STARTS_WITHIN_S = 30.0
+_FINAL = ("28", "3D000", "42501")
+"""Beginnings of the SQLSTATEs of a refused user, an unknown database, and a right that is missing."""
+_FINAL_WORDS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|not permitted|permission denied")
+"""Words of the same refusals, for the driver does not pass on the SQLSTATE of a refused connection."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _OLDEST = """
 SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') ||
@@ -51,6 +69,9 @@ _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'tenure' AND pid <> pg_backend_pid()
 """
+
+_IS_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+_SILENT = (Silence, psycopg.errors.ConnectionTimeout)
 
 
 class DowngradeRefused(Exception):
@@ -78,7 +99,7 @@ def at_last(step: Callable[[], T], *, starts_within_s: float = _STARTS_WITHIN_S)
         except LogUnavailable as error:
             if error.__cause__ is None:  # it answered, and said why not
                 raise
-            said = str(error.__cause__).strip().partition("\n")[0]
+            said = str(driver_error(error.__cause__)).strip().partition("\n")[0]
             if monotonic() > deadline or not _may_come(error):
                 raise LogUnavailable(f"{error}: {said}") from error.__cause__
             logger.warning("the database cannot be reached yet: %s", said)
@@ -86,17 +107,19 @@ def at_last(step: Callable[[], T], *, starts_within_s: float = _STARTS_WITHIN_S)
 
 
 def _may_come(error: LogUnavailable) -> bool:
-    """Return True if the database may only be starting. A wrong password or an unknown database is final."""
-    said = str(error.__cause__)
-    return "FATAL" not in said or "the database system is" in said
+    """Return True unless the server has refused this caller for good: it may be starting, or have no place left."""
+    state = sqlstate(error.__cause__)
+    if state is not None:
+        return not state.startswith(_FINAL)
+    return _FINAL_WORDS.search(str(error.__cause__)) is None
 
 
-def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) -> None:
+def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S, timeout_s: float = _TIMEOUT_S) -> None:
     """Bring the schema to the newest revision. `finish` also puts this program's log format in force.
 
     Raises LogNewer if the database is too new for this program, and LogUnavailable if its turn or a lock does not come.
     """
-    with _connected(url) as connection:
+    with _connected(url, timeout_s) as connection:
         was_empty = _revision(connection) is None
         if not _is_newest(connection):
             import_module("alembic.command")  # half a second, and not while others wait for the turn
@@ -108,9 +131,9 @@ def upgrade(url: str, *, finish: bool = False, patience_s: float = _PATIENCE_S) 
             connection.commit()
 
 
-def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
+def downgrade(url: str, *, patience_s: float = _PATIENCE_S, timeout_s: float = _TIMEOUT_S) -> Standing:
     """Take the schema one revision back and return its versions. Raise DowngradeRefused if that would lose data."""
-    with _connected(url) as connection:
+    with _connected(url, timeout_s) as connection:
         standing = read_standing(connection)
         check_not_newer(standing)
         if standing.revision in (None, migrations.revisions()[0]):
@@ -124,9 +147,9 @@ def downgrade(url: str, *, patience_s: float = _PATIENCE_S) -> Standing:
         return read_standing(connection)
 
 
-def require_newest(url: str) -> None:
+def require_newest(url: str, *, timeout_s: float = _TIMEOUT_S) -> None:
     """Check the schema without changing it. Raise NoDatabase if it is too old, LogNewer if it is too new."""
-    with _connected(url) as connection:
+    with _connected(url, timeout_s) as connection:
         is_newest, found = _is_newest(connection), _revision(connection)
     if found is None:
         raise NoDatabase(f"{shown_url(url)} holds nothing of Tenure's: tenure run, or tenure db upgrade, sets it up")
@@ -137,9 +160,9 @@ def require_newest(url: str) -> None:
         )
 
 
-def stand(url: str) -> Standing:
+def stand(url: str, *, timeout_s: float = _TIMEOUT_S) -> Standing:
     """Return the versions of the database."""
-    with _connected(url) as connection:
+    with _connected(url, timeout_s) as connection:
         return read_standing(connection)
 
 
@@ -177,10 +200,10 @@ def _is_newest(connection: Connection) -> bool:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Connection]:
-    """Open a session that migrates.
+def _connected(url: str, timeout_s: float = _TIMEOUT_S) -> Iterator[Connection]:
+    """Open a session that migrates. A statement whose answer does not come within `timeout_s` is a lost database.
 
-    One that works, at a statement however long, keeps its locks and its turn. The server ends one whose process stands
+    One that works, at a migration however long, keeps its locks and its turn. The server ends one whose process stands
     still, is dead or has lost its host, for others wait for both.
     """
     parsed = parse_url(url)
@@ -190,13 +213,22 @@ def _connected(url: str) -> Iterator[Connection]:
         idle_in_transaction_session_timeout=_STILL_MS,
         idle_session_timeout=_STILL_MS,
     )
-    arguments = {"connect_timeout": _CONNECT_S, "options": options}
+    arguments = {"connect_timeout": max(2, int(timeout_s)), "options": options}
     engine = sqlalchemy.create_engine(parsed, connect_args=arguments, poolclass=NullPool)
+    sqlalchemy.event.listen(engine, "do_connect", partial(_connect_bounded, timeout_s))
     try:
         with translated(), engine.connect() as connection:
             yield connection
     finally:
         engine.dispose()
+
+
+def _connect_bounded(
+    timeout_s: float, _dialect: object, _record: object, _arguments: object, named: dict[str, Any]
+) -> ImpatientConnection:
+    connection = ImpatientConnection.connect(**named)
+    connection.bound_s = timeout_s
+    return connection
 
 
 def _revision(connection: Connection) -> str | None:
@@ -230,7 +262,7 @@ def _migrate(connection: Connection, direction: str, target: str, patience_s: fl
 
     def step() -> bool:
         try:
-            with _told_while(connection.engine):
+            with _watched(connection):
                 _run_alembic(connection, direction, target)
         except SQLAlchemyError as error:
             if connection.invalidated:
@@ -265,29 +297,54 @@ def _wait(step: Callable[[], bool], words: Callable[[], str], pause_s: float, pa
 
 
 @contextmanager
-def _told_while(engine: sqlalchemy.Engine) -> Iterator[None]:
-    """Log every few seconds, until the block ends, that a migration takes long and what it may wait for."""
-    over = Event()
+def _watched(connection: Connection) -> Iterator[None]:
+    """Let the statements of the block take as long as they work, and log every few seconds what they may wait for.
 
-    def tell() -> None:
-        begin = monotonic()
-        while not over.wait(_SAY_EVERY_S):
-            try:
-                with engine.connect() as connection:
-                    oldest = _oldest(connection)
-            except SQLAlchemyError:  # the migration will tell
-                return
-            logger.warning(
-                "the schema is being changed for %.0f s; perhaps waiting for %s", monotonic() - begin, oldest
-            )
+    Other connections ask for that. Where the server has no such session any more, or says nothing for several looks,
+    the block's connection is shut, for its answer will not come.
+    """
+    driver, over = _driver(connection), Event()
+    pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+    connection.commit()
 
-    teller = Thread(target=tell, name="migration", daemon=True)
-    teller.start()
+    def watch() -> None:
+        if not _follow(connection.engine, pid, over):
+            shut(driver)
+
+    watcher = Thread(target=watch, name="migration", daemon=True)
+    bound_s, driver.bound_s = driver.bound_s, None
+    watcher.start()
     try:
         yield
     finally:
+        driver.bound_s = bound_s
         over.set()
-        teller.join()
+        watcher.join()
+
+
+def _follow(engine: sqlalchemy.Engine, pid: Any, over: Event) -> bool:  # noqa: ANN401 - the driver's
+    """Log at times how long the session is at it, until `over`. Return False if it is lost."""
+    begin, unanswered = monotonic(), 0
+    while not over.wait(_SAY_EVERY_S):
+        try:
+            with engine.connect() as other:
+                if not other.exec_driver_sql(_IS_THERE, (pid,)).scalar():
+                    return over.is_set()
+                oldest = _oldest(other)
+        except SQLAlchemyError as error:
+            unanswered = unanswered + 1 if isinstance(driver_error(error), _SILENT) else 0
+            if unanswered == _UNANSWERED:
+                return False
+            continue
+        unanswered = 0
+        logger.warning("the schema is being changed for %.0f s; perhaps waiting for %s", monotonic() - begin, oldest)
+    return True
+
+
+def _driver(connection: Connection) -> ImpatientConnection:
+    found = connection.connection.driver_connection
+    assert isinstance(found, ImpatientConnection)
+    return found
 
 
 def _oldest(connection: Connection) -> Any:  # noqa: ANN401 - the driver's

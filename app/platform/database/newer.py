@@ -1,7 +1,7 @@
 """The clouds whose logs contain events that only a newer version of the service can read, as met by this process.
 
 Such a cloud is left alone: every read of its events is refused at no cost, and after some seconds the event is read
-again. So a repaired log is served without a restart.
+again. So a repaired log is served without a restart. All clouds are left alone while the whole database does not fit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from time import monotonic
 
-from app.domain.errors import LogNewer
+from app.domain.errors import LogNewer, LogUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +33,14 @@ class NewerLogs:
         self.log_format = 1
         """The format in force, as it was read last. Every program reads format 1."""
         self._met: dict[int, Met] = {}
-        self._refusal: str | None = None
+        self._refusal: LogNewer | LogUnavailable | None = None
 
-    def leave_all(self, refusal: str | None) -> None:
-        """Refuse every cloud for this reason; None refuses only those with unreadable events."""
+    def leave_all(self, refusal: LogNewer | LogUnavailable | None) -> None:
+        """Refuse every cloud with this error; None refuses only those with unreadable events."""
         if refusal is not None and self._refusal is None:
             logger.error("all clouds are left alone: %s", refusal)
+        elif refusal is None and self._refusal is not None:
+            logger.info("clouds are served again: the database fits this version")
         self._refusal = refusal
 
     def leaves_all(self) -> bool:
@@ -46,12 +48,15 @@ class NewerLogs:
         return self._refusal is not None
 
     def check(self) -> None:
-        """Raise LogNewer if every cloud is to be left alone."""
+        """Raise the refusal, LogNewer or LogUnavailable, if every cloud is to be left alone."""
         if self._refusal is not None:
-            raise LogNewer(self._refusal)
+            raise type(self._refusal)(str(self._refusal))
 
     def find(self, cloud_id: int) -> Met | None:
-        """Return the event to try again before a read of the log, or None. Raise LogNewer while it is too early."""
+        """Return the event to try again before a read of the log, or None.
+
+        Raises LogNewer while it is too early, and what `check` raises.
+        """
         self.check()
         met = self._met.get(cloud_id)
         if met is not None and monotonic() < met.look_s:

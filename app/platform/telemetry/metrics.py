@@ -101,7 +101,7 @@ STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
 LEFT_ALONE = _gauge(
     "tenure_left_alone",
     "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"
-    " of them.",
+    " of them, also because the schema is an older version's.",
     ["what"],
 )
 TASK_FAILURES = _counter(
