@@ -104,7 +104,7 @@ def post(client: httpx2.Client, path: str, steps: list[dict[str, Any]]) -> None:
         answer = client.post(path, json={"operations": steps})
         answer.raise_for_status()
         codes = [one["errors"][0]["code"] if "errors" in one else None for one in answer.json()["results"]]
-        if wrong := {code for code in codes if code not in KNOWN}:
+        if wrong := {str(code) for code in codes if code not in KNOWN}:
             raise RuntimeError(f"the workload is not as intended: {sorted(wrong)}")
         steps = [step for step, code in zip(steps, codes, strict=True) if code == CROSSED]
 
