@@ -220,7 +220,7 @@ def _start(directory: Path) -> PostgresServer:
             settings.write(_SETTINGS)
     server.start()
     _close_socket_folder(server, directory)
-    _create_database(_url(server, "postgres"))
+    _create_database(_url(server, "postgres"), directory)
     return server
 
 
@@ -246,24 +246,26 @@ def _forget_the_dead(directory: Path) -> None:
     shared memory whether a dead server's children still use the data.
     """
     left = directory / "postmaster.pid"
-    if left.exists() and not serves(left.read_text().partition("\n")[0].strip(), directory):
-        left.unlink()
+    # The dead server's number lives on where nobody awaits it, as in a container, and would keep its socket locked.
+    for path in [left, *directory.glob(".s.PGSQL.*.lock")]:
+        if path.exists() and not serves(path.read_text().partition("\n")[0].strip(), directory):
+            path.unlink()
 
 
-def _create_database(url: str) -> None:
-    with _connect(url) as connection:
+def _create_database(url: str, directory: Path) -> None:
+    with _connect(url, directory) as connection:
         found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
         if found is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")
 
 
-def _connect(url: str) -> psycopg.Connection:
+def _connect(url: str, directory: Path) -> psycopg.Connection:
     """Return a connection as soon as the server accepts one; after a crash it recovers first."""
     give_up_at = time.monotonic() + _READY_S
     while True:
         try:
             return psycopg.connect(url, autocommit=True)
         except psycopg.OperationalError:
-            if time.monotonic() > give_up_at:
+            if time.monotonic() > give_up_at or not _runs(directory):
                 raise
             time.sleep(0.1)
