@@ -114,7 +114,7 @@ class Explaining:
     async def _standing(self, cloud: str, decision: StartDecision) -> Attainment | None:
         """Return the present standing of all instances with the promise of this one; None if it cannot be read."""
         try:
-            _, _, classes = await self._scheduler.attainment(cloud)
+            classes = (await self._scheduler.attainments(cloud)).classes
         except Unavailable:  # the explanation needs neither the whole log nor its newest table
             return None
         promised = None if decision.basis is None else decision.basis.probability
