@@ -5,11 +5,12 @@ Everything is read from the folded state, so the cost does not grow with the log
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.values import Book, Guarantee
-from app.engine.cloud import Cloud
+from app.engine.cloud import ClassCounts, Cloud
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,34 @@ class Attainment:
         return self.evicted <= self.earned
 
 
-def read_attainment(cloud: Cloud, at_us: int) -> list[Attainment]:
-    """Return every class by rising probability, as of `at_us`."""
-    running = cloud.promises_within(at_us)
-    return [_attainment(cloud, promised, running.get(promised, 0), at_us) for promised in sorted(cloud.classes)]
+def attainment_now(cloud: Cloud, at_us: int) -> Callable[[], list[Attainment]]:
+    """Return a function that returns every class by rising probability, as of `at_us` and as things are now.
+
+    It may be called on any thread. All classes take one pass over the running instances.
+    """
+    promised = sorted(cloud.classes)
+    counts, running = [cloud.classes[one] for one in promised], cloud.promises_within(at_us)
+    charges, books = _charges(cloud, promised, at_us), _books(cloud, promised, at_us)
+    return lambda: [
+        _attainment(one, count, running.get(one, 0), committed, of_strata)
+        for one, count, committed, of_strata in zip(promised, counts, charges(), books(), strict=True)
+    ]
 
 
-def _attainment(cloud: Cloud, promised: float, running: int, at_us: int) -> Attainment:
-    admitted, evicted = cloud.classes[promised]
-    low, high = wilson_interval(evicted, admitted, CONFIDENCE)
-    guarantee = cloud.policy.guarantee
-    committed = cloud.charges(promised, at_us) if guarantee is Guarantee.POOLED else 0.0
-    books = cloud.books(promised, at_us) if guarantee is Guarantee.STRATIFIED else ()
-    return Attainment(promised, admitted, running, evicted, low, high, committed, tuple(books))
+def _charges(cloud: Cloud, promised: Sequence[float], at_us: int) -> Callable[[], Sequence[float]]:
+    if cloud.policy.guarantee is Guarantee.POOLED:
+        return cloud.charges_now(promised, at_us)
+    return lambda: [0.0] * len(promised)
+
+
+def _books(cloud: Cloud, promised: Sequence[float], at_us: int) -> Callable[[], Sequence[Sequence[Book]]]:
+    if cloud.policy.guarantee is Guarantee.STRATIFIED:
+        return cloud.books_now(promised, at_us)
+    return lambda: [()] * len(promised)
+
+
+def _attainment(
+    promised: float, counts: ClassCounts, running: int, committed: float, books: Sequence[Book]
+) -> Attainment:
+    low, high = wilson_interval(counts.evicted, counts.admitted, CONFIDENCE)
+    return Attainment(promised, counts.admitted, running, counts.evicted, low, high, committed, tuple(books))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import Ints
 from app.engine.compiled import compiled
+from app.engine.exposure import class_index
 
 PARTS = 1 << 40
 """A risk of 1 has so many parts. As many instances as may run bear less than a whole number holds."""
@@ -35,20 +36,21 @@ class Bearers(NamedTuple):
 
 @compiled
 def borne(
-    bearers: Bearers, deadlines_us: Ints, strata_count: int, probability: float, now_us: int
+    bearers: Bearers, deadlines_us: Ints, strata_count: int, probabilities: NDArray[np.float64], now_us: int
 ) -> tuple[Ints, Ints]:
-    """Return the parts that are borne under a promise, and the number of risky instances, by stratum.
+    """Return the parts that are borne, and the number of risky instances, by promise (C) and stratum.
 
-    deadlines_us (S): as in the cluster. Overrunning instances bear nothing. One pass over many rows decides the cost,
-    so a row takes two comparisons and a product.
+    deadlines_us (S): as in the cluster; probabilities (C): the promises, rising. Overrunning instances bear nothing.
+    One pass over many rows decides the cost, so a row takes few comparisons and a product.
     """
-    parts, risky = np.zeros(strata_count, np.int64), np.zeros(strata_count, np.int64)
-    limit = RISKY * probability
+    parts = np.zeros((probabilities.shape[0], strata_count), np.int64)
+    risky = np.zeros_like(parts)
     for row in range(deadlines_us.shape[0]):
-        if bearers.promises[row] == probability:
+        of = class_index(probabilities, bearers.promises[row])
+        if of >= 0:
             left_us = deadlines_us[row] - now_us
             if left_us > 0:
                 risk = bearers.rates[row] * left_us
-                parts[bearers.strata[row]] += int(risk * PARTS)
-                risky[bearers.strata[row]] += risk > limit
+                parts[of, bearers.strata[row]] += int(risk * PARTS)
+                risky[of, bearers.strata[row]] += risk > RISKY * probabilities[of]
     return parts, risky

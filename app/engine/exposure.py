@@ -13,37 +13,49 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cluster import Cluster, Ints, spot_rows_by_youth
-from app.engine.compiled import compiled
+from app.engine.cluster import Cluster, Ints
+from app.engine.compiled import compiled, inlined
 
 
 @compiled
 def exposure(
     cluster: Cluster,
+    oldest_first: Ints,
     promises: NDArray[np.float64],
-    probability: float,
+    probabilities: NDArray[np.float64],
     room: Ints,
     now_us: int,
     seen_us: int,
-    demand: Ints,
-) -> tuple[float, float]:
-    """Return the charges of instances whose promise (S) is `probability`, and the share that one more `demand` (R)
-    reaches.
+) -> tuple[NDArray[np.float64], Ints]:
+    """Return the charges of each class (C), and what all instances that are charged take (R).
 
-    `room` (R) may be below zero. Overrunning instances and those on closed nodes are not charged: the first have no
-    promise left, and on-demand starts never evict the second.
+    oldest_first (K): the rows of spot instances by age; promises (S); probabilities (C): the classes, rising; `room`
+    (R) may be below zero. Overrunning instances and those on closed nodes are not charged: the first have no promise
+    left, and on-demand starts never evict the second.
     """
-    taken = np.zeros(room.shape[0], np.int64)
-    committed = 0.0
-    rows = spot_rows_by_youth(cluster, now_us)
-    for i in range(rows.shape[0] - 1, -1, -1):
-        row = rows[i]
-        if now_us > cluster.deadline_us[row]:
+    taken, committed = np.zeros(room.shape[0], np.int64), np.zeros(probabilities.shape[0])
+    for row in oldest_first:
+        if now_us > cluster.deadline_us[row] or not cluster.is_open[cluster.node_of[row]]:
             continue
-        taken += cluster.demand[row]
-        if promises[row] == probability:
-            committed += charge(share(taken, room), cluster.deadline_us[row] - now_us, seen_us)
-    return committed, share(taken + demand, room)
+        for r in range(room.shape[0]):
+            taken[r] += cluster.demand[row, r]
+        at = class_index(probabilities, promises[row])
+        if at >= 0:
+            committed[at] += charge(share(taken, room), cluster.deadline_us[row] - now_us, seen_us)
+    return committed, taken
+
+
+@inlined
+def class_index(probabilities: NDArray[np.float64], promise: float) -> int:
+    """Return the place of a promise among the probabilities (C) of classes, rising; -1 if it is none of them."""
+    low, high = 0, probabilities.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if probabilities[middle] < promise:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < probabilities.shape[0] and probabilities[low] == promise else -1
 
 
 @compiled

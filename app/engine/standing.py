@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.engine.cluster import NO_NODE, Cluster, Ints, add, release, slots_on, spot_rows_by_youth
+from app.engine.cluster import NO_NODE, Cluster, Ints, add, release, slots_on
 from app.engine.compiled import compiled
 from app.engine.exposure import share
 
@@ -43,17 +43,18 @@ def slots_seen(cluster: Cluster, demand: Ints, born: int, now_us: int) -> int:
 
 
 @compiled
-def reach(cluster: Cluster, room: Ints, row: int, now_us: int) -> float:
+def reach(cluster: Cluster, oldest_first: Ints, room: Ints, row: int, now_us: int) -> float:
     """Return the share of the room (R) at which the row's instance stands: its own part, and that of all older ones.
 
-    It is 0 on a closed node, where on-demand starts never evict it. See engine.exposure.
+    oldest_first (K): the rows of spot instances by age. The share is 0 on a closed node, where on-demand starts never
+    evict it. See engine.exposure.
     """
     taken = np.zeros(room.shape[0], np.int64)
-    rows = spot_rows_by_youth(cluster, now_us)
-    for i in range(rows.shape[0] - 1, -1, -1):
-        if now_us > cluster.deadline_us[rows[i]]:
+    for other in oldest_first:
+        if now_us > cluster.deadline_us[other] or not cluster.is_open[cluster.node_of[other]]:
             continue
-        taken += cluster.demand[rows[i]]
-        if rows[i] == row:
+        for r in range(room.shape[0]):
+            taken[r] += cluster.demand[other, r]
+        if other == row:
             return share(taken, room)
     return 0.0

@@ -40,6 +40,7 @@ from app.explaining.rules.explanations import (
 )
 from app.explaining.rules.sentences import explain_in_words, tell
 from app.forecast.calibrated import window_count
+from app.forecast.level import stratum_index
 from app.forecasts.evidence import evidence_at
 from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
@@ -113,7 +114,7 @@ class Explaining:
     async def _standing(self, cloud: str, decision: StartDecision) -> Attainment | None:
         """Return the present standing of all instances with the promise of this one; None if it cannot be read."""
         try:
-            _, _, classes = await self._scheduler.attainment(cloud)
+            classes = (await self._scheduler.attainments(cloud)).classes
         except Unavailable:  # the explanation needs neither the whole log nor its newest table
             return None
         promised = None if decision.basis is None else decision.basis.probability
@@ -131,7 +132,10 @@ class Explaining:
         summary, table = found
         if table is not None and table.rises is not None and forecast is Forecast.CALIBRATED:
             windows = int(window_count(table.rises.seen_us, lifetime_us))
-            return Ground(summary.epoch_us, (), windows, int(table.rises.starts[:, 0].sum()))
+            starts, effects = table.rises.starts, table.rises.effects
+            return Ground(
+                summary.epoch_us, (), windows, int(starts[:, 0].sum()), int(effects[stratum_index(lifetime_us)])
+            )
         evidence = [] if table is None else evidence_at(table, decision.flavor, basis.slots)
         if table is None or not evidence:
             return Ground(summary.epoch_us, (), 0)

@@ -36,6 +36,7 @@ def windows_by_scale(times_us: Ints) -> tuple[int, ...]:
     return tuple(int(count_windows(ordered, scale_us)) for scale_us in SCALES_US)
 
 
+@compiled
 def upper_bound(share: float, count: float, confidence: float) -> float:
     """Return the smallest risk q for which a share this low in `count` independent trials has a chance below 1 -
     confidence.
@@ -56,7 +57,8 @@ def upper_bound(share: float, count: float, confidence: float) -> float:
     return high
 
 
+@compiled
 def _divergence(share: float, risk: float) -> float:
     """Return the Kullback-Leibler divergence of trials with chance `share` from trials with `risk`, both below 1."""
-    found = (1 - share) * log((1 - share) / (1 - risk)) if risk < 1.0 else float("inf")
+    found = (1 - share) * log((1 - share) / (1 - risk)) if risk < 1.0 else np.inf
     return found + share * log(share / risk) if share > 0.0 else found

@@ -1,9 +1,9 @@
-"""Follows the spot starts of a cloud's log to their ends, and learns the level of its calibrated forecast.
+"""Follows the spot starts of a cloud's log to their ends, and learns from them what its calibrated forecast needs.
 
 A start counts whether it was admitted or not; those that were admitted alone would be a choice of the forecast itself.
 `recorded` finds what became of each. What the forecast says of it is computed as live: from the state that the log
-gives before it, and from the rises up to the last whole day before it. So the level of a table rests on nothing but the
-log before it.
+gives before it, and from the rises up to the last whole day before it. So the level of a table and the design effects
+rest on nothing but the log before it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from app.domain.times import DAY_US
 from app.domain.values import Policy, Resources
 from app.engine.cloud import POLICY_CODE
+from app.forecast.design import design_effects, no_spans
 from app.forecast.level import Cases
-from app.forecast.recorded import enlarged_recorded, first_recorded, read
+from app.forecast.recorded import Learned, enlarged_recorded, first_recorded, read
 from app.forecast.replayed import REJECTED, History
 from app.forecast.rise import RiseHistory, Rises
 
@@ -27,6 +28,7 @@ class FollowedStarts:
         self._eviction_policy = POLICY_CODE[policy.eviction_policy]
         self._state = first_recorded(policy.placement)
         self._cases = Cases()
+        self._learned = Learned(self._cases.counts, no_spans())
         self._rises: RiseHistory | None = None
         self._begin_us = self._curves_us = 0
         self._curves = NOTHING_SEEN
@@ -53,8 +55,8 @@ class FollowedStarts:
         if self._rises is None or until_us <= self._begin_us:
             return None
         rises = self._published(history, self._rises, until_us)
-        evidence, level = self._cases.evidence(rises.seen_us), self._cases.level(rises.seen_us)
-        return rises._replace(level=level, starts=evidence)
+        evidence, effects = self._cases.evidence(rises.seen_us), design_effects(self._learned.spans)
+        return rises._replace(starts=evidence, effects=effects)
 
     def _begin(self, at_us: int) -> None:
         self._begin_us = self._curves_us = at_us
@@ -68,13 +70,14 @@ class FollowedStarts:
             self._curves, self._curves_us = self._published(history, self._rises, day_us), day_us
 
     def _published(self, history: History, rises: RiseHistory, until_us: int) -> Rises:
-        """Return the curves of the history, which has been led to `until_us`."""
+        """Return the curves of the history, which has been led to `until_us`, with the level that it teaches."""
         rises.extend(history.operations(until_us), history.node_count, history.row_count, until_us)
-        return rises.publish()
+        found = rises.publish()
+        return found._replace(level=self._cases.level(found.seen_us))
 
     def _lead(self, history: History, until_us: int) -> None:
         """Lead the history on, and the recorded state after it."""
         operations, omitted = history.operations(until_us), history.take_omitted()
         has_rejected = bool((omitted.kind == REJECTED).any())
         self._state = enlarged_recorded(self._state, history.node_count, history.row_count, has_rejected=has_rejected)
-        read(self._state, self._cases.counts, operations, omitted, self._curves, self._eviction_policy, until_us)
+        read(self._state, self._learned, operations, omitted, self._curves, self._eviction_policy, until_us)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from app.engine.outlook import Outlook, with_slots
 from app.forecast.bound import upper_bound
 from app.forecast.calibrated import eviction_probability, longest_lifetime, window_count
+from app.forecast.design import bound_of_windows
+from app.forecast.level import stratum_index
 from app.forecast.rise import Rises
 
 
@@ -42,8 +44,11 @@ class Foreseen:
         return float(eviction_probability(self.rises, with_slots(self.outlooks[flavor], slots), lifetime_us))
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
-        """Return an upper bound of a lifetime's eviction probability, from the windows that the history holds."""
+        """Return an upper bound of a lifetime's eviction probability, from the windows that the history is worth."""
         estimate = self.probability(flavor, slots, lifetime_us)
         if self.rises is None or estimate is None:
             return None
-        return upper_bound(estimate, window_count(self.rises.seen_us, lifetime_us), confidence)
+        windows, effect = window_count(self.rises.seen_us, lifetime_us), self.rises.effects[stratum_index(lifetime_us)]
+        if not effect:
+            return upper_bound(estimate, windows, confidence)
+        return float(bound_of_windows(estimate, windows / effect, confidence))

@@ -20,7 +20,8 @@ from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 from app.engine.compiled import bare, compiled
 from app.engine.intervals import EDGES_US
 from app.engine.outlook import look_ahead
-from app.forecast.calibrated import eviction_probability
+from app.forecast.calibrated import eviction_probability, window_count
+from app.forecast.design import Spans, close_spans, drop_start, end_start, open_start
 from app.forecast.level import EndCounts, count_case, stratum_index
 from app.forecast.replayed import (
     DRILLED,
@@ -69,15 +70,25 @@ _FREE = -1
 class PendingStarts(NamedTuple):
     """The followed starts whose ends are not known yet, in P places.
 
-    at_us; lifetime_us: _FREE in a free place; said: the probability that was estimated, without a level; row: that of
-    an admitted one while it runs, or NONE; size: index of a rejected one's demand.
+    at_us; lifetime_us: _FREE in a free place; said: the probability that was estimated, without a level; leveled: the
+    same with the level of the time; windows: of the history then; row: that of an admitted one while it runs, or NONE;
+    size: index of a rejected one's demand.
     """
 
     at_us: Ints
     lifetime_us: Ints
     said: Floats
+    leveled: Floats
+    windows: Floats
     row: Ints
     size: Ints
+
+
+class Learned(NamedTuple):
+    """The lessons of the ends of followed starts: the counts behind the level, and the spans behind design effects."""
+
+    counts: EndCounts
+    spans: Spans
 
 
 class RecordedState(NamedTuple):
@@ -105,7 +116,8 @@ def first_recorded(placement: Placement) -> RecordedState:
     opening.deadline_us[VIRTUAL] = NEVER_US
     load, peak = np.zeros((2, resources), np.int64)
     at_us, lifetime_us, row, size = np.full((4, _PLACES), _FREE, np.int64)
-    pending = PendingStarts(at_us, lifetime_us, np.zeros(_PLACES), row, size)
+    said, leveled, windows = np.zeros((3, _PLACES))
+    pending = PendingStarts(at_us, lifetime_us, said, leveled, windows, row, size)
     run = with_room(first_run(opening, 0, PLACEMENT_CODE[placement]), 0, 1, _PLACES)
     nowhere, next_us = np.full(1, NONE), np.full((2, len(STRATA)), -NEVER_US)
     return RecordedState(run, load, peak, opening.free.copy(), nowhere, next_us, pending)
@@ -124,7 +136,7 @@ def enlarged_recorded(state: RecordedState, node_count: int, row_count: int, *, 
 @compiled
 def read(
     state: RecordedState,
-    counts: EndCounts,
+    learned: Learned,
     operations: Operations,
     omitted: Omitted,
     rises: Rises,
@@ -139,24 +151,24 @@ def read(
     done, at = state.run.counters[OPERATION_COUNT], 0
     for index in range(done, operations.at_us.shape[0]):
         while at < omitted.before.shape[0] and omitted.before[at] <= index:
-            read_omitted(state, counts, operations, omitted, at, rises)
+            read_omitted(state, learned, operations, omitted, at, rises)
             at += 1
-        read_operation(state, counts, operations, index, rises, policy)
+        read_operation(state, learned, operations, index, rises, policy)
         state.run.counters[OPERATION_COUNT] += 1
     while at < omitted.before.shape[0]:
-        read_omitted(state, counts, operations, omitted, at, rises)
+        read_omitted(state, learned, operations, omitted, at, rises)
         at += 1
-    settle(state, counts, until_us)
+    settle(state, learned, until_us)
 
 
 @compiled
 def read_omitted(
-    state: RecordedState, counts: EndCounts, operations: Operations, omitted: Omitted, at: int, rises: Rises
+    state: RecordedState, learned: Learned, operations: Operations, omitted: Omitted, at: int, rises: Rises
 ) -> None:
     """Follow a rejected start, or let an evicted instance leave."""
     at_us = omitted.at_us[at]
     if omitted.kind[at] == REJECTED:
-        place = meet(state, operations, rises, at_us, omitted.lifetime_us[at], omitted.size[at], NONE)
+        place = meet(state, learned, operations, rises, at_us, omitted.lifetime_us[at], omitted.size[at], NONE)
         if place != NONE:
             fork(state, operations, place)
         return
@@ -169,23 +181,25 @@ def read_omitted(
     if at_us - pending.at_us[place] <= pending.lifetime_us[place]:
         # A drill within the lifetime says nothing of the load.
         if omitted.kind[at] != DRILLED:
-            count_case(counts, pending.said[place], pending.lifetime_us[place], 1)
-        pending.lifetime_us[place] = _FREE
+            end(state, learned, place, 1)
+        else:
+            drop_start(learned.spans, stratum_index(pending.lifetime_us[place]), pending.at_us[place])
+            pending.lifetime_us[place] = _FREE
 
 
 @compiled
 def read_operation(
-    state: RecordedState, counts: EndCounts, operations: Operations, index: int, rises: Rises, policy: int
+    state: RecordedState, learned: Learned, operations: Operations, index: int, rises: Rises, policy: int
 ) -> None:
     """Lead the recorded state and the worlds through an operation, after following it if it is a spot start."""
     run, kind, target = state.run, operations.kind[index], operations.target[index]
     at_us, size = operations.at_us[index], operations.size[index]
     place = NONE
     if kind == START_SPOT:
-        place = meet(state, operations, rises, at_us, operations.deadline_us[index] - at_us, size, target)
+        place = meet(state, learned, operations, rises, at_us, operations.deadline_us[index] - at_us, size, target)
     enter(run, operations, index)
     if run.counters[STATE_COUNT] > 1:
-        lead_worlds(state, counts, operations, index, policy)
+        lead_worlds(state, learned, operations, index, policy)
     if kind <= START_SPOT and operations.node[index] != NO_NODE:
         put(run, 0, target, operations.node[index])
         state.place_of[target] = place
@@ -218,7 +232,14 @@ def unlink(state: RecordedState, row: int) -> None:
 
 @compiled
 def meet(
-    state: RecordedState, operations: Operations, rises: Rises, at_us: int, lifetime_us: int, size: int, row: int
+    state: RecordedState,
+    learned: Learned,
+    operations: Operations,
+    rises: Rises,
+    at_us: int,
+    lifetime_us: int,
+    size: int,
+    row: int,
 ) -> int:
     """Take a start among the pending ones and return its place, or NONE if it is not followed.
 
@@ -236,9 +257,18 @@ def meet(
     if is_rejected:
         state.next_us[1, stratum] = at_us + max(REJECTED_PACE_US, lifetime_us // REJECTED_PARTS)
     pending.at_us[place], pending.lifetime_us[place] = at_us, lifetime_us
-    pending.said[place] = eviction_probability(rises, outlook, lifetime_us)
     pending.row[place], pending.size[place] = row, size
+    pending.leveled[place] = eviction_probability(rises, outlook, lifetime_us)
+    pending.said[place] = eviction_probability(without_level(rises), outlook, lifetime_us)
+    pending.windows[place] = window_count(rises.seen_us, lifetime_us)
+    open_start(learned.spans, stratum, at_us)
     return place
+
+
+@compiled
+def without_level(rises: Rises) -> Rises:
+    """Return the rises as before any start was followed."""
+    return Rises(rises.rooms, rises.counts, rises.shares, rises.seen_us, 0.0, rises.starts, rises.effects)
 
 
 @compiled
@@ -283,7 +313,7 @@ def become(state: RecordedState, operations: Operations, place: int) -> None:
 
 
 @compiled
-def lead_worlds(state: RecordedState, counts: EndCounts, operations: Operations, index: int, policy: int) -> None:
+def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, index: int, policy: int) -> None:
     """Lead the worlds through an operation, the last first, because one given up leaves its place to the last."""
     run, kind, target = state.run, operations.kind[index], operations.target[index]
     end_worlds(state, operations.at_us[index])
@@ -299,8 +329,7 @@ def lead_worlds(state: RecordedState, counts: EndCounts, operations: Operations,
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
         if run.fork_fate[place] != NONE:
-            count_case(counts, state.pending.said[place], state.pending.lifetime_us[place], 1)
-            state.pending.lifetime_us[place] = _FREE
+            end(state, learned, place, 1)
 
 
 @bare
@@ -314,14 +343,24 @@ def end_worlds(state: RecordedState, until_us: int) -> None:
 
 
 @compiled
-def settle(state: RecordedState, counts: EndCounts, until_us: int) -> None:
+def settle(state: RecordedState, learned: Learned, until_us: int) -> None:
     """Count the pending starts that have outlived their lifetimes."""
     end_worlds(state, until_us)
     pending = state.pending
     for place in range(pending.lifetime_us.shape[0]):
         lifetime_us = pending.lifetime_us[place]
         if lifetime_us != _FREE and pending.at_us[place] + lifetime_us < until_us:
-            count_case(counts, pending.said[place], lifetime_us, 0)
             if pending.row[place] != NONE:
                 unlink(state, pending.row[place])
-            pending.lifetime_us[place] = _FREE
+            end(state, learned, place, 0)
+    close_spans(learned.spans, until_us)
+
+
+@compiled
+def end(state: RecordedState, learned: Learned, place: int, evicted: int) -> None:
+    """Count the end of a pending start, and free its place."""
+    pending = state.pending
+    at_us, lifetime_us, leveled = pending.at_us[place], pending.lifetime_us[place], pending.leveled[place]
+    count_case(learned.counts, pending.said[place], lifetime_us, evicted)
+    end_start(learned.spans, stratum_index(lifetime_us), at_us, leveled, pending.windows[place], evicted)
+    pending.lifetime_us[place] = _FREE

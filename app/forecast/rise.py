@@ -43,6 +43,7 @@ def _all_edges() -> Ints:
 
 EDGES = _all_edges()
 NO_STARTS = np.zeros((len(STRATA), 3))
+NO_EFFECTS = np.zeros(len(STRATA))
 
 
 class Rises(NamedTuple):
@@ -51,7 +52,8 @@ class Rises(NamedTuple):
     rooms (R, ROOM_COUNT): rising rooms, the last one repeated as padding; counts (R): how many of them there are, 0 for
     a resource that the cloud does not count; shares (R, ROOM_COUNT, INTERVAL_COUNT): G, which falls along the rooms and
     rises along the intervals; seen_us: the length of the history; level: what past starts taught (`level`), 0 before;
-    starts (strata, 3): on how many it rests, how many of those were evicted, and windows.
+    starts (strata, 3): on how many it rests, how many of those were evicted, and windows; effects (strata): how many
+    windows are worth one in a bound (`design`), 0 in tables from before there were any.
     """
 
     rooms: Ints
@@ -60,13 +62,14 @@ class Rises(NamedTuple):
     seen_us: int
     level: float = 0.0
     starts: Floats = NO_STARTS
+    effects: Floats = NO_EFFECTS
 
     def to_bytes(self) -> bytes:
         """Return the curves for storage: a line of counts and of the level, then rooms and shares.
 
         A program that knows no level reads over it.
         """
-        learned = {"level": self.level, "starts": self.starts.tolist()}
+        learned = {"level": self.level, "starts": self.starts.tolist(), "effects": self.effects.tolist()}
         line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us, **learned}).encode() + b"\n"
         return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
 
@@ -83,7 +86,8 @@ class Rises(NamedTuple):
         rest = rest[shares.nbytes :]
         shares = shares.reshape(-1, ROOM_COUNT, INTERVAL_COUNT)
         level, starts = written.get("level", 0.0), np.array(written.get("starts", NO_STARTS), np.float64)
-        return cls(rooms, counts, shares, written["seen_us"], level, starts), rest
+        effects = np.array(written.get("effects", NO_EFFECTS), np.float64)
+        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects), rest
 
 
 class _Reading(NamedTuple):

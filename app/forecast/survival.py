@@ -40,6 +40,18 @@ class Bucket:
         at = bisect_left(SCALES_US, lifetime_us)
         return self.windows[at] if at < len(SCALES_US) else min(self.windows[-1], 1)
 
+    def lifetime_us(self, probability: float) -> int:
+        """Return the lifetime at a probability like `lifetimes_us`."""
+        at = int(self.levels.searchsorted(probability, side="right"))
+        return int(self.times_us[at]) if at < len(self.times_us) else self.longest_us
+
+    def probability(self, lifetime_us: int) -> float:
+        """Return the lowest probability whose lifetime is longer than this one, else 1.0."""
+        at = int(self.times_us.searchsorted(lifetime_us, side="right"))
+        if at == len(self.times_us) and self.longest_us <= lifetime_us:
+            return 1.0
+        return float(self.levels[at - 1]) if at else 0.0
+
     def lifetimes_us(self, probabilities: Floats) -> Ints:
         """Return the lifetime at each probability: inf{t: level(t) > p}, the longest time if there is none."""
         return np.append(self.times_us, self.longest_us)[np.searchsorted(self.levels, probabilities, side="right")]

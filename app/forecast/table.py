@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,39 +27,41 @@ from app.forecast.survival import Bucket, Floats
 _FORMAT = b"tenure quantile table 2\n"
 _WITH_RISES = b"tenure quantile table 3\n"
 _WITHOUT_WINDOWS = b"tenure quantile table 1\n"
-_CACHED = 1024
 _POINTS = 4
 """The index of the number of points in a bucket's counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One flavor's buckets by rising slots, without the bucket of zero slots."""
+    """One flavor's buckets by rising slots, without the bucket of zero slots.
+
+    A question reads the one or two buckets that it concerns, so questions need no cache that could grow.
+    """
 
     buckets: tuple[Bucket, ...]
     _seen: list[int]
-    _lifetimes: dict[float, list[int]] = field(default_factory=dict, init=False, repr=False)
-    _steps: dict[int, tuple[Floats, Ints]] = field(default_factory=dict, init=False, repr=False)
 
     def lifetime_us(self, slots: int, probability: float) -> int | None:
         """Return the lifetime guaranteed at an eviction probability; None without any evidence."""
-        if not self.buckets:
-            return None
-        lifetimes = self._lifetimes.get(probability) or self._read_lifetimes(probability)
-        at = bisect_left(self._seen, slots)
-        if at == len(self._seen):
-            return lifetimes[-1]
-        if self._seen[at] == slots:
-            return lifetimes[at]
-        return _between(self._seen[at - 1], self._seen[at], slots, lifetimes[at - 1], lifetimes[at])
+        return _lifetime_us(self.around(slots), slots, probability) if self.buckets else None
 
     def probability(self, slots: int, lifetime_us: int) -> float | None:
-        """Return the lowest probability whose lifetime exceeds this one, else 1.0; None without any evidence."""
+        """Return the lowest probability whose lifetime exceeds this one, else 1.0; None without any evidence.
+
+        Between two buckets it lies between their own: below the lower of these both lifetimes are too short, and from
+        the higher on both are long enough.
+        """
         if not self.buckets:
             return None
-        probabilities, lifetimes = self._steps.get(slots) or self._read_steps(slots)
-        at = int(np.searchsorted(lifetimes, lifetime_us, side="right"))
-        return float(probabilities[at]) if at < len(lifetimes) else 1.0
+        around = self.around(slots)
+        first, *_, last = sorted(bucket.probability(lifetime_us) for bucket in (around[0], around[-1]))
+        if first == last or _lifetime_us(around, slots, first) > lifetime_us:
+            return first
+
+        def is_longer(probability: float) -> bool:
+            return _lifetime_us(around, slots, probability) > lifetime_us
+
+        return min(_first_level(bucket, first, last, is_longer) for bucket in around)
 
     def accepted_count(self, slots: int, lifetime_us: int, probability: float) -> int:
         """Return how many starts of a lifetime are quoted enough one after the other, each of which takes a slot.
@@ -69,42 +71,29 @@ class Curve:
         """
         if slots <= 0 or (self.lifetime_us(slots, probability) or 0) <= lifetime_us:
             return 0
-        lifetimes = self._lifetimes.get(probability) or self._read_lifetimes(probability)
-        below = np.array(lifetimes[: bisect_left(self._seen, slots)])
-        at = int(np.flatnonzero(below <= lifetime_us)[-1])
-        low_slots, low_us = self._seen[at], lifetimes[at]
-        width, rise_us = self._seen[at + 1] - low_slots, lifetimes[at + 1] - low_us
-        return slots - low_slots - ((lifetime_us - low_us + 1) * width - 1) // rise_us
+        at = bisect_left(self._seen, slots) - 1
+        while self._at(at).lifetime_us(probability) > lifetime_us:
+            at -= 1
+        low, high = self._at(at), self._at(at + 1)
+        low_us, width = low.lifetime_us(probability), high.slots - low.slots
+        rise_us = high.lifetime_us(probability) - low_us
+        return slots - low.slots - ((lifetime_us - low_us + 1) * width - 1) // rise_us
 
     def window_count(self, slots: int, lifetime_us: int) -> int:
         """Return the number of independent pieces of evidence for a lifetime at a number of slots."""
-        return min(bucket.window_count(lifetime_us) for bucket in self._around(slots))
+        return min(bucket.window_count(lifetime_us) for bucket in self.around(slots))
 
-    def _read_lifetimes(self, probability: float) -> list[int]:
-        """Return the lifetimes at a probability, in the order of `_seen`, and cache them."""
-        point = np.array([probability])
-        lifetimes = [0, *(int(bucket.lifetimes_us(point)[0]) for bucket in self.buckets)]
-        if len(self._lifetimes) >= _CACHED:
-            self._lifetimes.clear()
-        self._lifetimes[probability] = lifetimes
-        return lifetimes
-
-    def _read_steps(self, slots: int) -> tuple[Floats, Ints]:
-        """Return the probabilities at which the lifetime rises, and the lifetime from each on, and cache them."""
-        around = self._around(slots)
-        probabilities = np.unique(np.concatenate([[0.0], *(bucket.levels for bucket in around)]))
-        quantiles = [bucket.lifetimes_us(probabilities) for bucket in around]
-        steps = probabilities, _interpolated(around, slots, quantiles)
-        if len(self._steps) >= _CACHED:
-            self._steps.clear()
-        self._steps[slots] = steps
-        return steps
-
-    def _around(self, slots: int) -> list[Bucket]:
-        """Return the bucket for a number of slots, or the two that it lies between."""
+    def around(self, slots: int) -> tuple[Bucket, ...]:
+        """Return the bucket for a number of slots, or the two that it lies between; zero slots have an empty one."""
         at = bisect_left(self._seen, slots)
-        found = [_FULL, *self.buckets][max(at - 1, 0) : at + 1]
-        return found[-1:] if found[-1].slots <= slots else found
+        if at == len(self._seen):
+            return (self._at(at - 1),)
+        high = self._at(at)
+        return (self._at(at - 1), high) if 0 < slots < high.slots else (high,)
+
+    def _at(self, index: int) -> Bucket:
+        """Return the bucket of the slots at this place of `_seen`."""
+        return self.buckets[index - 1] if index else _FULL
 
 
 _FULL = Bucket(0, 0, 0, 0, np.empty(0, np.int64), np.empty(0))
@@ -216,13 +205,19 @@ def _bucket(counts: list[int], points: tuple[Ints, Floats]) -> Bucket:
     return replace(found, windows=tuple(windows)) if windows else found
 
 
-def _interpolated(around: list[Bucket], slots: int, quantiles: list[Ints]) -> Ints:
-    """Return the quantiles at `slots`, interpolated one by one between those of the one or two buckets around it."""
+def _lifetime_us(around: Sequence[Bucket], slots: int, probability: float) -> int:
+    """Return the lifetime at a probability, between those of the two buckets around the slots if there are two."""
     if len(around) == 1:
-        return quantiles[0]
+        return around[0].lifetime_us(probability)
     low, high = around
-    pairs = zip(quantiles[0].tolist(), quantiles[1].tolist(), strict=True)
-    return np.array([_between(low.slots, high.slots, slots, *pair) for pair in pairs], np.int64)
+    return _between(low.slots, high.slots, slots, low.lifetime_us(probability), high.lifetime_us(probability))
+
+
+def _first_level(bucket: Bucket, above: float, upto: float, is_longer: Callable[[float], bool]) -> float:
+    """Return the lowest of the bucket's levels within these bounds that `is_longer`, as all that follow are; else 1."""
+    begin, end = bucket.levels.searchsorted([above, upto], side="right").tolist()
+    at = bisect_left(range(begin, end), 1, key=lambda index: is_longer(float(bucket.levels[index]))) + begin
+    return float(bucket.levels[at]) if at < end else 1.0
 
 
 def _between(low_slots: int, high_slots: int, slots: int, low_us: int, high_us: int) -> int:

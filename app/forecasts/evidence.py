@@ -24,10 +24,8 @@ _SHORTEST_US = 60 * SECOND_US
 
 def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
     """Return the bucket of these slots, or its nearest neighbours with samples. Zero slots need no evidence."""
-    buckets = table.curve(flavor).buckets if flavor in table.flavors and slots else ()
-    below = [bucket for bucket in buckets if bucket.slots <= slots][-1:]
-    above = [] if below and below[0].slots == slots else [bucket for bucket in buckets if bucket.slots > slots][:1]
-    return [_evidence(bucket) for bucket in below + above]
+    around = table.curve(flavor).around(slots) if flavor in table.flavors else ()
+    return [_evidence(bucket) for bucket in around if bucket.slots]
 
 
 def evidence_in_force(table: QuantileTable, policy: Policy, flavor: str, slots: int) -> list[Evidence]:

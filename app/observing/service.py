@@ -79,9 +79,9 @@ class CloudWatch:
             return await in_time(found.cloud, self._facts(found))
 
     async def _facts(self, found: Observation) -> CloudFacts:
-        cloud, present_us, attainment = await self._scheduler.attainment(found.cloud)
-        facts = facts_of(found, cloud, present_us, attainment, self._clock.now_us())
-        return replace(facts, slots=await slots_of(cloud, [*cloud.flavors]))
+        standing = await self._scheduler.attainments(found.cloud)
+        facts = facts_of(found, standing.cloud, standing.at_us, standing.classes, self._clock.now_us())
+        return replace(facts, slots=await slots_of(standing.cloud, [*standing.cloud.flavors]))
 
 
 async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:

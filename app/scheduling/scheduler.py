@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from app.admission.attainment import Attainment, read_attainment
+from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
@@ -40,6 +41,7 @@ from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.platform.asked import reading
 from app.scheduling.sequencer import Sequencer, SequencerParts
+from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds
 
 T = TypeVar("T", bound=Outcome)
@@ -48,6 +50,20 @@ MOST_NODES = 20_000
 """The number of nodes that a cloud may have."""
 MOST_FLAVORS = 300
 """The number of flavors that a cloud may have. Each has curves of its own in every table."""
+
+_ATTAINMENTS_AT_ONCE = 2
+"""Each has a copy of a large cloud's instances, some 20 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attainments:
+    """The standing of a cloud's SLA classes after event `seq`, at a time on its clock. `cloud` may be ahead of it."""
+
+    cloud: Cloud
+    policy: Policy
+    seq: int
+    at_us: int
+    classes: Sequence[Attainment]
 
 
 class Scheduler:
@@ -59,6 +75,7 @@ class Scheduler:
         self._sequencers: dict[str, Sequencer] = {}
         self._opening = asyncio.Lock()
         self._is_stopping = False
+        self._attaining = asyncio.Semaphore(_ATTAINMENTS_AT_ONCE)
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
         """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""
@@ -207,10 +224,15 @@ class Scheduler:
         cloud = await self.state(name)
         return cloud, cloud.present_us(self._parts.now_us())
 
-    async def attainment(self, name: str) -> tuple[Cloud, int, list[Attainment]]:
-        """Return the standing of each SLA class, the state it was read from, and the time on the cloud's clock."""
+    async def attainments(self, name: str) -> Attainments:
+        """Return the standing of each SLA class. In a large cloud it is read beside the event loop."""
         cloud, at_us = await self.present(name)
-        return cloud, at_us, read_attainment(cloud, at_us)
+        if has_few_rows(cloud):
+            return Attainments(cloud, cloud.policy, cloud.seq, at_us, attainment_now(cloud, at_us)())
+        async with self._attaining:
+            cloud, at_us = await self.present(name)
+            policy, seq, read = cloud.policy, cloud.seq, attainment_now(cloud, at_us)
+            return Attainments(cloud, policy, seq, at_us, await beside(read))
 
     async def names(self) -> list[str]:
         """Return the names of all clouds, sorted."""

@@ -1,4 +1,4 @@
-"""Available slots and outlooks of many flavors, found beside the event loop."""
+"""Passes over all nodes or instances of a cloud, made beside the event loop if they are many."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ async def outlooks_beside(cloud: Cloud, flavors: Sequence[str], look: Callable[[
     rows = len(cloud.cluster.is_open) + len(cloud.cluster.node_of)
     if len(flavors) * (rows + _PAIRS_OF_CALL) <= _FEW:
         return look()
+    return await beside(look)
+
+
+def has_few_rows(cloud: Cloud) -> bool:
+    """Return True if a pass over the running instances takes no more than about a millisecond."""
+    return len(cloud.cluster.node_of) <= _FEW
+
+
+async def beside(look: Callable[[], T]) -> T:
+    """Return what `look` finds on another thread."""
     return await asyncio.get_running_loop().run_in_executor(_BESIDE, look)
 
 

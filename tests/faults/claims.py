@@ -205,8 +205,14 @@ def _is_shown(value: Any, answer: Json) -> bool:
     status = "rejected" if start["kind"] == "instance_rejected" else "running" if end is None else _END[end["kind"]]
     reason = start.get("reason") if end is None else end.get("reason")
     ending = (end["at"], end.get("cause_seq")) if end else (None, None)
-    same = all(answer[name] == start.get(name) for name in _DECISION if name != "reason")
-    return same and (answer["status"], answer["reason"]) == (status, reason) and _ending(answer) == ending
+    first_s = answer.get("first_lifetime_s") or answer["lifetime_s"]
+    same = all(answer[name] == start.get(name) for name in _DECISION if name not in {"reason", "lifetime_s"})
+    return (
+        same
+        and first_s == start.get("lifetime_s")
+        and (answer["status"], answer["reason"]) == (status, reason)
+        and _ending(answer) == ending
+    )
 
 
 _END = {"instance_stopped": "stopped", "instance_evicted": "evicted"}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
+import psutil
 import pytest
 from faults.proxy import Link
 from servers import on_database
@@ -20,6 +23,7 @@ from app.platform.database.database import Database
 from app.platform.database.lockids import FIRST_TOKEN_LOCK
 from app.platform.database.locks import Locks
 from app.platform.database.migrating import upgrade
+from app.platform.database.signals import listen
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +91,34 @@ async def test_a_silent_database_is_an_answer_in_time(far: Far, way: Callable[[D
     await way(far.database)
     far.link.obey({"rule": rule})  # now with a connection that is open
     await asyncio.gather(*(wait_in_vain(way(far.database)) for _ in range(3)))
+
+
+async def hear(database: Database) -> None:
+    async with aclosing(listen(database)) as notices, asyncio.timeout(2 * BOUND_S):
+        await anext(notices)
+
+
+@pytest.mark.parametrize("rule", ["vanish", "swallow"])
+async def test_no_sockets_pile_up_while_the_database_is_silent(far: Far, rule: str):
+    """Nor do they wait for the garbage collector, which may come late where much is in memory."""
+    await asyncio.gather(*(way(far.database) for way in WAYS))
+    far.link.obey({"rule": rule})
+    gc.collect()
+    gc.disable()
+    try:
+        before = sockets_of(far)
+        for _ in range(3):
+            tries = (way(far.database) for way in [*WAYS, hear] for _ in range(2))
+            await asyncio.gather(*tries, return_exceptions=True)
+        assert sockets_of(far) <= before
+    finally:
+        gc.enable()
+
+
+def sockets_of(far: Far) -> int:
+    """The number of this process's own ends of connections to the proxy."""
+    connections = psutil.Process().net_connections("tcp")
+    return sum(1 for one in connections if one.raddr and one.raddr.port == far.database.url.port)
 
 
 async def test_the_steps_of_a_transaction_share_one_bound(far: Far):

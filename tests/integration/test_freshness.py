@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from threading import current_thread
 
 import pytest
 from test_scheduler import UNGUARDED, Process, make_cloud, on_demand, running, spot, worker
@@ -16,10 +17,12 @@ from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.domain.values import NodeStatus, Policy, Resources, RunCause
+from app.domain.values import Guarantee, NodeStatus, Policy, Resources, RunCause
+from app.engine.cloud import instances
 from app.forecasts.rules import Run
 from app.forecasts.store.runs import Runs
 from app.platform.database.database import Database
+from app.scheduling import slots
 from app.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.anyio
@@ -156,8 +159,21 @@ async def test_a_batch_is_as_new_as_its_parts_whether_it_writes_or_not(pair: Pai
 
 async def test_promises_are_read_as_of_now(pair: Pair):
     await pair.first.start(pair.cloud, spot("a"))
-    cloud, _, _ = await pair.second.attainment(pair.cloud)
-    assert "a" in cloud.running
+    standing = await pair.second.attainments(pair.cloud)
+    assert "a" in standing.cloud.running
+
+
+async def test_promises_of_a_large_cloud_are_read_beside_the_event_loop(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    await pair.first.start(pair.cloud, spot("a"))
+    await pair.first.change_policy(pair.cloud, lambda policy: replace(policy, guarantee=Guarantee.POOLED), None)
+    names: list[str] = []
+    exposure = instances.exposure
+    monkeypatch.setattr(slots, "_FEW", 0)
+    monkeypatch.setattr(instances, "exposure", lambda *of: names.append(current_thread().name) or exposure(*of))
+    found = await asyncio.gather(*(pair.second.attainments(pair.cloud) for _ in range(5)))
+    assert {one.seq for one in found} == {(await pair.first.state(pair.cloud)).seq}
+    assert len(names) == 5
+    assert {name.split("_")[0] for name in names} == {"slots"}
 
 
 async def published(runs: Runs, run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.attainment import read_attainment
+from app.admission.attainment import attainment_now
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded
 from app.domain.times import HOUR_US
@@ -45,7 +45,7 @@ def start(cloud: Cloud, name: str, lifetime_us: int, own: float | None) -> None:
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.POOLED])
 def test_every_class_stands_by_itself(guarantee: Guarantee) -> None:
-    first, second = read_attainment(make_cloud(guarantee), HOUR_US)
+    first, second = attainment_now(make_cloud(guarantee), HOUR_US)()
     assert (first.promised, first.admitted, first.running, first.evicted, first.settled) == (0.1, 5, 1, 1, 4)
     assert (second.promised, second.admitted, second.running, second.evicted) == (0.5, 1, 1, 0)
     assert (first.low, first.high) == wilson_interval(1, 5, CONFIDENCE)
@@ -68,11 +68,11 @@ def test_the_ratio_lies_in_its_own_interval(running: int) -> None:
         start(cloud, f"i{number}", 10 * HOUR_US, None)
     for name in ("i0", "i1"):
         cloud.apply(InstanceEvicted(at_us=5, instance_id=name, reason=EvictionReason.ON_DEMAND_START, cause_seq=1))
-    (found,) = read_attainment(cloud, HOUR_US)
+    (found,) = attainment_now(cloud, HOUR_US)()
     assert found.ratio is not None
     assert found.low <= found.ratio <= found.high
     assert found.is_open is (found.low <= 0.1)
 
 
 def test_a_cloud_without_promises_has_no_class() -> None:
-    assert read_attainment(Cloud(), 0) == []
+    assert attainment_now(Cloud(), 0)() == []

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.followed import Known, evidence_of, known_starts, level_of
+from oracles.followed import Known, effects_of, evidence_of, followed_starts, known_starts, level_of
 from oracles.histories import RandomCloud
 from test_forecast_rise import slowed
 
@@ -24,6 +24,7 @@ from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market
 from app.engine.cloud import Cloud
 from app.forecast.calibrated import LEAST
 from app.forecast.compute import Forecaster
+from app.forecast.design import Spans, bound_of_windows, design_effects, no_spans
 from app.forecast.level import BIN_WIDTH, Cases, count_case
 from app.forecast.rise import Rises
 from app.forecast.table import QuantileTable
@@ -114,9 +115,11 @@ def test_the_followed_starts_are_the_oracles(seed: int, eviction_policy: Evictio
     begin_us, last_us = log[0].event.at_us, log[-1].event.at_us
     for until_us in (last_us + 1, (begin_us + last_us) // 2):
         rises = published(log, policy, until_us)
-        known = [*known_starts(log, policy, until_us)]
+        starts = [*followed_starts(log, policy, until_us)]
+        known = [one.known for one in starts if one.known]
         assert rises.starts == pytest.approx(np.array(evidence_of(known, rises.seen_us)), rel=1e-5)
         assert rises.level == pytest.approx(level_of(known, rises.seen_us), abs=BIN_WIDTH / 2)
+        assert rises.effects.tolist() == effects_of(starts, until_us)
 
 
 def test_both_admitted_and_rejected_starts_are_followed_to_evictions() -> None:
@@ -160,6 +163,32 @@ def test_what_follows_a_table_does_not_change_it() -> None:
     assert one.starts[:, 0].sum() > 0
 
 
+def spans_of(seen: int, covered: float) -> Spans:
+    spans = no_spans()
+    spans.seen[:] = seen
+    spans.covered[:] = int(seen * covered)
+    return spans
+
+
+def test_bounds_that_failed_rest_on_fewer_windows_afterwards() -> None:
+    assert design_effects(no_spans()).tolist() == [1, 2, 4, 4, 4]
+    assert design_effects(spans_of(200, 1.0)).tolist() == [1, 1, 1, 1, 1]
+    assert design_effects(spans_of(200, 0.5)).tolist() == [64, 64, 64, 64, 64]
+
+
+def test_effects_never_fall_with_the_lifetime() -> None:
+    spans = spans_of(200, 1.0)
+    spans.covered[1, :3] = 100
+    assert design_effects(spans).tolist() == [1, 8, 8, 8, 8]
+
+
+@given(st.floats(LEAST, 1 - LEAST), st.floats(0.01, 1000), st.sampled_from([2, 8, 64]))
+def test_a_bound_never_falls_with_fewer_windows(said: float, windows: float, effect: int) -> None:
+    wide = bound_of_windows(said, windows / effect, 0.95)
+    assert said <= bound_of_windows(said, windows, 0.95) <= wide <= 1.0
+    assert bound_of_windows(said, 2.9 / (1 - said), 0.95) == 1.0
+
+
 def test_replays_beside_are_left_out_of_a_large_history() -> None:
     """The rises are the same with and without them."""
     log = choosy_log(2, 200)
@@ -184,10 +213,12 @@ def test_a_table_without_a_level_is_read_as_before() -> None:
     again, rest = Rises.from_bytes(rises.to_bytes() + b"rest")
     assert rest == b"rest"
     assert (again.level, again.starts.tolist()) == (rises.level, rises.starts.tolist())
+    assert again.effects.tolist() == rises.effects.tolist() != [0.0] * len(STRATA)
     line, arrays = rises.to_bytes().split(b"\n", 1)
     older = line.split(b', "level"')[0] + b"}\n" + arrays
     read, rest = Rises.from_bytes(older)
     assert (rest, read.level, read.starts.sum(), read.seen_us) == (b"", 0.0, 0.0, rises.seen_us)
+    assert read.effects.tolist() == [0.0] * len(STRATA)
     assert read.shares.tolist() == rises.shares.tolist()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -141,12 +142,45 @@ def test_other_bytes_are_refused() -> None:
         QuantileTable.from_bytes(b"tenure quantile table 4\n", epoch=1, epoch_us=0, seq=0)
 
 
-def test_many_probabilities_do_not_fill_the_memory() -> None:
-    table = table_of(EVEN)
-    for step in range(3000):
-        table.lifetime_us("f", 3, step / 3000)
-        table.probability("f", 3 + step, 7)
-    assert table.lifetime_us("f", 3, 0.15) == 65
+def long_table() -> QuantileTable:
+    """Return the table of a flavor with 200 buckets of 500 points."""
+    times, levels = np.arange(1, 501), np.arange(1, 501) / 1000
+    return QuantileTable(
+        1, 0, 0, {"f": make_curve([Bucket(10 * n, 500, 500, 600, times + n, levels) for n in range(1, 201)])}
+    )
+
+
+def test_questions_leave_nothing_in_the_memory() -> None:
+    table = long_table()
+    ask(table, 0)
+    tracemalloc.start()
+    for number in range(1, 500):
+        ask(table, number)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 20_000, "one answer of 200 buckets or of 500 points has more"
+
+
+def ask(table: QuantileTable, number: int) -> None:
+    """Ask at ever other probabilities, and at slots on buckets, between them and beyond them."""
+    table.lifetime_us("f", 3 + 7 * number, number / 501)
+    table.probability("f", 3 + 7 * number, 250)
+    table.bound("f", 10 * number, 250, 0.9)
+    table.accepted_count("f", 10 * number, 250, number / 501)
+
+
+def test_a_question_reads_no_more_than_two_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, read = long_table(), set[int]()
+    for name in ("lifetime_us", "lifetimes_us", "probability"):
+        asked = getattr(Bucket, name)
+        monkeypatch.setattr(Bucket, name, lambda self, *of, asked=asked: read.add(self.slots) or asked(self, *of))
+    for slots, around in ((100, {100}), (105, {100, 110}), (5, {0, 10}), (9999, {2000})):
+        table.lifetime_us("f", slots, 0.25)
+        table.probability("f", slots, 250)
+        table.bound("f", slots, 250, 0.9)
+        assert read <= around
+        assert read
+        read.clear()
 
 
 def test_rises_are_stored_with_a_table_and_older_tables_have_none() -> None:

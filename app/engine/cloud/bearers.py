@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.strata import BOUNDARIES_US, stratum_index
 from app.engine.books import Bearers, borne
@@ -37,10 +40,21 @@ class BearerColumns:
         self._lifetimes_us = np.concatenate([self._lifetimes_us, np.zeros_like(self._lifetimes_us)])
 
     def borne(
-        self, deadlines_us: Ints, probability: float, boundaries_us: tuple[int, ...], now_us: int
+        self, deadlines_us: Ints, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
     ) -> tuple[Ints, Ints]:
-        """Return what engine.books computes for the running instances with this promise."""
+        """Return what engine.books computes for the running instances with these promises."""
+        self._follow(boundaries_us)
+        return borne(self._columns, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+
+    def borne_now(
+        self, deadlines_us: Ints, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> Callable[[], tuple[Ints, Ints]]:
+        """Return a function that returns the same as things are now, on any thread."""
+        self._follow(boundaries_us)
+        columns, deadlines_us = Bearers._make(one.copy() for one in self._columns), deadlines_us.copy()
+        return lambda: borne(columns, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+
+    def _follow(self, boundaries_us: tuple[int, ...]) -> None:
         if boundaries_us != self._boundaries_us:
             self._boundaries_us = boundaries_us
             self._columns.strata[:] = np.searchsorted(boundaries_us, self._lifetimes_us, side="right")
-        return borne(self._columns, deadlines_us, len(boundaries_us) + 1, probability, now_us)

@@ -7,15 +7,19 @@ begin anew, with what runs then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PolicyChanged
-from app.domain.strata import stratum_index
-from app.domain.values import EvictionReason
+from app.domain.strata import stratum_index, stratum_span
+from app.domain.values import Book, EvictionReason
+from app.engine.books import PARTS
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.records import BookAccount, Facts, Fold, Undo, risk_of
+from app.engine.cluster import Ints
 
 EARNING = 4.0
 """A start earns its risk so many times, and its promise at most."""
@@ -51,8 +55,23 @@ class Books:
         """Load the part from its share of the facts."""
         self._accounts = {(probability, stratum): account for probability, stratum, account in facts.books}
 
-    def of(self, probability: float) -> list[BookAccount]:
-        """Return the accounts of a promise, those of the shortest lifetimes first."""
+    def of(self, probability: float, now_us: int) -> list[Book]:
+        """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
+        boundaries_us = self._head.policy.strata_us
+        committed, risky = self._instances.borne(np.array([probability]), boundaries_us, now_us)
+        return _books(boundaries_us, self._accounts_of(probability), committed[0], risky[0])
+
+    def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
+        """Return a function that returns the books of each promise as they are now, on any thread.
+
+        `probabilities` rise.
+        """
+        boundaries_us = self._head.policy.strata_us
+        accounts = [self._accounts_of(probability) for probability in probabilities]
+        borne = self._instances.borne_now(np.array(probabilities), boundaries_us, now_us)
+        return lambda: [_books(boundaries_us, *one) for one in zip(accounts, *borne(), strict=True)]
+
+    def _accounts_of(self, probability: float) -> list[BookAccount]:
         count = len(self._head.policy.strata_us) + 1
         return [self._accounts.get((probability, stratum), BookAccount()) for stratum in range(count)]
 
@@ -122,3 +141,12 @@ class Books:
 
     def _reset(self, accounts: dict[BookKey, BookAccount]) -> None:
         self._accounts = accounts
+
+
+def _books(boundaries_us: Sequence[int], accounts: Sequence[BookAccount], committed: Ints, risky: Ints) -> list[Book]:
+    """Join the accounts of a promise (K + 1) with what its running instances bear."""
+    borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
+    return [
+        Book(*stratum_span(index, boundaries_us), *account, *own)
+        for index, (account, own) in enumerate(zip(accounts, borne, strict=True))
+    ]

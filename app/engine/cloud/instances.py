@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.events import ExtensionRejected, InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
+from app.engine.ages import SpotAges
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo, risk_of
+from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -44,8 +46,10 @@ class Instances:
         self.on_demand = Resources(0)
         self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
+        self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
+        self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._are_at_risk = np.zeros(FIRST_ROWS, np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
@@ -68,7 +72,19 @@ class Instances:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
-            self._enter(replace(running, row=self._take_row()))
+            self._enter(self._sharing(replace(running, row=self._take_row())))
+
+    def _sharing(self, one: Running) -> Running:
+        """Return the instance with values that it shares with others."""
+        return replace(
+            one,
+            started_us=self._moments.of(one.started_us),
+            flavor=self._flavors.by_name[one.flavor].name,
+            node=self._nodes.by_name[one.node].name,
+            lifetime_us=self._lengths.of(one.lifetime_us),
+            probability=self._shares.of(one.probability),
+            risk=self._shares.of(one.risk),
+        )
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
@@ -176,13 +192,36 @@ class Instances:
         found = [self._flavors.by_name[flavor].demand for flavor in flavors]
         return np.array(found, np.int64).reshape(len(flavors), len(Resources._fields))
 
-    def exposure(self, probability: float, room: Ints, now_us: int, age_us: int, demand: Ints) -> tuple[float, float]:
-        """Return the charges and the share that engine.exposure computes for a class's running instances."""
-        return exposure(self._room.cluster, self._promises, probability, room, now_us, age_us, demand)
+    def exposure(self, probability: float, room: Ints, now_us: int, age_us: int) -> tuple[float, Ints]:
+        """Return what engine.exposure computes for the running instances with this promise."""
+        cluster, rows = self._room.cluster, self.ages.rows(self._room.cluster)
+        charges, taken = exposure(cluster, rows, self._promises, np.array([probability]), room, now_us, age_us)
+        return float(charges[0]), taken
 
-    def borne(self, probability: float, boundaries_us: tuple[int, ...], now_us: int) -> tuple[Ints, Ints]:
-        """Return what engine.books computes for the running instances with this promise."""
-        return self._bearers.borne(self._room.cluster.deadline_us, probability, boundaries_us, now_us)
+    def charges_now(
+        self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
+    ) -> Callable[[], list[float]]:
+        """Return a function that returns the charges of these promises as things are now, on any thread."""
+        rows = self.ages.rows(self._room.cluster).copy()
+        cluster, promises = self._room.copy(), self._promises.copy()
+
+        def charges() -> list[float]:
+            found: list[float] = exposure(cluster, rows, promises, probabilities, room, now_us, age_us)[0].tolist()
+            return found
+
+        return charges
+
+    def borne(
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> tuple[Ints, Ints]:
+        """Return what engine.books computes for the running instances with these promises."""
+        return self._bearers.borne(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
+
+    def borne_now(
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> Callable[[], tuple[Ints, Ints]]:
+        """Return a function that returns the same as things are now, on any thread."""
+        return self._bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
     def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
         return tuple(name for row in rows if (name := self._rows[row]) is not None)
@@ -195,14 +234,14 @@ class Instances:
         return Running(
             event.instance_id,
             seq,
-            event.at_us,
+            self._moments.of(event.at_us),
             event.market,
-            event.flavor,
-            event.node,
-            event.lifetime_us,
-            event.probability if event.basis is None else event.basis.probability,
+            self._flavors.by_name[event.flavor].name,
+            self._nodes.by_name[event.node].name,
+            self._lengths.of(event.lifetime_us),
+            self._shares.of(event.probability if event.basis is None else event.basis.probability),
             self._take_row(),
-            risk_of(event),
+            self._shares.of(risk_of(event)),
         )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:

@@ -16,9 +16,7 @@ import numpy as np
 
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
-from app.domain.strata import stratum_span
-from app.domain.values import Book, Clock, EvictionPolicy, Placement, Policy, Resources
-from app.engine.books import PARTS
+from app.domain.values import Clock, EvictionPolicy, Placement, Policy, Resources
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
@@ -50,6 +48,7 @@ from app.engine.cluster import (
     fitting_node,
     slots_of_each,
 )
+from app.engine.exposure import share
 from app.engine.outlook import Outlook, look_ahead
 from app.engine.standing import reach, slots_seen, without
 
@@ -91,6 +90,7 @@ class Cloud:
                 self._folds.setdefault(kind, []).append(fold)
         self._undo: list[Undo] = []
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
+        self.books, self.books_now = self._books.of, self._books.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk = self._instances.first_at_risk
 
@@ -192,29 +192,25 @@ class Cloud:
 
         The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
         """
-        return self._exposure(probability, now_us, self.flavors[flavor].demand)
+        charges, taken = self._exposure(probability, now_us)
+        return charges, share(taken + self.flavors[flavor].demand, self._room_at_peak())
 
     def charges(self, probability: float, now_us: int) -> float:
         """Return the charges of a class's running instances."""
-        return self._exposure(probability, now_us, np.zeros(len(Resources._fields), np.int64))[0]
+        return self._exposure(probability, now_us)[0]
 
-    def books(self, probability: float, now_us: int) -> list[Book]:
-        """Return the books of a promise by stratum, those of the shortest lifetimes first; see engine.books."""
-        boundaries_us = self.policy.strata_us
-        committed, risky = self._instances.borne(probability, boundaries_us, now_us)
-        borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
-        accounts = self._books.of(probability)
-        return [
-            Book(*stratum_span(index, boundaries_us), *account, *own)
-            for index, (account, own) in enumerate(zip(accounts, borne, strict=True))
-        ]
+    def charges_now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[float]]:
+        """Return a function that returns the charges of each class, rising, as things are now, on any thread."""
+        room, age_us = self._room_at_peak(), now_us - self.created_us
+        return self._instances.charges_now(np.array(probabilities), room, now_us, age_us)
 
-    def _exposure(self, probability: float, now_us: int, demand: Ints) -> tuple[float, float]:
-        return self._instances.exposure(probability, self._room_at_peak(), now_us, now_us - self.created_us, demand)
+    def _exposure(self, probability: float, now_us: int) -> tuple[float, Ints]:
+        return self._instances.exposure(probability, self._room_at_peak(), now_us, now_us - self.created_us)
 
     def reach(self, instance_id: str, now_us: int) -> float:
         """Return the share of the room at which a running spot instance stands within its lifetime; see `exposure`."""
-        return reach(self.cluster, self._room_at_peak(), self.running[instance_id].row, now_us)
+        rows = self._instances.ages.rows(self.cluster)
+        return reach(self.cluster, rows, self._room_at_peak(), self.running[instance_id].row, now_us)
 
     def _room_at_peak(self) -> Ints:
         capacity = self._nodes.open_capacity()
@@ -242,7 +238,7 @@ class Cloud:
 
         It takes a tenth of a second if flavors, nodes and instances are many.
         """
-        cluster, sizes = Cluster._make(array.copy() for array in self.cluster), self._room.sizes.copy()
+        cluster, sizes = self._room.copy(), self._room.sizes.copy()
         excess = self._excess()
         demands = {flavor: self.flavors[flavor].demand for flavor in flavors}
         return lambda: {

@@ -136,13 +136,15 @@ class Ground:
     `evidence` holds the samples at the decision's slots, or the nearest ones. `window_count` tells how many of them are
     a declared lifetime apart: only those are independent, and only they count for the bound. The calibrated forecast
     has no samples; its windows are the declared lifetimes, of at least six hours, that the history holds, and
-    `start_count` past starts were followed to their ends to learn its level.
+    `start_count` past starts were followed to their ends to learn its level. In the bound `design_effect` windows count
+    as one; 0 if the table does not tell.
     """
 
     epoch_us: int
     evidence: tuple[Evidence, ...]
     window_count: int
     start_count: int = 0
+    design_effect: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,8 @@ def _windows(ground: Ground | None) -> Iterator[str]:
         yield f"That rested on how the on-demand load had risen in the history, {long}."
         if ground.start_count:
             yield f"Its level came from what became of {_count(ground.start_count, 'past start')}, admitted or not."
+        if ground.design_effect > 1:
+            yield f"In its bound {ground.design_effect} windows count as one: bursts strike many instances at once."
 
 
 def _bounded(explanation: Explanation, basis: Basis) -> str:

@@ -35,5 +35,5 @@ async def read_sla(request: Request) -> Response:
     A class is all instances promised one eviction probability. The whole log is counted. An instance evicted after its
     declared lifetime kept its promise.
     """
-    cloud, at_us, classes = await reached(request, Scheduler).attainment(request.path_params["cloud"])
-    return respond(sla_answer(cloud.policy.guarantee, at_us, cloud.seq, classes))
+    found = await reached(request, Scheduler).attainments(request.path_params["cloud"])
+    return respond(sla_answer(found.policy.guarantee, found.at_us, found.seq, found.classes))

@@ -19,15 +19,15 @@ _LOOKED_AT = 5_000
 async def show(request: Request) -> Response:
     """Show classes with their budgets, and compare estimates with outcomes in the newest part of the log."""
     name = request.path_params["cloud"]
-    cloud, at_us, classes = await reached(request, Scheduler).attainment(name)
-    policy, seq = cloud.policy, cloud.seq
-    stretch = await reached(request, Reliabilities).read(name, max(0, seq - _LOOKED_AT), at_us)
+    standing = await reached(request, Scheduler).attainments(name)
+    policy, at_us = standing.policy, standing.at_us
+    stretch = await reached(request, Reliabilities).read(name, max(0, standing.seq - _LOOKED_AT), at_us)
     return render(
         request,
         "promise.html",
         policy=policy,
         pooled=policy.guarantee is Guarantee.POOLED,
-        classes=classes,
+        classes=standing.classes,
         confidence=CONFIDENCE,
         at_us=at_us,
         stretch=stretch,

@@ -106,8 +106,16 @@ def table_answer(cloud: str, stored: TableSummary, table: QuantileTable, flavors
 
 def _followed(rises: Rises) -> list[FollowedStartsAnswer]:
     return [
-        FollowedStartsAnswer(stratum=stratum, start_count=int(starts), evicted_count=int(evicted), window_count=windows)
-        for stratum, (starts, evicted, windows) in zip(STRATA, rises.starts.tolist(), strict=True)
+        FollowedStartsAnswer(
+            stratum=stratum,
+            start_count=int(starts),
+            evicted_count=int(evicted),
+            window_count=windows,
+            design_effect=effect or None,
+        )
+        for stratum, (starts, evicted, windows), effect in zip(
+            STRATA, rises.starts.tolist(), rises.effects.tolist(), strict=True
+        )
     ]
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, suppress
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from threading import Event, Timer
 from time import monotonic
+from traceback import clear_frames
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -80,8 +82,9 @@ class Bound:
         """Wait for a connection. TimeoutError."""
         if self._is_over:
             raise TimeoutError
-        async with asyncio.timeout(None) as self._connecting:
-            return await connecting
+        with abandoned_connections_closed():
+            async with asyncio.timeout(None) as self._connecting:
+                return await connecting
 
     def guard(self, connection: psycopg.AsyncConnection) -> None:
         """Take this connection as the one that is waited for."""
@@ -145,6 +148,27 @@ class ImpatientConnection(psycopg.Connection):
             raise Silence(f"it said nothing for {bound_s:g} s") from error
         finally:
             timer.cancel()
+
+
+@contextmanager
+def abandoned_connections_closed() -> Iterator[None]:
+    """Close a connection whose opening fails within the block.
+
+    The driver keeps its socket until nobody refers to it any more. The frames of the error do, in a circle, so that it
+    would wait for the garbage collector. Frames of an error that is handled around the block are left as they are.
+    """
+    around = sys.exception()
+    try:
+        yield
+    except BaseException as error:
+        _clear_frames(error, around)
+        raise
+
+
+def _clear_frames(error: BaseException | None, around: BaseException | None) -> None:
+    while error is not None and error is not around:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def guard_by_current(connection: psycopg.AsyncConnection) -> None:

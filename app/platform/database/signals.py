@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import URL
 
 from app.domain.errors import LogUnavailable
-from app.platform.database.bounds import PromptConnection
+from app.platform.database.bounds import PromptConnection, abandoned_connections_closed
 from app.platform.database.database import Database, Session
 
 logger = logging.getLogger(__name__)
@@ -129,16 +129,17 @@ async def _was_sent(database: Database, channel: str) -> bool:
 
 
 async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncConnection:
-    connection = await PromptConnection.connect(
-        _libpq_url(database.url),
-        autocommit=True,
-        connect_timeout=max(2, int(database.timeout_s)),
-        application_name="tenure-listen",
-        # Without keepalives an idle connection whose peer is gone would never be noticed.
-        keepalives_idle=_KEEPALIVE_S,
-        keepalives_interval=_KEEPALIVE_S,
-        keepalives_count=3,
-    )
+    with abandoned_connections_closed():
+        connection = await PromptConnection.connect(
+            _libpq_url(database.url),
+            autocommit=True,
+            connect_timeout=max(2, int(database.timeout_s)),
+            application_name="tenure-listen",
+            # Without keepalives an idle connection whose peer is gone would never be noticed.
+            keepalives_idle=_KEEPALIVE_S,
+            keepalives_interval=_KEEPALIVE_S,
+            keepalives_count=3,
+        )
     try:
         async with asyncio.timeout(database.timeout_s):
             for heard in (channel, own):

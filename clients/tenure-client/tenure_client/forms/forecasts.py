@@ -90,6 +90,10 @@ class FollowedStartsAnswer(Answer, kw_only=True):
     window_count: Annotated[
         float, Meta(description="The history in lifetimes of the mean start, each of at least six hours.")
     ]
+    design_effect: Annotated[
+        float | None,
+        Meta(description="How many windows are worth one in a bound; null in tables from before it was learned."),
+    ] = None
 
 
 class TableAnswer(TableSummaryAnswer, kw_only=True):
