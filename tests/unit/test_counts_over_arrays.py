@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import timeit
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -26,6 +27,8 @@ from app.domain.times import to_datetime
 from app.domain.values import Guarantee, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 from app.notices.leaving import notices_of
+from app.scheduling.store.codec import decode
+from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.utilisation.usage import usage_by_node, usage_of
 
 MARKETS = (Market.ON_DEMAND, Market.SPOT)
@@ -171,3 +174,40 @@ def test_hand_overs_are_sorted_once_after_a_change() -> None:
     assert world.cloud.known_handovers() is before
     world.apply([*decide_confirmation(world.cloud, before[0].instance_id, world.now_us)])
     assert world.cloud.known_handovers() == before[1:]
+
+
+def test_instances_share_equal_values_however_they_came_into_the_state() -> None:
+    """Each event and each loaded instance brings strings and numbers of its own."""
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=Policy(guarantee=Guarantee.NONE)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="small", demand=Resources(1)))
+    cloud.apply(NodeAdded(at_us=0, node="node", capacity=Resources(20)))
+    basis = '{"slots": 9, "probability": 0.125}'
+    starts = [
+        decode(
+            "instance_started",
+            1,
+            f'{{"at_us": 1000, "instance_id": "i{n}", "market": "spot", "flavor": "small", "node": "node",'
+            f' "lifetime_us": 3000, "basis": {basis}}}',
+        )
+        for n in range(9)
+    ]
+    cloud.apply_recorded(Recorded(seq, event) for seq, event in enumerate(starts[:-1], cloud.seq + 1))
+    cloud.apply(starts[-1])
+    cloud.commit()
+    loaded = decode_cloud(encode_cloud(cloud))
+    assert loaded is not None
+    for state in (cloud, loaded):
+        for name in ("flavor", "node", "lifetime_us", "probability", "started_us"):
+            assert len({id(getattr(one, name)) for one in state.running.values()}) == 1, name
+
+
+def test_a_loaded_instance_takes_half_a_kilobyte_and_loading_little_more() -> None:
+    count, data = 20_000, encode_cloud(crowded(20_000))
+    tracemalloc.start()
+    loaded = decode_cloud(data)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert loaded is not None
+    assert kept / count < 480
+    assert peak / count < 800

@@ -16,7 +16,7 @@ from app.engine.ages import SpotAges
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Facts, Fold, Room, Running, Undo, risk_of
+from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -46,6 +46,7 @@ class Instances:
         self.on_demand = Resources(0)
         self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
+        self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self.ages = SpotAges()
@@ -71,7 +72,19 @@ class Instances:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
-            self._enter(replace(running, row=self._take_row()))
+            self._enter(self._sharing(replace(running, row=self._take_row())))
+
+    def _sharing(self, one: Running) -> Running:
+        """Return the instance with values that it shares with others."""
+        return replace(
+            one,
+            started_us=self._moments.of(one.started_us),
+            flavor=self._flavors.by_name[one.flavor].name,
+            node=self._nodes.by_name[one.node].name,
+            lifetime_us=self._lengths.of(one.lifetime_us),
+            probability=self._shares.of(one.probability),
+            risk=self._shares.of(one.risk),
+        )
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
@@ -232,14 +245,14 @@ class Instances:
         return Running(
             event.instance_id,
             seq,
-            event.at_us,
+            self._moments.of(event.at_us),
             event.market,
-            event.flavor,
-            event.node,
-            event.lifetime_us,
-            event.probability if event.basis is None else event.basis.probability,
+            self._flavors.by_name[event.flavor].name,
+            self._nodes.by_name[event.node].name,
+            self._lengths.of(event.lifetime_us),
+            self._shares.of(event.probability if event.basis is None else event.basis.probability),
             self._take_row(),
-            risk_of(event),
+            self._shares.of(risk_of(event)),
         )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:

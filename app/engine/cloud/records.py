@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
+T = TypeVar("T")
+
 FIRST_ROWS = 64
+_MOST_ALIKE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Running:
     node: str
     lifetime_us: int | None
     probability: float | None
-    row: int
+    row: int = field(compare=False, repr=False)
     risk: float | None = None
     """The eviction probability that was estimated at the start; None if nothing was promised. Of an extended one, that
     of the rest, as if it were left over of the first lifetime in the same proportion.
@@ -126,8 +129,8 @@ class BookAccount(NamedTuple):
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
-    `nodes` stand in node order, with places counted without gaps. Rows of running instances are 0, because no decision
-    depends on them.
+    `nodes` stand in node order, with places counted without gaps, and `running` by age. It is not in memory as a whole
+    while it is loaded.
     """
 
     seq: int
@@ -139,16 +142,15 @@ class Facts(NamedTuple):
     on_demand_peak: Resources
     nodes: list[Node]
     flavors: list[tuple[str, Resources]]
-    running: list[Running]
+    running: Iterable[Running]
     handovers: list[Handover]
     at_risk: list[str]
     books: list[tuple[float, int, BookAccount]]
 
 
 def in_order(facts: Facts) -> Facts:
-    """Return the facts with the running instances by age and without their rows."""
-    by_age = sorted(facts.running, key=lambda running: running.seq)
-    return facts._replace(running=[replace(running, row=0) for running in by_age])
+    """Return the facts with the running instances by age."""
+    return facts._replace(running=sorted(facts.running, key=lambda running: running.seq))
 
 
 def risk_of(event: InstanceStarted) -> float | None:
@@ -173,6 +175,19 @@ class Part(Protocol):
 
     def restore(self, facts: Facts) -> None:
         """Load the empty part from its share of the facts."""
+
+
+class Alike(Generic[T]):
+    """Gives equal values as one object: those of hundreds of thousands of instances would take much memory each."""
+
+    def __init__(self) -> None:
+        self._known: dict[T, T] = {}
+
+    def of(self, value: T) -> T:
+        """Return the object that stands for the value. All are of one type: 1 is not 1.0."""
+        if len(self._known) >= _MOST_ALIKE:
+            self._known.clear()
+        return self._known.setdefault(value, value)
 
 
 class Room:

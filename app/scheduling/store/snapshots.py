@@ -120,7 +120,7 @@ def decode_cloud(data: bytes) -> Cloud | None:
     """Return the state that `encode_cloud` wrote, or None if the bytes are no such state."""
     try:
         stored = _STORED.decode(zlib.decompress(data))
-        running = [_RUNNING.decode(one) for one in stored.running]
-        return Cloud.of_facts(Facts(*stored)._replace(running=running))
+        # One after the other: all of them at once would be in memory twice.
+        return Cloud.of_facts(Facts(*stored)._replace(running=map(_RUNNING.decode, stored.running)))
     except (zlib.error, msgspec.DecodeError):
         return None
