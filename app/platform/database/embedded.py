@@ -89,7 +89,10 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
         yield strangers
         return
     if not create and pgdata_version(data_dir / "postgres") is None:
-        raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
+        raise NoDatabase(
+            f"there is no database in {data_dir}; name the folder of one that is elsewhere with --data-dir or"
+            " TENURE_DATA_DIR. tenure run, or tenure db upgrade, makes a new, empty one"
+        )
     with _opened_users(data_dir) as users:
         with _alone(data_dir):
             server = _start(data_dir.resolve() / "postgres")
