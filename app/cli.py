@@ -135,7 +135,7 @@ def _told(error: Exception) -> str:
         )
     if isinstance(error, NotConnected):
         return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
-    return str(error)
+    return "; ".join((str(error), *getattr(error, "__notes__", ())))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ DAYS = 6
 HOUR_S = 3600
 FLAVORS = {"small": 1, "medium": 2, "large": 4, "huge": 8}
 BATCH = 100
+CROSSED = "preemptible.batch.epochs_crossed"
+KNOWN = {None, CROSSED, "preemptible.instance.not_found", "preemptible.instance.conflict"}
 END_S = DAYS * 24 * HOUR_S - 13 * HOUR_S
 GRACE_S = 120
 NOTICE = {"grace_s": GRACE_S, "risk_threshold": 0.2}
@@ -90,8 +92,21 @@ def demonstrate(client: httpx2.Client, name: str, nodes: int, seed: int) -> None
         client.post(f"/v1/clouds/{name}/flavors", json={"name": flavor, "cores": cores}).raise_for_status()
     steps = operations(seed)
     for first in range(0, len(steps), BATCH):
-        answer = client.post(f"/v1/clouds/{name}/batch", json={"operations": steps[first : first + BATCH]})
+        post(client, f"/v1/clouds/{name}/batch", steps[first : first + BATCH])
+
+
+def post(client: httpx2.Client, path: str, steps: list[dict[str, Any]]) -> None:
+    """Post the operations; send again what needs a table that was not there. Raises RuntimeError for other errors.
+
+    The stop of an instance that was rejected or evicted is refused, as it should be.
+    """
+    while steps:
+        answer = client.post(path, json={"operations": steps})
         answer.raise_for_status()
+        codes = [one["errors"][0]["code"] if "errors" in one else None for one in answer.json()["results"]]
+        if wrong := {str(code) for code in codes if code not in KNOWN}:
+            raise RuntimeError(f"the workload is not as intended: {sorted(wrong)}")
+        steps = [step for step, code in zip(steps, codes, strict=True) if code == CROSSED]
 
 
 def give_notice(client: httpx2.Client, name: str) -> None:
@@ -128,6 +143,7 @@ def main() -> None:
         demonstrate(client, "north", 12, 1)
         demonstrate(client, "south", 9, 2)
         give_notice(client, "north")
+    print(f"The clouds north and south are there: {options.url}/ui/clouds/north")
 
 
 if __name__ == "__main__":

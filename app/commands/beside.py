@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Self
 
 import app
+from app.platform.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +27,6 @@ FAILED = "failed: "
 
 _STOP_S = 30.0
 _LOOK_S = 0.05
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
-_STEADY_S = 10.0
 
 
 class WorkerBeside:
@@ -74,17 +72,15 @@ class WorkerBeside:
         process.wait()
 
     def _keep_one(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses()
         while (process := self._start()) is not None:
             reason, ready_s = self._follow(process)
-            if ready_s > _STEADY_S:
-                pause_s = _FIRST_PAUSE_S
+            pause_s = pauses.after(ready_s)
             if self._stopping.is_set():
                 return
             logger.error("the worker ended: %s; it is started again in %g s", reason, pause_s)
             if self._stopping.wait(pause_s):
                 return
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _start(self) -> subprocess.Popen[str] | None:
         """Start a worker; return None if this process is stopping."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.commands import options
+from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import INTERRUPTED, STDERR, STDOUT, print_json
 from app.domain.inputs import InputError
@@ -43,7 +44,8 @@ def drill(
         return
     if not yes:
         _ask(cloud, victim)
-    evicted = client.drill(cloud, victim.id)
+    with changing(f"explain {victim.id} --cloud {cloud}"):
+        evicted = client.drill(cloud, victim.id)
     words = f"evicted {evicted.id} at {evicted.at:%Y-%m-%dT%H:%M:%SZ} (event {evicted.seq}), as a drill"
     _tell(words, evicted, as_json=as_json)
 

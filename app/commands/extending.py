@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from app.commands import options
+from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import print_json, print_text
 from app.domain.inputs import parse_duration
@@ -37,7 +38,8 @@ def extend(
     if dry_run:
         answer = client.extension_quote(cloud, instance, lifetime_s)
     else:
-        answer = client.extend(cloud, instance, lifetime_s)
+        with changing(f"explain {instance} --cloud {cloud}"):
+            answer = client.extend(cloud, instance, lifetime_s)
     if as_json:
         print_json(json_of(answer))
     else:

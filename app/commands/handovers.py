@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from app.commands import options
+from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_list
 from app.commands.tables import numbers_table
@@ -34,7 +35,8 @@ def confirm(
     client: TenureClient, cloud: str, instance: Annotated[str, typer.Argument(help="An evicted instance.")]
 ) -> None:
     """Confirm that an evicted instance is stopped, so that its room is free. Repeating it changes nothing."""
-    client.confirm_handover(cloud, instance)
+    with changing(f"handover list --cloud {cloud}"):
+        client.confirm_handover(cloud, instance)
     STDOUT.print(f"confirmed {instance}", highlight=False)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from app.commands.changing import changing
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json
@@ -63,7 +64,9 @@ def create(
     if expires_us == 0:
         raise InputError("--expires must be longer than nothing")
     made = _with_keeper(
-        lambda keeper: keeper.create(name, role, cloud, expires_us), data_dir=data_dir, database_url=database_url
+        _changing(lambda keeper: keeper.create(name, role, cloud, expires_us)),
+        data_dir=data_dir,
+        database_url=database_url,
     )
     if as_json:
         print_json({**_fields(made.token), "token": made.secret})
@@ -87,7 +90,16 @@ def revoke(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Revoke a token. A running process may still accept it for a few seconds."""
-    _with_keeper(lambda keeper: keeper.revoke_named(name), data_dir=data_dir, database_url=database_url)
+    revoking = _changing(lambda keeper: keeper.revoke_named(name))
+    _with_keeper(revoking, data_dir=data_dir, database_url=database_url)
+
+
+def _changing(use: Callable[[TokenKeeper], Awaitable[T]]) -> Callable[[TokenKeeper], Awaitable[T]]:
+    async def change(keeper: TokenKeeper) -> T:
+        with changing("token list"):
+            return await use(keeper)
+
+    return change
 
 
 async def _all_tokens(keeper: TokenKeeper) -> list[Token]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from app.commands import options
+from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_list
 from app.commands.tables import numbers_table
@@ -46,7 +48,8 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Send events to a URL. The secret that signs them is shown only this once."""
-    made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
+    with _changing(cloud):
+        made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
     if as_json:
         print_json(json_of(made))
     else:
@@ -66,7 +69,8 @@ def show(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options
 
 def delete(client: TenureClient, cloud: str, webhook: Webhook) -> None:
     """Delete a webhook and its dead letters. What is sent within the next second may still arrive."""
-    client.delete_webhook(cloud, webhook)
+    with _changing(cloud):
+        client.delete_webhook(cloud, webhook)
 
 
 def pause(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
@@ -74,12 +78,16 @@ def pause(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: option
 
     What is sent within the next second may still arrive.
     """
-    _print(client.pause_webhook(cloud, webhook), as_json=as_json)
+    with _changing(cloud):
+        paused = client.pause_webhook(cloud, webhook)
+    _print(paused, as_json=as_json)
 
 
 def resume(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
     """Continue where the webhook was paused."""
-    _print(client.resume_webhook(cloud, webhook), as_json=as_json)
+    with _changing(cloud):
+        resumed = client.resume_webhook(cloud, webhook)
+    _print(resumed, as_json=as_json)
 
 
 def try_out(client: TenureClient, cloud: str, webhook: Webhook, *, as_json: options.Json = False) -> None:
@@ -110,11 +118,16 @@ def replay(
     as_json: options.Json = False,
 ) -> None:
     """Try dead letters once more."""
-    answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
+    with changing(f"webhook dead {webhook} --cloud {cloud}"):
+        answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
     if as_json:
         print_json(json_of(answer))
     else:
         STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
+
+
+def _changing(cloud: str) -> AbstractContextManager[None]:
+    return changing(f"webhook list --cloud {cloud}")
 
 
 def _dead_table(letters: Sequence[DeadLetterAnswer]) -> Table:

@@ -35,8 +35,14 @@ class TableReads:
         return await self._cache.load(await self._clouds.id_of(cloud))
 
     async def table(self, cloud: str, epoch: int | None) -> tuple[TableSummary, QuantileTable]:
-        """Return the table of an epoch (None: the newest) with its curves."""
+        """Return the table of an epoch (None: the newest) with its curves.
+
+        The table held for decisions is not read again.
+        """
         cloud_id = await self._clouds.id_of(cloud)
+        newest = await self._tables.page(cloud_id, 1)
+        if newest and epoch in (None, newest[0].epoch) and (held := self._held(cloud_id, newest[0])):
+            return newest[0], held
         stored = await (self._tables.newest(cloud_id) if epoch is None else self._tables.get(cloud_id, epoch))
         if stored is None:
             raise TableNotFound(
@@ -52,12 +58,16 @@ class TableReads:
         summary = await self._tables.page(cloud_id, 1, epoch + 1)
         if not summary or summary[0].epoch != epoch:
             return None
-        if is_of(held := self._cache.newest(cloud_id), summary[0]):
+        if held := self._held(cloud_id, summary[0]):
             return summary[0], held
         stored = await self._tables.get(cloud_id, epoch)
         with suppress(LogNewer):
             return summary[0], None if stored is None else await asyncio.to_thread(decode_table, stored)
         return summary[0], None
+
+    def _held(self, cloud_id: int, summary: TableSummary) -> QuantileTable | None:
+        held = self._cache.newest(cloud_id)
+        return held if is_of(held, summary) else None
 
     async def request_run(self, cloud: str) -> Run:
         """Request a table of the history so far. If a run is already pending, return that one."""

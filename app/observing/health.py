@@ -58,6 +58,7 @@ class HealthCheck:
     async def _check(self) -> None:
         await check_agreement(self._database)
         await self._newcomers.get()
+        self._database.shortage.check()
         await self._log.check_all_readable()
         check_background()
 

@@ -10,11 +10,13 @@ import asyncio
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Self
+from typing import Self, TypeVar
 from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
 
 TURN_S = 0.005
 """The time that work may take before others get a turn."""
@@ -53,6 +55,19 @@ class Turns:
         if self._line is not None:
             asyncio.get_running_loop().call_soon(self._line.release)  # not now: the next slice is of another pass
             self._line = None
+
+
+async def in_turns(work: Generator[None, None, T]) -> T:
+    """Return what the work returns. It yields wherever others may have a turn, at least every millisecond or so."""
+    with Turns() as turns:
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                found: T = done.value
+                return found
+            if turns.is_due():
+                await turns.give()
 
 
 class Rounds:

@@ -14,7 +14,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from shlex import quote
+from shutil import which
 from types import FrameType
 from typing import Any
 
@@ -336,6 +338,7 @@ def greeting(settings: Settings, port: int, token: AdminToken) -> str:
         f"Tenure is ready at {url}  (pages: {url}/ui, documentation: {url}/docs)",
         "",
         *_token_lines(settings, token),
+        f"    export TENURE_URL={url}",
         "",
         "The first request:",
         "",
@@ -347,13 +350,13 @@ def greeting(settings: Settings, port: int, token: AdminToken) -> str:
 
 
 def _token_lines(settings: Settings, token: AdminToken) -> list[str]:
-    another = f"tenure token create NAME --role admin{_database_option(settings)}"
+    another = f"{_command()} token create NAME --role admin{_database_option(settings)}"
     match token.origin:
         case AdminOrigin.MADE:
             first = "The admin token; a start shows a new one, and revokes the unused one before, until one was used:"
             return [first, "", f"    export TENURE_TOKEN={token.secret}"]
         case AdminOrigin.GIVEN:
-            return ["The admin token is the one in TENURE_ADMIN_TOKEN."]
+            return ["The admin token is the one in TENURE_ADMIN_TOKEN.", ""]
         case AdminOrigin.SHOWN:
             return [
                 "Another process on this database has shown the admin token. Where it is lost:",
@@ -362,6 +365,11 @@ def _token_lines(settings: Settings, token: AdminToken) -> list[str]:
             ]
         case AdminOrigin.USED:
             return ["The admin token is one that was shown or made before. Where it is lost:", "", f"    {another}"]
+
+
+def _command() -> str:
+    """Return what runs this installation's command in the caller's shell, where it need not be on the PATH."""
+    return "tenure" if which("tenure") else quote(str(Path(sys.executable).with_name("tenure")))
 
 
 def _database_option(settings: Settings) -> str:

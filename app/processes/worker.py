@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
 from itertools import chain
-from threading import Thread, Timer
+from threading import Event, Thread
 from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
@@ -24,6 +24,7 @@ from app.processes.wiring import WorkerParts, open_worker
 
 logger = logging.getLogger(__name__)
 
+_TOLD_AGAIN_S = 10.0
 _WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
@@ -99,13 +100,22 @@ async def _run_pending(forecasts: Forecasts) -> None:
 def _prepare() -> None:
     """Compile what a recomputation needs, and log that if it takes long: a first table waits for it."""
     began = monotonic()
-    telling = Timer(_WORTH_TELLING_S, logger.info, ["compiling the forecast, which may take a minute"])
-    telling.daemon = True
-    telling.start()
-    warm_up()
-    telling.cancel()
+    done = Event()
+    Thread(target=_tell_of_compiling, args=(done, began), name="compiling", daemon=True).start()
+    try:
+        warm_up()
+    finally:
+        done.set()
     if (took_s := monotonic() - began) >= _WORTH_TELLING_S:
         logger.info("forecast compiled", extra={"took_s": round(took_s, 1)})
+
+
+def _tell_of_compiling(done: Event, began: float) -> None:
+    pause_s = _WORTH_TELLING_S
+    while not done.wait(pause_s):
+        passed = {"passed_s": round(monotonic() - began)}
+        logger.info("compiling the forecast, which may take a minute or two", extra=passed)
+        pause_s = _TOLD_AGAIN_S
 
 
 def _ended(event: JobExecutionEvent) -> None:

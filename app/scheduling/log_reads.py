@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from heapq import nsmallest
+from collections.abc import Awaitable, Callable, Sequence
 
 from app.domain.errors import InstanceNotFound, MarkerInvalid
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.paging import Page
 from app.domain.values import InstanceStatus, Market
-from app.engine.cloud import Running
+from app.engine.cloud import Cloud
 from app.scheduling.rules.instances import Instance, decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
@@ -68,13 +67,20 @@ class LogReads:
         return Page(found, decision_in(starts[-1]).instance_id)
 
     async def running(
-        self, cloud: str, running: Iterable[Running], marker: str | None, limit: int, market: Market | None
+        self,
+        cloud: str,
+        state: Callable[[], Awaitable[Cloud]],
+        marker: str | None,
+        limit: int,
+        market: Market | None,
     ) -> Page[Instance]:
-        """Return those of the running instances that started after the one named `marker`. Longer logs cost no more."""
+        """Return the running instances that started after the one named `marker`, of the state that `state` returns.
+
+        Longer logs cost no more.
+        """
         cloud_id = await self._clouds.id_of(cloud)
         after_seq = await self._seq_of_start(cloud_id, marker)
-        asked = (one for one in running if one.seq > after_seq and market in (None, one.market))
-        ids = [one.instance_id for one in nsmallest(limit + 1, asked, key=lambda one: one.seq)]
+        ids = (await state()).oldest(after_seq, limit + 1, market)
         starts = await self._log.starts(cloud_id, ids[:limit])
         found = await self._with_ends(cloud_id, [starts[name] for name in ids[:limit]])
         still = [instance for instance in found if instance.status is InstanceStatus.RUNNING]

@@ -245,7 +245,10 @@ def test_run_is_ready_when_the_worker_is(folder: Path) -> None:
         assert "Tenure is ready" not in said
         assert "Traceback" not in said
     said = running.wait_for("Tenure is ready")
-    url = re.search(r"ready at (\S+)", said)[1]
+    url = re.search(r"export TENURE_URL=(\S+)", said)[1]
+    page = httpx2.get(url, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.headers["Location"]) == (303, "/ui"), "a browser is sent to the pages"
+    assert httpx2.get(url).json()["versions"]
     found = tenure("status", cwd=folder, environment={"TENURE_URL": url, "TENURE_TOKEN": running.token()})
     assert (found.returncode, "no clouds yet" in found.stdout) == (0, True), found.stdout + found.stderr
     assert "tenure import north past.csv --nodes 8x4" in found.stdout, "the next command"

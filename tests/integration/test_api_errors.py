@@ -446,6 +446,35 @@ def test_a_database_that_only_answers_old_connections_is_not_ready(
     assert world.client.get("/readiness").status_code == 200
 
 
+_FULL = """
+CREATE FUNCTION refuse_writes() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER refuse_writes BEFORE INSERT ON event FOR EACH STATEMENT EXECUTE FUNCTION refuse_writes()
+"""
+
+
+def test_a_full_disk_is_not_ready_until_the_last_try_is_some_seconds_ago(world: Service, database_url: str) -> None:
+    """A trigger raises what a full disk does; the server has no other disk that could be filled without root."""
+    client = world.client
+    run_sql(database_url, _FULL)
+    try:
+        assert client.get("/healthcheck").text == "OK", "nobody has tried to write"
+        check(client.post(f"{CLOUD}/instances", json={**START, "id": "full"}), errors.LogUnavailable)
+        answer = client.get("/healthcheck")
+        assert (answer.status_code, answer.text) == (
+            503,
+            f"{PROBLEMS[errors.LogUnavailable].code}: the database takes no writes: its disk is full",
+        )
+        assert client.get("/readiness").json()["ready"] is False
+        time.sleep(5.5)
+        assert client.get("/healthcheck").text == "OK", "a balancer has to let somebody try again"
+        check(client.post(f"{CLOUD}/instances", json={**START, "id": "full"}), errors.LogUnavailable)
+        assert client.get("/healthcheck").status_code == 503
+    finally:
+        run_sql(database_url, "DROP FUNCTION refuse_writes CASCADE")
+    assert client.post(f"{CLOUD}/instances", json={**START, "id": "full"}).status_code == 201
+
+
 @contextmanager
 def lost(database_url: str, server_url: str) -> Iterator[None]:
     """Nobody is let in, and whoever was in is thrown out."""

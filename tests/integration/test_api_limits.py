@@ -159,7 +159,8 @@ class TestRates:
         assert not take(("::ffff:10.0.0.1", 1))
         assert [take((f"::ffff:10.0.1.{n}", 1)) for n in range(3)] == [True, True, True]
         assert [take(None) for _ in range(3)] == [True, True, False]
-        assert rates.is_anyone_shut
+        assert rates.is_shut({"client": ("10.0.0.1", 7)})
+        assert not rates.is_shut({"client": ("10.0.0.2", 7)})
 
     @pytest.mark.parametrize("limit", [1, 7, 250, 1000])
     def test_no_token_gets_more_than_the_limit_and_hardly_less(self, limit: int) -> None:

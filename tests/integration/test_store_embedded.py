@@ -10,8 +10,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -223,22 +224,52 @@ def test_a_process_killed_beside_another_does_not_keep_it_running(data_dir: Path
 
 
 def crash(holder: Holder, data_dir: Path) -> None:
-    """Write something, then kill the server itself."""
+    """Write something, then kill its holder, which would start it again, and the server itself."""
     with psycopg.connect(holder.url(), autocommit=True) as connection:
         connection.execute("CREATE TABLE crashed AS SELECT 7 AS seven")
+    holder.kill()
     pid = server_pid(data_dir)
     assert pid is not None
     processes = [psutil.Process(pid), *psutil.Process(pid).children()]
     for process in processes:
         process.kill()
     psutil.wait_procs(processes, timeout=10)
-    holder.leave()
 
 
 def test_after_a_crash_of_the_server_itself_the_data_are_there(data_dir: Path) -> None:
     crash(Holder(data_dir), data_dir)
     with embedded_url(data_dir) as url:
         assert ask(url, "SELECT seven FROM crashed") == 7
+
+
+def test_a_server_that_is_killed_is_started_again_at_the_same_address(fresh_dir: Path) -> None:
+    service, other = Holder(fresh_dir), Holder(fresh_dir)
+    url = service.url()
+    assert other.url() == url
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
+    for _ in range(2):
+        pid = server_pid(fresh_dir)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_for_another(fresh_dir, url, pid)
+        assert ask(url, "SELECT seven FROM kept") == 7
+    service.leave()
+    assert ask(url, "SELECT seven FROM kept") == 7
+    other.leave()
+    assert server_pid(fresh_dir) is None
+
+
+def wait_for_another(data_dir: Path, url: str, killed: int) -> None:
+    """Wait until another server than the killed one runs, and answers."""
+    deadline = time.monotonic() + 60
+    while True:
+        if server_pid(data_dir) not in (None, killed):
+            with suppress(psycopg.OperationalError):
+                psycopg.connect(url).close()
+                return
+        assert time.monotonic() < deadline, "it is not started again"
+        time.sleep(0.2)
 
 
 def held_by_nobody(data_dir: Path) -> Holder:

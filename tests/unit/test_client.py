@@ -259,8 +259,15 @@ def test_an_error_of_one_operation_in_a_batch_is_its_own(kind: type[Waits]) -> N
 
 
 def test_an_error_that_is_not_the_services_is_one_too(kind: type[Waits]) -> None:
-    with pytest.raises(errors.NotFound, match="no such page"):
-        kind(Failing([httpx2.Response(404, text="<html>no such page")], "")).ask("cloud", "c")
+    with pytest.raises(errors.Forbidden, match="no such guest"):
+        kind(Failing([httpx2.Response(403, text="<html>no such guest")], "")).ask("cloud", "c")
+
+
+@pytest.mark.parametrize("status", [301, 303, 404, 405, 501])
+def test_another_kind_of_server_is_told(kind: type[Waits], status: int) -> None:
+    elsewhere = {"Location": "/sign-in"}
+    with pytest.raises(AnswerUnreadable, match="no Tenure"):
+        kind(Failing([httpx2.Response(status, text="<html>no such page", headers=elsewhere)], "")).ask("cloud", "c")
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b'{"name": "c"}', b"\xff", b""])

@@ -86,6 +86,7 @@ def risk(name: str) -> EvictionRisk:
 
 def check(cloud: Cloud, now_us: int) -> None:
     spots = [one for one in cloud.running.values() if one.market is Market.SPOT]
+    check_pages(cloud)
     within = Counter(one.probability or 0.0 for one in spots if now_us < one.deadline_us)
     assert cloud.promises_within(now_us) == within
     assert [one.running for one in attainment_now(cloud, now_us)()] == [within[one] for one in sorted(cloud.classes)]
@@ -109,6 +110,16 @@ def check(cloud: Cloud, now_us: int) -> None:
     assert [*cloud.known_handovers()] == by_deadline
 
 
+def check_pages(cloud: Cloud) -> None:
+    for market in (None, *MARKETS):
+        asked = [one for one in cloud.running.values() if market in (None, one.market)]
+        by_start = sorted(asked, key=lambda one: one.seq)
+        for after_seq in (0, *(one.seq for one in by_start[::2])):
+            ids = [one.instance_id for one in by_start if one.seq > after_seq]
+            for count in (1, 3, 1000):
+                assert [*cloud.oldest(after_seq, count, market)] == ids[:count]
+
+
 def used(cloud: Cloud, nodes: set[str]) -> tuple[int, ...]:
     running = [one for one in cloud.running.values() if one.node in nodes]
     cores = [sum(cloud.flavors[one.flavor].resources.cores for one in running if one.market is of) for of in MARKETS]
@@ -126,6 +137,7 @@ def test_reads_of_a_crowded_cloud_take_a_fraction_of_a_walk_over_its_instances()
     reads: list[Callable[[], object]] = [
         lambda: drill_victim(cloud, None),
         lambda: cloud.promises_within(0),
+        lambda: cloud.oldest(0, 1000),
         lambda: usage_of(cloud),
         lambda: usage_by_node(cloud),
         lambda: notices_of(cloud, to_datetime(0)),

@@ -113,6 +113,17 @@ class Instances:
             rows, rank = (every[np.argpartition(rank, -count)[-count:]] for every in (rows, rank))
         return [self.running[name] for name in self._at(rows[np.argsort(-rank)].tolist())]
 
+    def oldest(self, after_seq: int, count: int, market: Market | None) -> tuple[str, ...]:
+        """Return the ids of the first `count` instances that started after a seq, of one market or of both (None)."""
+        cluster = self._room.cluster
+        asked = (cluster.node_of != NO_NODE) & (cluster.born > after_seq)
+        if market is not None:
+            asked &= cluster.is_spot == (market is Market.SPOT)
+        rows = np.flatnonzero(asked)
+        if len(rows) > count:
+            rows = rows[np.argpartition(cluster.born[rows], count)[:count]]
+        return self._at(rows[np.argsort(cluster.born[rows])].tolist())
+
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
         within = self._are_spot() & (now_us < self._room.cluster.deadline_us)

@@ -16,7 +16,7 @@ import numpy as np
 
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
-from app.domain.values import Clock, EvictionPolicy, Placement, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
@@ -257,6 +257,10 @@ class Cloud:
     def youngest_spot(self) -> Running | None:
         """Return the spot instance started last, or None if none runs."""
         return self._instances.youngest_spot()
+
+    def oldest(self, after_seq: int, count: int, market: Market | None = None) -> tuple[str, ...]:
+        """Return the ids of the first `count` running instances that started after a seq, of one market or of both."""
+        return self._instances.oldest(after_seq, count, market)
 
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""

@@ -24,6 +24,7 @@ from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.platform.turns import in_turns
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import made_of_each, outlooks_beside, slots_of
 from tenure_client.forms.forecasts import FlavorQuoteAnswer, RunsAnswer, TablesAnswer
@@ -109,7 +110,7 @@ async def _answer_table(request: Request, epoch: int | None) -> Response:
     if query.flavor is not None and query.flavor not in table.flavors:
         raise FlavorNotFound(f"the table has no flavor {query.flavor!r}")
     flavors = [*table.flavors] if query.flavor is None else [query.flavor]
-    return respond(table_answer(name, stored, table, flavors))
+    return respond(await in_turns(table_answer(name, stored, table, flavors)))
 
 
 def _flavors_asked(cloud: Cloud, flavor: str | None) -> list[str]:

@@ -9,12 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import FlavorNotFound
+from app.domain.times import from_datetime
 from app.engine.cloud import Cloud
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import estimates_by_lifetime, evidence_rows, lifetimes_by_slots, samples_by_slots, spread
+from app.forecasts.pages.quotes import warming_until_us
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
+from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 
@@ -37,6 +40,7 @@ async def show(request: Request) -> Response:
         flavor=flavor,
         flavors=table.flavors if table else (),
         policy=cloud.policy,
+        warming_until_us=warming_until_us(cloud, from_datetime(server_time(request))),
         live=f"/ui/clouds/{name}/live",
         **shown,
     )

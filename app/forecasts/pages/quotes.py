@@ -72,6 +72,7 @@ async def show(request: Request) -> Response:
         "quotes.html",
         table=table,
         policy=policy,
+        warming_until_us=warming_until_us(cloud, now_us),
         asked=asked,
         lines=lines,
         units=UNITS,
@@ -79,6 +80,12 @@ async def show(request: Request) -> Response:
         promised=policy.guarantee is not Guarantee.NONE,
         live=f"/ui/clouds/{name}/live",
     )
+
+
+def warming_until_us(cloud: Cloud, server_us: int) -> int | None:
+    """Return the cloud's time until which it rejects spot starts to learn first; None if that is over."""
+    until_us = cloud.created_us + cloud.policy.warm_up_us
+    return until_us if cloud.present_us(server_us) < until_us else None
 
 
 def read_form(request: Request, policy: Policy) -> Asked:

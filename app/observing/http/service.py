@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from app.domain.errors import LogNewer, TaskFailing, Unavailable
 from app.domain.values import Role
@@ -29,8 +29,10 @@ _VERSIONS = VersionsAnswer(
 )
 
 
-async def discover(_: Request) -> Response:
-    """List the versions of this interface."""
+async def discover(request: Request) -> Response:
+    """List the versions of this interface; a browser, which asks for a page, is sent to the pages."""
+    if "text/html" in request.headers.get("Accept", ""):
+        return RedirectResponse("/ui", 303, SAFE_HEADERS)
     return respond(_VERSIONS, headers=SAFE_HEADERS)
 
 

@@ -25,6 +25,7 @@ from app.domain.errors import LogUnavailable
 from app.platform.asked import is_read
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
+from app.platform.database.shortage import Shortage
 from app.platform.database.stalled import StalledSessions
 
 Parameters = Mapping[str, object]
@@ -51,6 +52,7 @@ _MISSING = frozenset({"42P01", "42703", "3F000"})
 """SQLSTATEs of a missing table, column or schema."""
 _NOT_OURS = _MISSING | {"42501"}
 """SQLSTATEs of what is missing, and of what this service's user may not use."""
+_DISK_FULL = "53100"
 _TIME_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _IDLE_IN_TRANSACTION_MS = 2000
 """The time after which the server ends the transaction of a stalled client."""
@@ -107,6 +109,7 @@ class Database:
         self.url = parse_url(url)
         self.timeout_s = timeout_s
         self.newer = NewerLogs()
+        self.shortage = Shortage()
         self._stalled = StalledSessions(self._execute_apart)
         self._bounds = Bounds(timeout_s, self._stalled.look)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
@@ -140,7 +143,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Run several statements as one transaction, committed at the block's end and rolled back if it raises."""
-        with self._bounds.bound() as bound:
+        with self._noting_shortage(), self._bounds.bound() as bound:
             async with self._connection(self._engine, bound) as connection:
                 with translated():
                     transaction = await _begin(connection)
@@ -169,9 +172,18 @@ class Database:
 
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[AsyncConnection]:
-        with translated(), self._bounds.bound() as bound:
+        with self._noting_shortage(), translated(), self._bounds.bound() as bound:
             async with self._connection(self._engine, bound) as connection:
                 yield connection
+
+    @contextmanager
+    def _noting_shortage(self) -> Iterator[None]:
+        try:
+            yield
+        except LogUnavailable as error:
+            if sqlstate(error.__cause__) == _DISK_FULL:
+                self.shortage.meet()
+            raise
 
     @asynccontextmanager
     async def _connection(self, engine: AsyncEngine, bound: Bound) -> AsyncIterator[AsyncConnection]:

