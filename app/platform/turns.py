@@ -103,7 +103,10 @@ class Collector:
 
     @contextmanager
     def waits(self) -> Iterator[None]:
-        """Collect nothing until this block is over, and those of other threads that began meanwhile."""
+        """Collect nothing until this block is over, and those of other threads that began meanwhile.
+
+        Objects that are there at the end are not looked through again, until `looks_again`.
+        """
         self._change(+1)
         try:
             yield
@@ -113,7 +116,15 @@ class Collector:
     def _change(self, by: int) -> None:
         with self._lock:
             self._blocks += by
-            (gc.disable if self._blocks else gc.enable)()
+            if self._blocks:
+                gc.disable()
+            else:
+                gc.freeze()
+                gc.enable()
+
+    def looks_again(self) -> None:
+        """Look through all objects again, because some of those that should have stayed were given up."""
+        gc.unfreeze()
 
 
 COLLECTOR = Collector()

@@ -25,6 +25,7 @@ from app.platform.asked import reading
 from app.platform.database.bounds import waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
+from app.platform.turns import COLLECTOR
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.states import MarkedState, catch_up, load_state
 from app.scheduling.store.conflicts import InstanceTaken, PredecessorMissing, SeqConflict, TurnLost
@@ -193,6 +194,7 @@ class Appender:
 
     def _forget(self) -> None:
         self.state = MarkedState()
+        COLLECTOR.looks_again()
         self._logs.heads.forget(self.cloud_id)
 
 

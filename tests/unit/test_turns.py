@@ -70,3 +70,12 @@ def test_nothing_is_collected_in_a_block_nor_between_two_that_overlap() -> None:
     go_on.set()
     other.join(10)
     assert gc.isenabled()
+
+
+def test_what_stays_is_not_looked_through_again_until_it_is_given_up() -> None:
+    with COLLECTOR.waits():
+        stays = [[number] for number in range(10_000)]
+    ids = {id(one) for one in stays}
+    assert not ids.intersection(map(id, gc.get_objects()))
+    COLLECTOR.looks_again()
+    assert ids <= {id(one) for one in gc.get_objects()}

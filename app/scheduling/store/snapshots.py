@@ -109,7 +109,10 @@ def _decode(data: bytes, digest: str) -> Cloud | None:
     """Return the state that was saved with this digest, or None if it does not come back."""
     with COLLECTOR.waits():
         cloud = decode_cloud(data)
-        return None if cloud is None or cloud.digest() != digest else cloud
+        if cloud is not None and cloud.digest() == digest:
+            return cloud
+    COLLECTOR.looks_again()
+    return None
 
 
 async def _beside(work: Callable[[], T]) -> T:
