@@ -258,7 +258,7 @@ def test_the_pages(service: Process, truth: Numbers) -> None:
     assert facts["Free"].startswith(f"{most - cores} core")
     assert facts["Spot admitted"].endswith(f" {truth.admitted[1]} of {truth.requested[1]}")
     late = "also after the declared lifetime"
-    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted, {late}")
+    assert facts["Spot evicted"].endswith(f" {truth.evicted} of {truth.admitted[1]} admitted {late}")
 
 
 def test_the_page_of_the_promise(service: Process, truth: Numbers) -> None:
