@@ -20,7 +20,13 @@ FOR_A_REASON = {
 }
 """Refusals of valid bodies and queries: what they ask for makes no sense for this cloud."""
 OWN_TOKEN = 1
-NOT_IN_SCHEMAS = ("with at most six decimals", "at most six decimals", "is not a time that exists", "from 1970 to 9999")
+NOT_IN_SCHEMAS = (
+    "with at most six decimals",
+    "at most six decimals",
+    "is not a time that exists",
+    "from 1970 to 9999",
+    "must rise from one to the next",
+)
 """Refusals that JSON Schema has no words for."""
 
 

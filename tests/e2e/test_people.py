@@ -418,7 +418,10 @@ def answered(answer: str, *arguments: str) -> tuple[str, int]:
     [
         ("tenure sta", ["status"]),
         ("tenure de", ["decisions"]),
-        ("tenure decisions --outcome ", ["accepted", "rejected", "stopped", "evicted"]),
+        (
+            "tenure decisions --outcome ",
+            ["accepted", "rejected", "stopped", "evicted", "extended", "extension_rejected"],
+        ),
         ("tenure sla --cloud nor", ["north"]),
         ("tenure sla --cl", ["--cloud"]),
         ("tenure sla --url http://127.0.0.1:9 --cloud nor", []),

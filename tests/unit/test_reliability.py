@@ -40,7 +40,7 @@ def evicted(at_us: int) -> InstanceEvicted:
     ids=["in time", "while overrunning", "stopped", "stopped late", "still running", "overrunning"],
 )
 def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now_us: int, expected: PromiseEnd) -> None:
-    assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected)
+    assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected, first_end=expected)
 
 
 def test_without_an_sla_nothing_is_promised() -> None:

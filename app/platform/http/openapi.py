@@ -280,6 +280,8 @@ def _query_parameters(row: Served) -> list[dict[str, Any]]:
         parameter = {"name": name, "in": "query", "schema": _plain(field, document.get("$defs", {}))}
         if "description" in field:
             parameter["description"] = field["description"]
+        if name in document.get("required", ()):
+            parameter["required"] = True
         if name in row.query_example:
             parameter["example"] = row.query_example[name]
         parameters.append(parameter)

@@ -24,6 +24,7 @@ _PARTS = 100
 COSTS = {
     PAGE: 10,
     "explain_instance": 10,
+    "extend_instance": 5,
     "check_readiness": 20,
     "list_dead_letters": 10,
     "list_decisions": 10,

@@ -17,8 +17,8 @@ RoleWord = Annotated[str, one_of(Role, Role.__doc__)]
 NodeStatusWord = Annotated[
     str,
     one_of(
-        ("open", "drained", "removed"),
-        "An open node takes placements; a drained one keeps what runs; a removed one is gone.",
+        ("open", "drained"),
+        "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
 _REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
