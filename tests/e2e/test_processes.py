@@ -31,7 +31,7 @@ from app.workbench.workload import combine, operations, write_trace
 from tenure_client import Resources, Stop, TenureClient
 from tenure_client.endpoints import EPOCHS_CROSSED
 
-KILLS = 5
+KILLS = int(os.environ.get("TENURE_TEST_KILLS", "6"))
 CHUNK = 10
 
 
