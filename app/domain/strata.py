@@ -48,7 +48,7 @@ def _short(length_us: int) -> str:
 
 
 BOUNDARIES = ",".join(map(_short, BOUNDARIES_US))
-"""The same boundaries as text: 1h,8h,2d,7d."""
+"""Those boundaries as text: 1h,8h,2d,7d."""
 STRATA = stratum_names(BOUNDARIES_US)
 BEGINS_US = (0, *BOUNDARIES_US)
 """The shortest lifetime of each stratum."""
