@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
+from app.admission.quota import REFUSALS, exceeded_by
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
 from app.domain.errors import (
@@ -51,7 +52,7 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
-    return [_decide_spot(cloud, request, at_us, quotes)]
+    return _decide_spot(cloud, request, at_us, quotes)
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
@@ -102,19 +103,47 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
     return [*evictions, accepted(cloud, request, at_us, node, None, victims)]
 
 
-def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
+def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
     if request.lifetime_us is None:
         raise LifetimeMissing("a spot start must declare its lifetime")
     check_lifetime(cloud.policy, request.lifetime_us)
     check_probability(cloud.policy, request.eviction_probability)
-    slots = cloud.available_slots(request.flavor)
-    basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
     node = cloud.fitting_node(request.flavor)
-    if node is None:
+    if node is None and cloud.policy.displaces_overrunning:
+        events = _decide_displacing(cloud, request, at_us, quotes)
+        if events:
+            return events
+    basis, refusal = _read_basis(cloud, request, at_us, quotes)
+    if node is None and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None or node is None:
-        return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
-    return accepted(cloud, request, at_us, node, basis, ())
+        return [_rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)]
+    return [accepted(cloud, request, at_us, node, basis, ())]
+
+
+def _decide_displacing(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
+    """Return the evictions of overrunning instances and the start in their room; nothing if that cannot be."""
+    node, victims = cloud.displace(request.flavor, at_us)
+    if node is None:
+        return []
+    with cloud.without(victims):
+        basis, refusal = _read_basis(cloud, request, at_us, quotes)
+    if refusal is not None:
+        return []
+    evictions = _evictions(cloud, victims, at_us, EvictionReason.SPOT_START)
+    return [*evictions, accepted(cloud, request, at_us, node, basis, victims)]
+
+
+def _read_basis(
+    cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None
+) -> tuple[Basis, Rejection | None]:
+    """Return the figures for a request that fits, and the reason to reject it, or None.
+
+    A quota comes before all other reasons, because it holds whatever the forecast says.
+    """
+    basis, refusal = _read_quote(cloud, request, at_us, cloud.available_slots(request.flavor), quotes)
+    quota = exceeded_by(cloud, request, basis, at_us)
+    return (basis, refusal) if quota is None else (replace(basis, quota=quota), REFUSALS[quota.kind])
 
 
 def _read_quote(
@@ -220,6 +249,7 @@ def accepted(
         victims=victims,
         deadline_us=deadline_us,
         ready_us=ready_us,
+        owner=request.owner,
     )
 
 
@@ -233,4 +263,5 @@ def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis
         lifetime_us=request.lifetime_us,
         probability=request.eviction_probability,
         basis=basis,
+        owner=request.owner,
     )

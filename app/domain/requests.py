@@ -12,7 +12,7 @@ class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
     `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime.
-    `owner` is the caller if the policy restricts callers to their own ids; None allows any id.
+    `owner` is the caller, by what the names of its tokens have in common; None stands for admins, who may use any id.
     """
 
     instance_id: str

@@ -94,6 +94,7 @@ class NodeStatus(StrEnum):
     DRAINED = "drained"
 
 
+@newer(QUOTA_EXCEEDED=5, OVERRUNNING=5)
 class Rejection(StrEnum):
     """The reason for which a start was rejected."""
 
@@ -102,14 +103,26 @@ class Rejection(StrEnum):
     NO_HISTORY = "no_history"
     QUOTES_STALE = "quotes_stale"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    OVERRUNNING = "overrunning"
 
 
+class QuotaKind(StrEnum):
+    """What a quota limits: an owner's running cores, its share of what a book has left, or its overrunning cores."""
+
+    CORES = "cores"
+    SHARE = "share"
+    OVERRUNNING = "overrunning"
+
+
+@newer(SPOT_START=5)
 class EvictionReason(StrEnum):
     """The reason for which a spot instance was evicted."""
 
     ON_DEMAND_START = "on_demand_start"
     NODE_REMOVED = "node_removed"
     DRILL = "drill"
+    SPOT_START = "spot_start"
 
 
 class InstanceStatus(StrEnum):
@@ -197,6 +210,10 @@ class Policy:
     longest_lifetime_us: int | None = field(default=None, metadata={"since": 5})
     least_probability: float | None = field(default=None, metadata={"since": 5})
     highest_probability: float | None = field(default=None, metadata={"since": 5})
+    owner_cores: int | None = field(default=None, metadata={"since": 5})
+    owner_share: float | None = field(default=None, metadata={"since": 5})
+    overrunning_cores: int | None = field(default=None, metadata={"since": 5})
+    displaces_overrunning: bool = field(default=False, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
@@ -251,13 +268,27 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """The quota that refuses a start: what its owner used just before it, what the start asks for, and what is allowed.
+
+    Cores are whole numbers. A share counts in evictions: the risks of the owner's running instances in the book, by the
+    share of their lifetime that is left.
+    """
+
+    kind: QuotaKind
+    used: float
+    asked: float
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
     quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
     `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
-    the pooled guarantee has a `budget`, and only the stratified one a `book`.
+    the pooled guarantee has a `budget`, and only the stratified one a `book`. `quota`: the one that refuses the start.
     """
 
     slots: int
@@ -268,6 +299,7 @@ class Basis:
     budget: Budget | None = None
     probability_bound: float | None = None
     book: Book | None = field(default=None, metadata={"since": 4})
+    quota: QuotaUse | None = field(default=None, metadata={"since": 5})
 
 
 class RunCause(StrEnum):

@@ -138,12 +138,29 @@ class NaiveCluster:
         self.instances[instance.name] = instance
         return [victim.name for victim in victims]
 
-    def start_spot(self, instance: NaiveInstance) -> bool:
-        node = self.fitting_node(instance.demand)
-        if node is not None:
-            instance.node = node
-            self.instances[instance.name] = instance
-        return node is not None
+    def displace(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
+        """The node to clear of overrunning instances, and those that go: as for an on-demand start, of them alone."""
+        staying = {name for name, one in self.instances.items() if not (one.is_spot and now_us > one.deadline_us)}
+        marked = {name: self.instances[name].is_spot for name in staying}
+        for name in staying:
+            self.instances[name].is_spot = False
+        plan = self.plan_yjf(demand, now_us)
+        for name, is_spot in marked.items():
+            self.instances[name].is_spot = is_spot
+        return plan
+
+    def start_spot(self, instance: NaiveInstance, now_us: int = 0, *, displaces: bool = False) -> list[str] | None:
+        """Place it, if need be in the room of overrunning instances (their names); None where it cannot be placed."""
+        node, victims = self.fitting_node(instance.demand), []
+        if node is None and displaces:
+            node, victims = self.displace(instance.demand, now_us) or (None, [])
+        if node is None:
+            return None
+        for victim in victims:
+            del self.instances[victim.name]
+        instance.node = node
+        self.instances[instance.name] = instance
+        return [victim.name for victim in victims]
 
 
 def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, float]:

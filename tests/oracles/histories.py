@@ -94,7 +94,8 @@ class RandomCloud:
             lifetime_us = None
         self.started += 1
         flavor = self.random.choice(list(self.cloud.flavors))
-        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us)
+        owner = (None, "a", "b")[self.started % 3]
+        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, owner=owner)
         self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
 
     def stop(self) -> None:
@@ -152,10 +153,15 @@ def random_log(
     *,
     memory: bool = True,
     placement: Placement = Placement.FIRST_FIT,
+    displaces: bool = False,
 ) -> list[Recorded]:
     """Every other one under a grace period."""
     policy = Policy(
-        guarantee=Guarantee.NONE, eviction_policy=eviction_policy, placement=placement, grace_us=7 * (seed % 2)
+        guarantee=Guarantee.NONE,
+        eviction_policy=eviction_policy,
+        placement=placement,
+        grace_us=7 * (seed % 2),
+        displaces_overrunning=displaces,
     )
     cloud = RandomCloud(Random(seed), policy, memory)
     cloud.open()

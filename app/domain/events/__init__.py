@@ -20,6 +20,7 @@ from app.domain.events.instances import (
 )
 from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
 from app.domain.events.notices import EvictionConfirmed, EvictionOverdue, EvictionRisk, EvictionScheduled, Notice
+from app.domain.events.quotas import QuotaEvent, QuotaRemoved, QuotaSet
 from app.domain.requests import StartRequest
 
 __all__ = [
@@ -43,12 +44,14 @@ __all__ = [
     "NodeRemoved",
     "Notice",
     "PolicyChanged",
+    "QuotaRemoved",
+    "QuotaSet",
     "Recorded",
     "StartDecision",
     "answers_request",
 ]
 
-Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision
+Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | QuotaEvent
 """Any event. The order of the union is the order in which kinds are listed."""
 
 

@@ -17,6 +17,7 @@ from app.domain.values import Basis, EvictionReason, Market, Rejection
 class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
+    `owner` is who asked for it; None: an admin, or a log of an earlier format.
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
     room is free; None: at once.
     """
@@ -32,6 +33,7 @@ class InstanceStarted:
     victims: tuple[str, ...] = field(default=())
     deadline_us: int | None = None
     ready_us: int | None = None
+    owner: str | None = field(default=None, metadata={"since": 5})
 
 
 @event("instance_rejected", subject="instance_id", group=Group.START, outcome="rejected")
@@ -45,6 +47,7 @@ class InstanceRejected:
     lifetime_us: int | None = None
     probability: float | None = None
     basis: Basis | None = None
+    owner: str | None = field(default=None, metadata={"since": 5})
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")
@@ -57,8 +60,9 @@ class InstanceStopped:
 @event("instance_evicted", subject="instance_id", group=Group.END, outcome="evicted", urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvicted:
-    """A spot instance was evicted to make room for the event at `cause_seq`: an on-demand start or a node's removal.
+    """A spot instance was evicted to make room for the event at `cause_seq`: a start or a node's removal.
 
+    A spot start evicts overrunning instances only.
     A drill makes room for nothing, so its eviction names itself as cause. The SLA counts a drill like a stop.
     """
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
+from app.engine.cloud.owner_rows import NOBODY
+from app.engine.cloud.records import (
+    ClassCounts,
+    Counts,
+    Facts,
+    Flavor,
+    Handover,
+    Node,
+    OwnerAccount,
+    Quota,
+    Running,
+)
 from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
 from app.engine.cloud.warming import warm_up
 
 __all__ = [
     "LEAST_RUN",
     "LONGEST_RUN",
+    "NOBODY",
     "PLACEMENT_CODE",
     "POLICY_CODE",
     "ClassCounts",
@@ -18,6 +30,8 @@ __all__ = [
     "Flavor",
     "Handover",
     "Node",
+    "OwnerAccount",
+    "Quota",
     "Running",
     "warm_up",
 ]

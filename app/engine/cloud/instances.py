@@ -16,6 +16,7 @@ from app.engine.ages import SpotAges
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
+from app.engine.cloud.owner_rows import OwnerRows
 from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
@@ -47,6 +48,7 @@ class Instances:
         self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
+        self._names = Alike[str | None]()
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self.ages = SpotAges()
@@ -54,6 +56,7 @@ class Instances:
         self._are_at_risk = np.zeros(FIRST_ROWS, np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
         self._bearers = BearerColumns()
+        self.owner_rows = OwnerRows()
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -84,19 +87,20 @@ class Instances:
             lifetime_us=self._lengths.of(one.lifetime_us),
             probability=self._shares.of(one.probability),
             risk=self._shares.of(one.risk),
+            owner=self._names.of(one.owner),
         )
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances running on the node, oldest first."""
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
-        return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
+        return sorted((self.running[name] for name in self.at(rows)), key=lambda running: running.seq)
 
     def youngest_spot(self) -> Running | None:
         """Return the spot instance started last, or None if none runs."""
         rows = np.flatnonzero(self._are_spot())
         if not len(rows):
             return None
-        (name,) = self._at([int(rows[np.argmax(self._room.cluster.born[rows])])])
+        (name,) = self.at([int(rows[np.argmax(self._room.cluster.born[rows])])])
         return self.running[name]
 
     def put_at_risk(self, instance_id: str, *, at_risk: bool) -> None:
@@ -111,7 +115,7 @@ class Instances:
         rank = cluster.born[rows] + NEVER_US * (now_us > cluster.deadline_us[rows])
         if len(rows) > count:
             rows, rank = (every[np.argpartition(rank, -count)[-count:]] for every in (rows, rank))
-        return [self.running[name] for name in self._at(rows[np.argsort(-rank)].tolist())]
+        return [self.running[name] for name in self.at(rows[np.argsort(-rank)].tolist())]
 
     def oldest(self, after_seq: int, count: int, market: Market | None) -> tuple[str, ...]:
         """Return the ids of the first `count` instances that started after a seq, of one market or of both (None)."""
@@ -122,7 +126,7 @@ class Instances:
         rows = np.flatnonzero(asked)
         if len(rows) > count:
             rows = rows[np.argpartition(cluster.born[rows], count)[:count]]
-        return self._at(rows[np.argsort(cluster.born[rows])].tolist())
+        return self.at(rows[np.argsort(cluster.born[rows])].tolist())
 
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
@@ -147,7 +151,7 @@ class Instances:
     def plan(self, demand: Ints, now_us: int, placement: int, code: int) -> tuple[int, tuple[str, ...]]:
         """Return the index of the node for an on-demand start, and its victims, youngest first."""
         node, count = place_on_demand(self._room.cluster, demand, now_us, placement, code, self._victims)
-        return node, self._at(self._victims[:count].tolist())
+        return node, self.at(self._victims[:count].tolist())
 
     def plan_run(self, run: Iterable[Operation], placement: int) -> list[int]:
         """Return the indices of the nodes of on-demand starts, and of stops of running instances, in order.
@@ -234,7 +238,15 @@ class Instances:
         """Return a function that returns the same as things are now, on any thread."""
         return self._bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
-    def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
+    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`."""
+        rows = self.owner_rows
+        return self._bearers.borne_by(
+            self._room.cluster.deadline_us, rows.owners, rows.number(owner), probability, stratum, now_us
+        )
+
+    def at(self, rows: Iterable[int]) -> tuple[str, ...]:
+        """Return the ids of the instances in these rows."""
         return tuple(name for row in rows if (name := self._rows[row]) is not None)
 
     def _start(self, event: InstanceStarted) -> Undo:
@@ -253,6 +265,7 @@ class Instances:
             self._shares.of(event.probability if event.basis is None else event.basis.probability),
             self._take_row(),
             self._shares.of(risk_of(event)),
+            owner=self._names.of(event.owner),
         )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:
@@ -304,6 +317,7 @@ class Instances:
         self._are_at_risk[running.row] = running.instance_id in self.at_risk
         self._promises[running.row] = running.probability or 0.0
         self._bearers.enter(running)
+        self.owner_rows.enter(running)
 
     def _unnote(self, instance_id: str) -> Running:
         """Take the instance out again, and free its row."""
@@ -327,6 +341,7 @@ class Instances:
         self._are_at_risk = np.append(self._are_at_risk, np.zeros(count, np.bool_))
         self._promises = np.concatenate([self._promises, np.zeros(count)])
         self._bearers.grow()
+        self.owner_rows.grow()
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)

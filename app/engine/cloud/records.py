@@ -61,6 +61,8 @@ class Running:
     """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
     total_risk: float | None = None
     """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
+    owner: str | None = None
+    """Who asked for the start; None: an admin, or a log of an earlier format."""
 
     @property
     def deadline_us(self) -> int:
@@ -126,6 +128,29 @@ class BookAccount(NamedTuple):
     evicted: int = 0
 
 
+class OwnerAccount(NamedTuple):
+    """What the spot instances of one owner come to: those that run now, and all since the log began.
+
+    `evicted`: within the declared lifetime; `overran`: that ended after it, `overrun_core_us` the core-microseconds
+    that these ran beyond it, and `overrun_evicted` how many of these ends were evictions. Drills are no evictions.
+    """
+
+    running: int = 0
+    cores: int = 0
+    admitted: int = 0
+    evicted: int = 0
+    overran: int = 0
+    overrun_core_us: int = 0
+    overrun_evicted: int = 0
+
+
+class Quota(NamedTuple):
+    """The most running spot cores of an owner, and the share of what a book has left. None: no limit."""
+
+    cores: int | None = None
+    share: float | None = None
+
+
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
@@ -146,6 +171,8 @@ class Facts(NamedTuple):
     handovers: list[Handover]
     at_risk: list[str]
     books: list[tuple[float, int, BookAccount]]
+    owners: list[tuple[str, OwnerAccount]]
+    quotas: list[tuple[str, Quota]]
 
 
 def in_order(facts: Facts) -> Facts:
