@@ -29,7 +29,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, QuotaKind, QuotaUse, Resources
 
 PROMISED_COLUMNS = (
     "seq",
@@ -74,6 +74,15 @@ COLUMNS = (
     "admitted_by",
     "former_lifetime_s",
     "total_risk",
+    "owner",
+    "owner_cores",
+    "owner_share",
+    "overrunning_cores",
+    "displaces_overrunning",
+    "quota",
+    "quota_used",
+    "quota_asked",
+    "quota_allowed",
 )
 
 NO_STRATA = "none"
@@ -115,6 +124,12 @@ class LogRow(NamedTuple):
     book: Book | None = None
     former_lifetime_us: int | None = None
     total_risk: float | None = None
+    owner: str | None = None
+    owner_cores: int | None = None
+    owner_share: float | None = None
+    overrunning_cores: int | None = None
+    displaces_overrunning: bool | None = None
+    quota: QuotaUse | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -195,6 +210,10 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
         "threshold": policy.risk_threshold,
         "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
+        "owner_cores": policy.owner_cores,
+        "owner_share": policy.owner_share,
+        "overrunning_cores": policy.overrunning_cores,
+        "displaces_overrunning": "yes" if policy.displaces_overrunning else "no",
     }
 
 
@@ -210,6 +229,9 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
 
     if basis.book is not None:
         _write_book(cells, basis.book)
+    if basis.quota is not None:
+        cells["quota"] = basis.quota.kind
+        cells |= {f"quota_{name}": getattr(basis.quota, name) for name in ("used", "asked", "allowed")}
 
 
 def _write_book(cells: Cells, book: Book) -> None:
@@ -243,7 +265,7 @@ _COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "capacity": _write_resources,
     "demand": _write_resources,
 }
-_COLUMN_OF = {"level": "reason", "probability": "risk"}
+_COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"}
 _UNWRITTEN = {"at_us", "victims"}
 """The first stands in every line; the others are the evictions before the start."""
 _OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
@@ -299,6 +321,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
+            quota=_read_quota(cells) if cells.get("quota") else None,
             **values,
         )
     except ValueError as error:
@@ -327,6 +350,11 @@ def _read_book(cells: Cells) -> Book:
     )
 
 
+def _read_quota(cells: Cells) -> QuotaUse:
+    figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
+    return QuotaUse(QuotaKind(cells["quota"]), *figures)
+
+
 def _parse(parse: Callable[[str], T], text: str) -> T | None:
     return parse(text) if text else None
 
@@ -347,6 +375,10 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share"), float),
+    **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
+    "displaces_overrunning": lambda text: text == "yes",
 }
-_READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]
+_READ = [
+    (column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields and column != "quota"
+]

@@ -82,6 +82,10 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         grace_us=base.grace_us if row.grace_us is None else row.grace_us,
         risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
         strata_us=base.strata_us if row.strata_us is None else row.strata_us,
+        owner_cores=row.owner_cores,
+        owner_share=row.owner_share,
+        overrunning_cores=row.overrunning_cores,
+        displaces_overrunning=bool(row.displaces_overrunning),
     )
 
 
@@ -109,6 +113,7 @@ def _basis(row: LogRow, _: Policy) -> Basis | None:
         row.budget,
         row.probability_bound,
         row.book,
+        row.quota,
     )
 
 
@@ -140,7 +145,13 @@ def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
     )
 
 
-_COLUMN_OF = {"level": "reason", "probability": "risk", "capacity": "demand"}
+_COLUMN_OF = {
+    "level": "reason",
+    "probability": "risk",
+    "capacity": "demand",
+    "cores": "owner_cores",
+    "share": "owner_share",
+}
 _READ: dict[str, Reader] = {
     "instance_id": _name,
     "policy": _policy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.engine.cloud.outcomes import plus
 from app.engine.cloud.owner_rows import NOBODY
 from app.engine.cloud.records import (
     ClassCounts,
@@ -10,9 +11,12 @@ from app.engine.cloud.records import (
     Flavor,
     Handover,
     Node,
+    OutcomeCounts,
     OwnerAccount,
     Quota,
     Running,
+    Section,
+    SectionKind,
 )
 from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
 from app.engine.cloud.warming import warm_up
@@ -30,8 +34,12 @@ __all__ = [
     "Flavor",
     "Handover",
     "Node",
+    "OutcomeCounts",
     "OwnerAccount",
     "Quota",
     "Running",
+    "Section",
+    "SectionKind",
+    "plus",
     "warm_up",
 ]
