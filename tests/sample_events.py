@@ -24,6 +24,8 @@ from app.domain.events import (
     NodeOpened,
     NodeRemoved,
     PolicyChanged,
+    QuotaRemoved,
+    QuotaSet,
 )
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
@@ -37,6 +39,8 @@ from app.domain.values import (
     Guarantee,
     Market,
     Policy,
+    QuotaKind,
+    QuotaUse,
     Rejection,
     Resources,
     RiskLevel,
@@ -157,7 +161,25 @@ LOG: list[Event] = [
             longest_lifetime_us=DAY_US,
             least_probability=0.001,
             highest_probability=0.5,
+            owner_cores=2,
+            owner_share=0.5,
+            overrunning_cores=1,
+            displaces_overrunning=True,
         ),
     ),
+    QuotaSet(at_us=at(17), owner="own", cores=2, share=0.25),
+    QuotaSet(at_us=at(17), owner="free"),
+    QuotaRemoved(at_us=at(17), owner="free"),
+    InstanceRejected(
+        **ending(17, "full-quota"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.QUOTA_EXCEEDED,
+        lifetime_us=DAY_US,
+        basis=replace(BASIS, budget=None, quota=QuotaUse(QuotaKind.CORES, 2, 1, 2)),
+        owner="own",
+    ),
+    InstanceEvicted(**ending(18, "long"), reason=EvictionReason.SPOT_START, cause_seq=35),
+    started(18, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
 ]
 """In an order that a log could have."""

@@ -12,6 +12,8 @@ from app.domain.times import DAY_US, HOUR_US
 
 E = TypeVar("E", bound=Enum)
 
+OWNER_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
+"""The pattern of owners: what names of tokens have up to their first dot."""
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
 """The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
 

@@ -213,7 +213,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "owner_cores": policy.owner_cores,
         "owner_share": policy.owner_share,
         "overrunning_cores": policy.overrunning_cores,
-        "displaces_overrunning": "yes" if policy.displaces_overrunning else "no",
+        "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
     }
 
 

@@ -36,6 +36,7 @@ from app.explaining.rules.noticewords import (
     room_in_brief,
     room_in_words,
 )
+from app.explaining.rules.quotawords import made_room_for, refused_by_quota
 from app.scheduling.rules.acceptable import Acceptable
 
 _NAMED = 5
@@ -80,11 +81,11 @@ def _request(explanation: Explanation) -> str:
 def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {decision.node}; on-demand instances are never evicted."
-        if decision.victims:
-            yield f"No open node had room for it, so {_number(len(decision.victims))} had to go: " + (
-                f"{_names(decision.victims)}."
-            )
-    elif explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
+        yield from _cost(decision)
+        return
+    if decision.victims:
+        yield from _cost(decision)
+    if explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
         yield f"Accepted on {decision.node}, because it fitted; no SLA was in force, so nothing was promised."
     elif decision.basis.budget is not None:
         yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
@@ -98,13 +99,22 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
         yield from _estimate(explanation, decision.basis)
 
 
+def _cost(decision: InstanceStarted) -> Iterator[str]:
+    if decision.victims:
+        who = _number(len(decision.victims))
+        yield f"No open node had room for it, so {who} had to go: {_names(decision.victims)}."
+
+
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
     basis = decision.basis
     match decision.reason:
         case Rejection.NO_CAPACITY if decision.market is Market.ON_DEMAND:
             yield "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
         case Rejection.NO_CAPACITY:
-            yield "Rejected: no open node had room for it, and a spot start evicts nobody."
+            but = " but those who overrun" if explanation.policy.displaces_overrunning else ""
+            yield f"Rejected: no open node had room for it, and a spot start evicts nobody{but}."
+        case Rejection.QUOTA_EXCEEDED | Rejection.OVERRUNNING if basis is not None and basis.quota is not None:
+            yield f"Rejected: {refused_by_quota(decision.owner, basis.quota)}."
         case Rejection.QUOTES_STALE:
             yield (
                 f"Rejected: the newest quantile table{_of_epoch(explanation, basis)} was older than the policy's "
@@ -238,9 +248,8 @@ def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterato
         return
     needed = "room" if eviction.required is None else resources_text(eviction.required)
     yield (
-        f"Evicted at {at} to make room on {eviction.start.node} for the on-demand instance "
-        f"{eviction.start.instance_id}, which needed {needed} on one node (flavor {eviction.start.flavor}); no open "
-        "node had that free."
+        f"Evicted at {at} to make room on {eviction.start.node} for {made_room_for(eviction.start, eviction.reason)} "
+        f"which needed {needed} on one node (flavor {eviction.start.flavor}); no open node had that free."
     )
     yield from _choice(eviction, decision)
 
@@ -249,7 +258,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     """Say why this instance was evicted and not another one."""
     assert eviction.start is not None
     others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
-    if eviction.policy is EvictionPolicy.YJF_GLOBAL:
+    if eviction.policy is EvictionPolicy.YJF_GLOBAL and eviction.reason is not EvictionReason.SPOT_START:
         yield (
             "The rule in force evicts the youngest spot instances of the whole cloud until a node has room; "
             f"this was number {eviction.rank} of {eviction.victim_count}.{others}"
@@ -319,6 +328,8 @@ _REASONS = {
     Rejection.NO_CAPACITY.value: "no node had room",
     Rejection.SLA_UNATTAINABLE.value: "the SLA was out of reach",
     Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
+    Rejection.QUOTA_EXCEEDED.value: "its owner's quota was used up",
+    Rejection.OVERRUNNING.value: "too many cores of its owner overran",
     Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
 }

@@ -45,6 +45,7 @@ from tenure_client.forms.instances import (
     BudgetAnswer,
     ExtensionAnswer,
     InstanceAnswer,
+    QuotaUseAnswer,
     QuoteAnswer,
     StartAnswer,
 )
@@ -223,6 +224,7 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         lifetime_s=optional_seconds(instance.lifetime_us),
         first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
+        owner=decision.owner,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
         reason=_reason(decision, end),
         quote=quote_answer(decision.basis),
@@ -264,6 +266,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),
         book=_book(basis.book),
+        quota=None if basis.quota is None else answer_of(QuotaUseAnswer, basis.quota),
     )
 
 

@@ -16,6 +16,7 @@ from tenure_client.forms.words import (
     InstanceStatusWord,
     LineWord,
     MarketWord,
+    QuotaKindWord,
     ReasonWord,
     RejectionWord,
     VerdictWord,
@@ -60,6 +61,15 @@ class BookAnswer(Answer, kw_only=True):
     ]
 
 
+class QuotaUseAnswer(Answer, kw_only=True):
+    """The quota that refuses a start."""
+
+    kind: QuotaKindWord
+    used: Annotated[float, Meta(description="What the owner used just before: cores, or evictions to be expected.")]
+    asked: Annotated[float, Meta(description="What the start asks for beside it.")]
+    allowed: float
+
+
 class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
@@ -80,6 +90,9 @@ class QuoteAnswer(Answer, kw_only=True):
     budget: Annotated[BudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
     book: Annotated[
         BookAnswer | None, Meta(description="The book of its stratum, under the stratified guarantee only.")
+    ] = None
+    quota: Annotated[
+        QuotaUseAnswer | None, Meta(description="The quota that refuses the start; null if none does.")
     ] = None
 
 
@@ -173,6 +186,9 @@ class InstanceAnswer(Answer, kw_only=True):
         Seconds | None, Meta(description="The lifetime declared at its start; null if it was not extended since.")
     ] = None
     eviction_probability: float | None
+    owner: Annotated[str | None, Meta(description="Who asked for it; null: an admin, or before that was recorded.")] = (
+        None
+    )
     node: str | None
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None

@@ -21,11 +21,26 @@ NodeStatusWord = Annotated[
         "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
-_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
-_EVICTIONS = ("on_demand_start", "node_removed", "drill")
+_REJECTIONS = (
+    "no_capacity",
+    "sla_unattainable",
+    "no_history",
+    "quotes_stale",
+    "budget_exhausted",
+    "quota_exceeded",
+    "overrunning",
+)
+_EVICTIONS = ("on_demand_start", "node_removed", "drill", "spot_start")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
 ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
+QuotaKindWord = Annotated[
+    str,
+    one_of(
+        ("cores", "share", "overrunning"),
+        "The limit of an owner: on running spot cores, on the risks of its instances in a book, on overrunning cores.",
+    ),
+]
 LineWord = Annotated[
     str,
     one_of(
