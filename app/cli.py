@@ -28,6 +28,7 @@ from app.commands import (
     sla,
     status,
     tokens,
+    venues,
     webhooks,
     whatif,
     workloads,
@@ -96,6 +97,7 @@ for commands in (
     evaluation,
     workloads,
     whatif,
+    venues,
 ):
     commands.register(app)
 

@@ -1,0 +1,54 @@
+"""The policy of a new cloud, where its maker names nothing else.
+
+The defaults of `Policy` say what a log means that does not hold a field, so they never change. What new clouds get is
+said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.domain.events.formats import LOG_FORMAT
+from app.domain.times import DAY_US, SECOND_US
+from app.domain.values import Forecast, Guarantee, Policy, value_since
+
+FORECAST = Forecast.CALIBRATED
+"""The forecast of a new cloud."""
+GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
+"""The guarantee of a new cloud, by its forecast. The second pair is the published method."""
+
+PROTECTED_SINCE = 5
+"""The log format that can hold the fields below."""
+PROTECTION: dict[str, Any] = {
+    "shortest_lifetime_us": SECOND_US,
+    "longest_lifetime_us": 365 * DAY_US,
+    "displaces_overrunning": True,
+}
+"""What new clouds get against callers that would take what others paid for."""
+HIGHEST_PROBABILITY = 0.5
+"""A promise that is broken more often than kept is none, but takes room for as long as it is declared."""
+
+
+def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
+    """Return the policy of a new cloud: the fields that are named, and for the others what new clouds get.
+
+    While a log format is in force that cannot hold this, a cloud that names no forecast gets the published method.
+    """
+    can_hold = log_format >= value_since(GUARANTEES[FORECAST])
+    forecast = named.get("forecast", FORECAST if can_hold else Forecast.REPLAY)
+    return Policy(**{"forecast": forecast, "guarantee": GUARANTEES[forecast]} | dict(named))
+
+
+def protected_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
+    """Return the policy of a new cloud whose callers are not all its own: with bounds, and rules for overrunning.
+
+    A probability that is named may be above what others may ask for. Evaluations and imports of a past have none of
+    this, because they repeat what was; nor has a cloud while a log format is in force that cannot hold it.
+    """
+    policy = new_policy(named, log_format)
+    if log_format < PROTECTED_SINCE:
+        return policy
+    highest = max(HIGHEST_PROBABILITY, policy.eviction_probability)
+    return replace(policy, **{**PROTECTION, "highest_probability": highest, **named})
