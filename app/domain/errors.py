@@ -124,7 +124,7 @@ class TooManyEvictions(Conflict):
 
 
 class TooManyQuotas(Conflict):
-    """As many owners of the cloud have quotas of their own as may."""
+    """The largest number of owners of the cloud have quotas of their own."""
 
 
 class TooManyNodes(Conflict):

@@ -26,7 +26,7 @@ PROTECTION: dict[str, Any] = {
     "longest_lifetime_us": 365 * DAY_US,
     "displaces_overrunning": True,
 }
-"""What new clouds get against callers that would take what others paid for."""
+"""The protection of new clouds against callers that would take what others paid for."""
 HIGHEST_PROBABILITY = 0.5
 """A promise that is broken more often than kept is none, but takes room for as long as it is declared."""
 

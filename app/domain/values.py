@@ -110,7 +110,7 @@ class Rejection(StrEnum):
 
 
 class QuotaKind(StrEnum):
-    """What a quota limits: an owner's running cores, its share of what a book has left, or its overrunning cores."""
+    """The limit that a quota sets: an owner's running cores, its share of what a book has left, or its overrunning cores."""
 
     CORES = "cores"
     SHARE = "share"

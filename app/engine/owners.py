@@ -9,12 +9,12 @@ from app.engine.books import PARTS, Bearers
 from app.engine.cluster import NO_NODE, Cluster, Ints
 from app.engine.compiled import compiled
 
-Owners = NDArray[np.int32]
+OwnerNumbers = NDArray[np.int32]
 """Of each row (S): the number of its instance's owner."""
 
 
 @compiled
-def overrunning_of(cluster: Cluster, owners: Owners, count: int, now_us: int) -> Ints:
+def overrunning_of(cluster: Cluster, owners: OwnerNumbers, count: int, now_us: int) -> Ints:
     """Return for each owner (count, 3) how many spot instances overrun, their cores, and core-microseconds so far."""
     found = np.zeros((count, 3), np.int64)
     for row in range(owners.shape[0]):
@@ -28,7 +28,13 @@ def overrunning_of(cluster: Cluster, owners: Owners, count: int, now_us: int) ->
 
 @compiled
 def borne_by(
-    bearers: Bearers, owners: Owners, owner: int, deadlines_us: Ints, probability: float, stratum: int, now_us: int
+    bearers: Bearers,
+    owners: OwnerNumbers,
+    owner: int,
+    deadlines_us: Ints,
+    probability: float,
+    stratum: int,
+    now_us: int,
 ) -> int:
     """Return the parts of a book's committed risk that an owner's instances bear; see engine.books."""
     parts = 0

@@ -37,7 +37,7 @@ class OwnerStanding:
 
     @property
     def overran(self) -> int:
-        """How many ran beyond their declared lifetime, or do."""
+        """The number that ran beyond their declared lifetime, or do."""
         return self.account.overran + self.overrunning
 
     @property

@@ -11,7 +11,7 @@ from app.domain.strata import BOUNDARIES_US, stratum_index
 from app.engine.books import PARTS, Bearers, borne
 from app.engine.cloud.records import FIRST_ROWS, Running
 from app.engine.cluster import Ints
-from app.engine.owners import Owners, borne_by
+from app.engine.owners import OwnerNumbers, borne_by
 
 
 class BearerColumns:
@@ -56,7 +56,7 @@ class BearerColumns:
         return lambda: borne(columns, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
 
     def borne_by(
-        self, deadlines_us: Ints, owners: Owners, owner: int, probability: float, stratum: int, now_us: int
+        self, deadlines_us: Ints, owners: OwnerNumbers, owner: int, probability: float, stratum: int, now_us: int
     ) -> float:
         """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`."""
         return borne_by(self._columns, owners, owner, deadlines_us, probability, stratum, now_us) / PARTS

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.engine.cloud.records import FIRST_ROWS, Running
 from app.engine.cluster import NO_NODE, Cluster
-from app.engine.owners import Owners, overrunning_of
+from app.engine.owners import OwnerNumbers, overrunning_of
 
 NOBODY = ""
 """Stands for the owner of instances whose start records none."""
@@ -18,7 +18,7 @@ class OwnerRows:
     """The numbers of owners by row. A number stands for a name in this process alone."""
 
     def __init__(self) -> None:
-        self.owners: Owners = np.zeros(FIRST_ROWS, np.int32)
+        self.owners: OwnerNumbers = np.zeros(FIRST_ROWS, np.int32)
         self._numbers = {NOBODY: 0}
 
     def enter(self, running: Running) -> None:
@@ -36,7 +36,7 @@ class OwnerRows:
     def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns by owner: instances, cores, core-microseconds; on any thread.
 
-        `cluster` must not change meanwhile. Owners without any are left out.
+        `cluster` must not change meanwhile. OwnerNumbers without any are left out.
         """
         names, owners = [*self._numbers], self.owners.copy()
 

@@ -63,7 +63,7 @@ class Running:
     total_risk: float | None = None
     """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
     owner: str | None = None
-    """Who asked for the start; None: an admin, or a log of an earlier format."""
+    """The asker of the start; None: an admin, or a log of an earlier format."""
 
     @property
     def deadline_us(self) -> int:
@@ -167,7 +167,7 @@ class BookAccount(NamedTuple):
 
 
 class OwnerAccount(NamedTuple):
-    """What the spot instances of one owner come to: those that run now, and all since the log began.
+    """The sum of the spot instances of one owner: those that run now, and all since the log began.
 
     `evicted`: within the declared lifetime; `overran`: that ended after it, `overrun_core_us` the core-microseconds
     that these ran beyond it, and `overrun_evicted` how many of these ends were evictions. Drills are no evictions.

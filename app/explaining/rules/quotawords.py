@@ -1,4 +1,4 @@
-"""What a quota says of a start that it refuses, in words."""
+"""Words for a quota that refuses a start."""
 
 from __future__ import annotations
 

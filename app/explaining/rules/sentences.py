@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
 from app.domain.values import (
@@ -20,7 +20,6 @@ from app.domain.values import (
     Resources,
 )
 from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
-from app.explaining.rules.classwords import standing_in_words
 from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
@@ -36,6 +35,7 @@ from app.explaining.rules.noticewords import (
     room_in_brief,
     room_in_words,
 )
+from app.explaining.rules.promisewords import promise_in_words
 from app.explaining.rules.quotawords import made_room_for, refused_by_quota
 from app.scheduling.rules.acceptable import Acceptable
 
@@ -66,7 +66,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
         yield f"Still running on {decision.node} after {length_text(explanation.as_of_us - decision.at_us)}."
-    yield from _promise(explanation, explanation.instance.as_extended)
+    yield from promise_in_words(explanation, explanation.instance.as_extended)
 
 
 def _request(explanation: Explanation) -> str:
@@ -275,32 +275,6 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
         yield "It had overrun its declared lifetime, and such instances go before all others."
-
-
-def _promise(explanation: Explanation, decision: StartDecision) -> Iterator[str]:
-    end = explanation.instance.end
-    if explanation.promise is PromiseStatus.NONE or decision.lifetime_us is None or decision.basis is None:
-        return
-    until_us = decision.at_us + decision.lifetime_us
-    ran, declared = (
-        length_text((end.at_us if end else explanation.as_of_us) - decision.at_us),
-        length_text(decision.lifetime_us),
-    )
-    share = _percent(decision.basis.probability)
-    match explanation.promise:
-        case PromiseStatus.BROKEN:
-            yield f"It had run for {ran} of its declared {declared}, so the promise to it counts as broken."
-            yield standing_in_words(explanation.standing, share)
-        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
-            yield "The promise does not count as broken: a drill is to the SLA what a stop is."
-        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):
-            yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
-        case PromiseStatus.KEPT:
-            past_us = (end.at_us if end else explanation.as_of_us) - until_us
-            overrun = f" It overran that by {length_text(past_us)}." if past_us > 0 else ""
-            yield f"The promise was kept: it was not evicted within its declared lifetime.{overrun}"
-        case _:
-            yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
 
 
 # --- many decisions --------------------------------------------------------------------------------------------------

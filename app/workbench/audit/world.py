@@ -52,7 +52,7 @@ class AuditedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a policy says of owners and of instances that overrun."""
+    """The part of a policy that is about owners and about instances that overrun."""
 
     cores: int | None
     share: float | None

@@ -18,7 +18,7 @@ class OwnerQuotaAnswer(Answer, kw_only=True):
 
 
 class OwnerAnswer(Answer, kw_only=True):
-    """What the spot instances of one owner come to, since the log first said whose they are."""
+    """The sum of the spot instances of one owner, since the log first said whose they are."""
 
     name: Annotated[str | None, Meta(description="What the names of its tokens have up to a dot; null: admins.")]
     running: int
