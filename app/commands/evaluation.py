@@ -79,10 +79,13 @@ def evaluate(
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
     watched = reliability or by_epoch or report is not None
-    planned = (replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log))
+    followed = follow or report is not None
+    planned = (replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log))
     found = _run([*planned], report, baselines=baselines)
     if report is not None:
         _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
+    if not follow:
+        found = [replace(one, cases=None) for one in found]
     _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
 
 
@@ -184,7 +187,17 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     for one, report in zip(found, reports, strict=True):
         if one.cases is not None:
             STDOUT.print(calibration_table(report, _title(one)))
+            _print_verdicts(report)
             STDOUT.print(CALIBRATION_LEGEND)
+
+
+def _print_verdicts(report: dict[str, Any]) -> None:
+    from app.workbench.calibration import calibration_words  # noqa: PLC0415 - compiled code is slow to load
+
+    for block in (report["calibration"], report["calibration_beside"]):
+        if block is not None and block["cases"]:
+            estimate, loss = calibration_words(block)
+            STDOUT.print(f"{block['forecast']}: {estimate}; {loss}", highlight=False)
 
 
 def _print_baselines(found: Sequence[Evaluated]) -> None:
