@@ -143,14 +143,14 @@ def _single(key: str, one: Evaluated) -> Iterator[str]:
 def _verdicts(one: Evaluated) -> Iterator[str]:
     """Judge the promise for each who may buy it, and what both forecasts said of every quoted start."""
     yield "<h3>By lifetime, flavor and week</h3>"
-    yield f"{_table(judged_groups(one))}"
+    yield f"{table_html(judged_groups(one))}"
     said = judged_forecasts(one)
     if said is None:
         return
     by_stratum, tenths = said
     yield "<h3>Both forecasts, of every quoted start followed to its end</h3>"
-    yield _table(by_stratum, words=2)
-    yield f"<details><summary>By tenths of the starts, by rising estimate</summary>{_table(tenths)}</details>"
+    yield table_html(by_stratum, words=2)
+    yield f"<details><summary>By tenths of the starts, by rising estimate</summary>{table_html(tenths)}</details>"
 
 
 def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
