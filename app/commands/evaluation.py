@@ -79,15 +79,22 @@ def evaluate(
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
-    watched = reliability or by_epoch or report is not None
-    followed = follow or report is not None
+    watched, followed = reliability or by_epoch or report is not None, follow or report is not None
     planned = (replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log))
     found = _run([*planned], report, baselines=baselines)
     if report is not None:
         _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
-    if not follow:
-        found = [replace(one, cases=None) for one in found]
-    _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+    _print(
+        found if follow else _without_cases(found),
+        reliability=reliability or by_epoch,
+        by_epoch=by_epoch,
+        as_json=as_json,
+    )
+
+
+def _without_cases(found: Sequence[Evaluated]) -> list[Evaluated]:
+    """Return the evaluations as if no start had been followed; a report follows them anyway."""
+    return [replace(one, cases=None) for one in found]
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
