@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
 from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
 from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
 from app.engine.cloud.warming import warm_up
 
 __all__ = [
+    "LEAD_US",
     "LEAST_RUN",
     "LONGEST_RUN",
+    "MINUTE_US",
     "PLACEMENT_CODE",
     "POLICY_CODE",
     "ClassCounts",
@@ -19,5 +22,6 @@ __all__ = [
     "Handover",
     "Node",
     "Running",
+    "Want",
     "warm_up",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.admission.acceptable import Acceptable
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text, time_text
@@ -36,7 +37,6 @@ from app.explaining.rules.noticewords import (
     room_in_brief,
     room_in_words,
 )
-from app.scheduling.rules.acceptable import Acceptable
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""
