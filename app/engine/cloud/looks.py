@@ -1,4 +1,4 @@
-"""When an instance that wants a longer lifetime is looked at (engine.cloud.wants)."""
+"""The times of the looks at an instance that wants a longer lifetime than it was promised (engine.cloud.wants)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ def in_words(decision: ExtensionDecision) -> str:
     """Tell a decision on a longer lifetime in a sentence or two."""
     asked, former = length_text(decision.lifetime_us), length_text(decision.former_lifetime_us)
     if not isinstance(decision, ExtensionRejected):
-        return f"Extended from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
+        by = " by the service, because its start wanted more" if decision.is_automatic else ""
+        return f"Extended{by} from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
     longest_us = acceptable_lifetime_us(decision)
     instead = "" if longest_us is None else f" A lifetime of up to {length_text(longest_us)} would have been promised."
     return f"Not extended from {former} to {asked}: {_why_not(decision)}. Its promise stays as it is.{instead}"

@@ -93,6 +93,7 @@ class StartBody(Body):
         return self
 
     def request(self, owner: str | None) -> StartRequest:
+        """Return the start; one that takes what it can be promised declares no lifetime."""
         request = StartRequest(
             self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us, owner
         )

@@ -14,6 +14,7 @@ from tenure_client.forms.words import (
     EvictionReasonWord,
     HandoverStatusWord,
     InstanceStatusWord,
+    LimitWord,
     LineWord,
     MarketWord,
     ReasonWord,
@@ -99,12 +100,6 @@ class WantedAnswer(Answer, kw_only=True):
     min_lifetime_s: Annotated[Seconds | None, Meta(description="The least that makes sense for it; null: any.")]
 
 
-_Limit = Annotated[
-    RejectionWord | None,
-    Meta(description="Why a longer lifetime was not promised; null: it is all that is wanted, or none was asked for."),
-]
-
-
 class StartAnswer(Answer, kw_only=True):
     """The decision on a start; a rejection is a decision too."""
 
@@ -128,7 +123,7 @@ class StartAnswer(Answer, kw_only=True):
     wanted: Annotated[
         WantedAnswer | None, Meta(description="Of a start that takes what it can be promised; `lifetime_s` is that.")
     ] = None
-    limited_by: _Limit = None
+    limited_by: LimitWord | None = None
 
     @property
     def accepted(self) -> bool:
@@ -170,7 +165,7 @@ class ExtensionAnswer(Answer, kw_only=True):
     ]
     sentence: Annotated[str, Meta(description="The decision in words.")]
     automatic: Annotated[bool, Meta(description="True: the service did it, because the start wants it.")] = False
-    limited_by: _Limit = None
+    limited_by: LimitWord | None = None
 
     @property
     def accepted(self) -> bool:
