@@ -151,8 +151,18 @@ LOG: list[Event] = [
         deadline_us=at(14) + 3 * HOUR_US,
         basis=Basis(slots=4),
     ),
+    PolicyChanged(
+        at_us=at(16),
+        policy=replace(
+            POLICY,
+            shortest_lifetime_us=FINE_US,
+            longest_lifetime_us=DAY_US,
+            least_probability=0.001,
+            highest_probability=0.5,
+        ),
+    ),
     started(
-        16,
+        17,
         "wants",
         lifetime_us=3 * HOUR_US,
         basis=BASIS,
@@ -160,7 +170,7 @@ LOG: list[Event] = [
         limited_by=Rejection.BUDGET_EXHAUSTED,
     ),
     InstanceRejected(
-        **ending(16, "much"),
+        **ending(17, "much"),
         market=SPOT,
         flavor="c1",
         reason=Rejection.NO_CAPACITY,
@@ -169,19 +179,19 @@ LOG: list[Event] = [
         wanted=Wanted(DAY_US, HOUR_US),
     ),
     InstanceExtended(
-        **ending(17, "wants"),
+        **ending(18, "wants"),
         lifetime_us=6 * HOUR_US,
         former_lifetime_us=3 * HOUR_US,
-        deadline_us=at(16) + 6 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
         basis=BASIS,
         total_risk=0.0375,
         is_automatic=True,
         limited_by=Rejection.SLA_UNATTAINABLE,
     ),
     PromiseEnding(
-        **ending(21, "wants"),
+        **ending(22, "wants"),
         lifetime_us=6 * HOUR_US,
-        deadline_us=at(16) + 6 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
         reason=Rejection.BUDGET_EXHAUSTED,
     ),
 ]

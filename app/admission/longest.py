@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
+from app.admission.bounds import check_wanted
 from app.admission.extend import decide_extension
 from app.admission.quote import Quotes
 from app.domain.events import (
@@ -47,11 +48,13 @@ def decide_wanted(
 
     It is refused if not even its minimum can be promised, and then tells what would be.
     """
+    check_wanted(policy, wanted)
 
     def judge(lifetime_us: int) -> StartDecision:
         return decide(replace(request, lifetime_us=lifetime_us, wanted=None))
 
-    least_us = wanted.min_lifetime_us or SHORTEST_US
+    shortest_us = min(SHORTEST_US, policy.longest_lifetime_us or SHORTEST_US)
+    least_us = max(wanted.min_lifetime_us or shortest_us, policy.shortest_lifetime_us)
     most_us = max(_furthest_us(wanted, policy, at_us, at_us), least_us)
     decision, limited_by = _longest(most_us, least_us, judge, _instead_of_start)
     if isinstance(decision, InstanceStarted):
@@ -92,6 +95,7 @@ def _decide_longer(
     least_us = want.deadline_us - want.started_us + gain_us
     if want.wanted.lifetime_us is not None:
         least_us = min(least_us, want.wanted.lifetime_us)
+    least_us = max(least_us, cloud.policy.shortest_lifetime_us)
     if most_us < least_us:
         return None
 
@@ -125,11 +129,15 @@ def _longest(
 
 
 def _furthest_us(wanted: Wanted, policy: Policy, started_us: int, at_us: int) -> int:
-    """Return the longest lifetime to ask for: the one wanted, or one that ends at the horizon of the forecast."""
-    if wanted.lifetime_us is not None:
-        return wanted.lifetime_us
-    furthest_us = min(at_us - started_us + policy.horizon_us, MAX_TIME_US - started_us)
-    return furthest_us - furthest_us % SECOND_US
+    """Return the longest lifetime to ask for: the one wanted, or one that ends at the horizon of the forecast.
+
+    It is within the longest that the policy allows.
+    """
+    furthest_us = wanted.lifetime_us
+    if furthest_us is None:
+        furthest_us = min(at_us - started_us + policy.horizon_us, MAX_TIME_US - started_us)
+        furthest_us -= furthest_us % SECOND_US
+    return min(furthest_us, policy.longest_lifetime_us or furthest_us)
 
 
 def _instead_of_start(decision: StartDecision) -> int | None:

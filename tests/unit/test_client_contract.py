@@ -99,6 +99,7 @@ WORDS = {
     words.RoleWord: domain_values.Role,
     words.NodeStatusWord: domain_values.NodeStatus,
     words.RejectionWord: domain_values.Rejection,
+    words.LimitWord: domain_values.Rejection,
     words.EvictionReasonWord: domain_values.EvictionReason,
     words.ReasonWord: [*domain_values.Rejection, *domain_values.EvictionReason],
     words.LineWord: domain_values.AdmittedBy,

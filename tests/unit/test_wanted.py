@@ -12,7 +12,7 @@ from app.admission.acceptable import acceptable_instead
 from app.admission.batch import Started, decide_batch
 from app.admission.longest import LEAST_GAIN_US, decide_look
 from app.admission.looks import MOST_LOOKS, looks_before
-from app.domain.errors import InstanceConflict
+from app.domain.errors import InstanceConflict, LifetimeOutOfBounds
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -309,3 +309,24 @@ def test_one_request_takes_a_bounded_number_of_looks() -> None:
 def test_on_the_servers_clock_requests_take_no_looks() -> None:
     led = Led(clock=Clock.SYSTEM)
     assert looks_before(led.cloud, on_demand("x", DAY_US), {}, HourlyQuotes()) == []
+
+
+def test_the_policy_s_bounds_hold_for_what_is_wanted() -> None:
+    led = Led(shortest_lifetime_us=HOUR_US, longest_lifetime_us=3 * HOUR_US, horizon_us=2 * HOUR_US)
+    event = led.take(wish("a"))
+    assert isinstance(event, InstanceStarted)
+    assert (event.lifetime_us, event.limited_by) == (2 * HOUR_US, None)
+    for wanted in (Wanted(4 * HOUR_US, HOUR_US), Wanted(None, 4 * HOUR_US)):
+        led.take(wish("b", wanted))
+        assert isinstance(led.outcomes[0], LifetimeOutOfBounds)
+    led.quotes = HourlyQuotes(slot_us=60 * SECOND_US)
+    refused = led.take(wish("c", Wanted(2 * HOUR_US, SECOND_US)))
+    assert isinstance(refused, InstanceRejected)
+    assert refused.lifetime_us == HOUR_US, "no less may be declared here"
+    led.quotes = HourlyQuotes()
+    led.take(on_demand("d", DAY_US + HOUR_US))
+    (longer,) = led.of(InstanceExtended)
+    assert longer.lifetime_us == 3 * HOUR_US, "the policy's longest"
+    led.take(on_demand("e", DAY_US + 3 * HOUR_US))
+    assert [one.reason for one in led.of(PromiseEnding)] == [None]
+    led.check()
