@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
-from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
+from app.engine.cloud.outcomes import plus
+from app.engine.cloud.records import (
+    ClassCounts,
+    Counts,
+    Facts,
+    Flavor,
+    Handover,
+    Node,
+    OutcomeCounts,
+    Running,
+    Section,
+    SectionKind,
+)
 from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
 from app.engine.cloud.warming import warm_up
 
@@ -21,7 +33,11 @@ __all__ = [
     "Flavor",
     "Handover",
     "Node",
+    "OutcomeCounts",
     "Running",
+    "Section",
+    "SectionKind",
     "Want",
+    "plus",
     "warm_up",
 ]
