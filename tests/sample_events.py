@@ -24,6 +24,7 @@ from app.domain.events import (
     NodeOpened,
     NodeRemoved,
     PolicyChanged,
+    PromiseEnding,
     QuotaRemoved,
     QuotaSet,
 )
@@ -45,6 +46,7 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from app.domain.wanted import Wanted
 
 OD, SPOT = Market.ON_DEMAND, Market.SPOT
 FINE_US = 1_500_001
@@ -167,11 +169,44 @@ LOG: list[Event] = [
             displaces_overrunning=True,
         ),
     ),
-    QuotaSet(at_us=at(17), owner="own", cores=2, share=0.25),
-    QuotaSet(at_us=at(17), owner="free"),
-    QuotaRemoved(at_us=at(17), owner="free"),
+    started(
+        17,
+        "wants",
+        lifetime_us=3 * HOUR_US,
+        basis=BASIS,
+        wanted=Wanted(None, HOUR_US),
+        limited_by=Rejection.BUDGET_EXHAUSTED,
+    ),
     InstanceRejected(
-        **ending(17, "full-quota"),
+        **ending(17, "much"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=HOUR_US,
+        basis=BASIS,
+        wanted=Wanted(DAY_US, HOUR_US),
+    ),
+    InstanceExtended(
+        **ending(18, "wants"),
+        lifetime_us=6 * HOUR_US,
+        former_lifetime_us=3 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
+        basis=BASIS,
+        total_risk=0.0375,
+        is_automatic=True,
+        limited_by=Rejection.SLA_UNATTAINABLE,
+    ),
+    PromiseEnding(
+        **ending(22, "wants"),
+        lifetime_us=6 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
+        reason=Rejection.BUDGET_EXHAUSTED,
+    ),
+    QuotaSet(at_us=at(22), owner="own", cores=2, share=0.25),
+    QuotaSet(at_us=at(22), owner="free"),
+    QuotaRemoved(at_us=at(22), owner="free"),
+    InstanceRejected(
+        **ending(22, "full-quota"),
         market=SPOT,
         flavor="c1",
         reason=Rejection.QUOTA_EXCEEDED,
@@ -179,7 +214,7 @@ LOG: list[Event] = [
         basis=replace(BASIS, budget=None, quota=QuotaUse(QuotaKind.CORES, 2, 1, 2)),
         owner="own",
     ),
-    InstanceEvicted(**ending(18, "long"), reason=EvictionReason.SPOT_START, cause_seq=35),
-    started(18, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
+    InstanceEvicted(**ending(23, "long"), reason=EvictionReason.SPOT_START, cause_seq=39),
+    started(23, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
 ]
 """In an order that a log could have."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
+from app.admission.longest import decide_wanted
 from app.admission.quota import REFUSALS, exceeded_by
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
@@ -28,6 +30,7 @@ from app.domain.events import (
     InstanceStarted,
     InstanceStopped,
     NodeRemoved,
+    StartDecision,
 )
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
@@ -52,7 +55,11 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
-    return _decide_spot(cloud, request, at_us, quotes)
+    decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)
+    wanted = request.wanted
+    decision = decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide)
+    victims = decision.victims if isinstance(decision, InstanceStarted) else ()
+    return [*_evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
@@ -103,35 +110,34 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
     return [*evictions, accepted(cloud, request, at_us, node, None, victims)]
 
 
-def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
+def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
     if request.lifetime_us is None:
         raise LifetimeMissing("a spot start must declare its lifetime")
     check_lifetime(cloud.policy, request.lifetime_us)
     check_probability(cloud.policy, request.eviction_probability)
     node = cloud.fitting_node(request.flavor)
     if node is None and cloud.policy.displaces_overrunning:
-        events = _decide_displacing(cloud, request, at_us, quotes)
-        if events:
-            return events
+        started = _decide_displacing(cloud, request, at_us, quotes)
+        if started is not None:
+            return started
     basis, refusal = _read_basis(cloud, request, at_us, quotes)
     if node is None and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None or node is None:
-        return [_rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)]
-    return [accepted(cloud, request, at_us, node, basis, ())]
+        return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
+    return accepted(cloud, request, at_us, node, basis, ())
 
 
-def _decide_displacing(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
-    """Return the evictions of overrunning instances and the start in their room; nothing if that cannot be."""
+def _decide_displacing(
+    cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None
+) -> InstanceStarted | None:
+    """Return the start in the room of overrunning instances, which are its victims; None if that cannot be."""
     node, victims = cloud.displace(request.flavor, at_us)
     if node is None:
-        return []
+        return None
     with cloud.without(victims):
         basis, refusal = _read_basis(cloud, request, at_us, quotes)
-    if refusal is not None:
-        return []
-    evictions = _evictions(cloud, victims, at_us, EvictionReason.SPOT_START)
-    return [*evictions, accepted(cloud, request, at_us, node, basis, victims)]
+    return None if refusal is not None else accepted(cloud, request, at_us, node, basis, victims)
 
 
 def _read_basis(

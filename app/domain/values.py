@@ -110,7 +110,7 @@ class Rejection(StrEnum):
 
 
 class QuotaKind(StrEnum):
-    """The limit that a quota sets: an owner's running cores, its share of what a book has left, or its overrunning cores."""
+    """The limit that a quota sets: an owner's running cores, its share of a book's rest, or its overrunning cores."""
 
     CORES = "cores"
     SHARE = "share"
@@ -125,6 +125,12 @@ class EvictionReason(StrEnum):
     NODE_REMOVED = "node_removed"
     DRILL = "drill"
     SPOT_START = "spot_start"
+
+
+class AfterPromise(StrEnum):
+    """The standing of an instance that runs on after its lifetime: it is the first to be evicted."""
+
+    DISPLACED_FIRST = "displaced_first"
 
 
 class InstanceStatus(StrEnum):

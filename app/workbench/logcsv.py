@@ -29,7 +29,9 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, QuotaKind, QuotaUse, Resources
+from app.domain.values import Basis, Book, Budget, Market, Policy, QuotaUse, Resources
+from app.domain.wanted import Wanted
+from app.workbench.csvfigures import LONGEST, Cells, read_book, read_budget, read_quota, read_wanted
 
 PROMISED_COLUMNS = (
     "seq",
@@ -75,6 +77,10 @@ COLUMNS = (
     "former_lifetime_s",
     "total_risk",
     "forecast",
+    "wanted_lifetime_s",
+    "min_lifetime_s",
+    "limited_by",
+    "automatic",
     "owner",
     "owner_cores",
     "owner_share",
@@ -88,7 +94,6 @@ COLUMNS = (
 
 NO_STRATA = "none"
 """Stands for one stratum of all lifetimes."""
-Cells = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -126,6 +131,9 @@ class LogRow(NamedTuple):
     former_lifetime_us: int | None = None
     total_risk: float | None = None
     forecast: str | None = None
+    wanted: Wanted | None = None
+    limited_by: str | None = None
+    automatic: str | None = None
     owner: str | None = None
     owner_cores: int | None = None
     owner_share: float | None = None
@@ -246,6 +254,15 @@ def _write_book(cells: Cells, book: Book) -> None:
     cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
 
 
+def _write_wanted(cells: Cells, wanted: Wanted) -> None:
+    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
+    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
+
+
+def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
+    cells["automatic"] = "yes" if is_automatic else None
+
+
 def _write_resources(cells: Cells, resources: Resources) -> None:
     cells |= resources._asdict()
 
@@ -265,13 +282,15 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
 
 _COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "policy": _write_policy,
+    "wanted": _write_wanted,
+    "is_automatic": _write_automatic,
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
 }
 _COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"}
-_UNWRITTEN = {"at_us", "victims"}
-"""The first stands in every line; the others are the evictions before the start."""
+_UNWRITTEN = {"at_us", "victims", "afterwards"}
+"""The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
@@ -323,44 +342,14 @@ def _row(cells: Cells, place: str) -> LogRow:
             at_us=parse_seconds(cells["at_s"]),
             kind=cells["kind"],
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
-            budget=_read_budget(cells) if cells.get("charge") else None,
-            book=_read_book(cells) if cells.get("risky") else None,
-            quota=_read_quota(cells) if cells.get("quota") else None,
+            budget=read_budget(cells) if cells.get("charge") else None,
+            book=read_book(cells) if cells.get("risky") else None,
+            wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
+            quota=read_quota(cells) if cells.get("quota") else None,
             **values,
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
-
-
-def _read_budget(cells: Cells) -> Budget:
-    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
-    affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
-    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
-
-
-def _read_book(cells: Cells) -> Book:
-    below_us, affordable_us = (
-        _parse(parse_seconds, cells[name]) for name in ("stratum_below_s", "affordable_lifetime_s")
-    )
-    return Book(
-        from_us=parse_seconds(cells["stratum_from_s"]),
-        below_us=below_us,
-        earned=float(cells["earned"]),
-        evicted=int(cells["class_evicted"]),
-        committed=float(cells["committed"]),
-        risky=int(cells["risky"]),
-        admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
-        affordable_us=affordable_us,
-    )
-
-
-def _read_quota(cells: Cells) -> QuotaUse:
-    figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
-    return QuotaUse(QuotaKind(cells["quota"]), *figures)
-
-
-def _parse(parse: Callable[[str], T], text: str) -> T | None:
-    return parse(text) if text else None
 
 
 def _read_strata(text: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
 from app.engine.cloud.outcomes import plus
 from app.engine.cloud.owner_rows import NOBODY
 from app.engine.cloud.records import (
@@ -22,8 +23,10 @@ from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLIC
 from app.engine.cloud.warming import warm_up
 
 __all__ = [
+    "LEAD_US",
     "LEAST_RUN",
     "LONGEST_RUN",
+    "MINUTE_US",
     "NOBODY",
     "PLACEMENT_CODE",
     "POLICY_CODE",
@@ -40,6 +43,7 @@ __all__ = [
     "Running",
     "Section",
     "SectionKind",
+    "Want",
     "plus",
     "warm_up",
 ]

@@ -6,6 +6,7 @@ from app.domain.values import Market, Rejection
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.quotas import check_quota
 from app.workbench.audit.sla import check_quote, is_owed_rejection, shortfall
+from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
     World,
     class_counts,
@@ -27,6 +28,7 @@ def check_started(world: World, row: LogRow) -> None:
     require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         check_quote(world, row)
+        check_wanted(row)
         check_quota(world, row)
         require(row, Rule.SLA, not is_owed_rejection(row), f"it is admitted, but {shortfall(row)}")
     check_placement(world, row, fitting)
@@ -52,6 +54,7 @@ def check_rejected(world: World, row: LogRow) -> None:
         _check_on_demand_rejected(world, row)
     else:
         check_quote(world, row)
+        check_least(row)
         check_quota(world, row)
         if row.quota is None:
             _check_spot_rejected(world, row)
