@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
+from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.outcomes import plus
 from app.engine.cloud.owner_rows import NOBODY
 from app.engine.cloud.records import (
@@ -44,6 +44,7 @@ __all__ = [
     "Section",
     "SectionKind",
     "Want",
+    "looks_due",
     "plus",
     "warm_up",
 ]

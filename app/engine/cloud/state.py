@@ -107,7 +107,7 @@ class Cloud:
         self.borne_by, self.overrunning_now = self._instances.borne_by, self._owners.overrunning_now
         self.overrunning_cores = self._owners.overrunning_cores
         self.displace, self.without = self._owners.displace, self._owners.without
-        self.wants, self.looks_due = self._wants.by_id, self._wants.due
+        self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
