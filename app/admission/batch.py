@@ -14,6 +14,7 @@ from app.admission.extend import (
     key_of,
 )
 from app.admission.moments import is_ahead, is_external, time_of, time_of_change
+from app.admission.plain import is_plain_start, runs_alone
 from app.admission.quote import Quotes
 from app.domain.errors import (
     ExtensionOfEnded,
@@ -45,7 +46,7 @@ from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 MOST_CLASSES = 100
 """The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
 MOST_RUNNING = 250_000
-"""The limit of running instances in a cloud. All of its state is read at once and kept in memory."""
+"""The limit of running machines in a cloud: instances, and members of groups. All of its state is kept in memory."""
 EVENTS_AT_ONCE = 256
 """The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)
@@ -175,24 +176,15 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
             break
         name = step.instance_id
         if isinstance(step, StopRequest):
-            if name in stopped or not (name in started or name in cloud.running):
+            if name in stopped or not (name in started or runs_alone(cloud, name)):
                 break
             stopped.add(name)
         else:
-            if name in started or name in batch.known or not _is_plain_start(cloud, step):
+            if name in started or name in batch.known or not is_plain_start(cloud, step):
                 break
             started.add(name)
         run.append(step)
     return run
-
-
-def _is_plain_start(cloud: Cloud, start: StartRequest) -> bool:
-    return (
-        start.market is Market.ON_DEMAND
-        and start.eviction_probability is None
-        and start.flavor in cloud.flavors
-        and start.instance_id not in cloud.running
-    )
 
 
 def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us: int) -> int:
@@ -202,7 +194,7 @@ def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us:
         return 0
     recorded = cloud.apply_run(
         [
-            accepted(cloud, step, at_us, node, None, ())
+            accepted(cloud, step, at_us, (node,), None, ())
             if isinstance(step, StartRequest)
             else InstanceStopped(at_us=at_us, instance_id=step.instance_id)
             for step, node in zip(run, nodes, strict=False)
@@ -300,7 +292,8 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) ->
     before it may raise.
     """
     ids, before = set(), len(steps) - 1
-    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or _is_full(cloud, before)
+    machines = sum(step.count for step in steps if isinstance(step, StartRequest))
+    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or _is_full(cloud, machines)
     for step in steps:
         if isinstance(step, StopRequest | ExtendRequest):
             if step.instance_id not in cloud.running:
@@ -333,8 +326,8 @@ def _decide(
     if isinstance(step, StartRequest):
         if _is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
-        if _is_full(cloud):
-            raise TooManyInstances(f"{len(cloud.running)} instances run here, and {MOST_RUNNING} may: stop some")
+        if _is_full(cloud, step.count):
+            raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
         return None, decide_start(cloud, step, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
@@ -371,9 +364,9 @@ def _decide_again(
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
 
 
-def _is_full(cloud: Cloud, more: int = 0) -> bool:
-    """Return True if no other instance may run once `more` have been started."""
-    return len(cloud.running) + more >= MOST_RUNNING
+def _is_full(cloud: Cloud, more: int) -> bool:
+    """Return True if so many more machines may not run."""
+    return cloud.machine_count + more > MOST_RUNNING
 
 
 def _is_class_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> bool:

@@ -12,7 +12,8 @@ class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
     `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime.
-    `owner` is the caller if the policy restricts callers to their own ids; None allows any id.
+    `owner` is the caller if the policy restricts callers to their own ids; None allows any id. `count` is the number of
+    members of a group, which are placed, promised and evicted together; only spot starts may have more than 1.
     """
 
     instance_id: str
@@ -22,6 +23,7 @@ class StartRequest:
     eviction_probability: float | None = None
     at_us: int | None = None
     owner: str | None = None
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ ENDPOINTS = (
             errors.FlavorNotFound,
             errors.LifetimeMissing,
             errors.ProbabilityUnexpected,
+            errors.GroupOnDemand,
             errors.TooManyClasses,
             errors.TooManyInstances,
             errors.TooManyEvictions,

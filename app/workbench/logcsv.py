@@ -74,6 +74,8 @@ COLUMNS = (
     "admitted_by",
     "former_lifetime_s",
     "total_risk",
+    "members",
+    "nodes",
 )
 
 NO_STRATA = "none"
@@ -115,6 +117,18 @@ class LogRow(NamedTuple):
     book: Book | None = None
     former_lifetime_us: int | None = None
     total_risk: float | None = None
+    members: int | None = None
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def machine_count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return self.members or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node or "",)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -220,6 +234,16 @@ def _write_book(cells: Cells, book: Book) -> None:
     cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
 
 
+def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
+    if nodes:
+        cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
+
+
+def _write_count(cells: Cells, count: int) -> None:
+    if count > 1:
+        cells["members"] = count
+
+
 def _write_resources(cells: Cells, resources: Resources) -> None:
     cells |= resources._asdict()
 
@@ -242,11 +266,23 @@ _COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
+    "nodes": _write_nodes,
+    "count": _write_count,
 }
 _COLUMN_OF = {"level": "reason", "probability": "risk"}
 _UNWRITTEN = {"at_us", "victims"}
 """The first stands in every line; the others are the evictions before the start."""
-_OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
+_OF_START = (
+    "instance_id",
+    "market",
+    "flavor",
+    "lifetime_s",
+    *Resources._fields,
+    "eviction_policy",
+    "node",
+    "members",
+    "nodes",
+)
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
 _FIELDS_OF = {
@@ -339,13 +375,15 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
     """Return the field of a row that a column fills, and the function that reads its text."""
     if column == "strata_s":
         return "strata_us", _read_strata
+    if column == "nodes":
+        return "nodes", lambda text: tuple(text.split())
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk"), float),
 }

@@ -147,5 +147,7 @@ _READ: dict[str, Reader] = {
     "flavor": lambda row, _: _flavor(row),
     "basis": _basis,
     "victims": lambda *_: (),
+    "nodes": lambda row, _: row.nodes or (),
+    "count": lambda row, _: row.machine_count,
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

@@ -114,7 +114,7 @@ class WorkloadTally:
             for victim in victims:
                 self.evicted(victim, request.at_us or 0)
             return
-        core_us = self.demands[request.flavor].cores * (request.lifetime_us or 0)
+        core_us = request.count * self.demands[request.flavor].cores * (request.lifetime_us or 0)
         self.spot_requested += 1
         self.requested_core_us += core_us
         if epoch is not None:

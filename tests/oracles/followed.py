@@ -72,7 +72,9 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
             continue
         if is_rejected and event.at_us < next_rejected_us.get(stratum, 0):
             continue
-        outlook = outlook_before(before[:at], event.flavor, event.at_us)
+        if is_rejected and event.count > 1:
+            continue
+        outlook = outlook_before(others_placed(before[:at], item), event.flavor, event.at_us)
         if not outlook.slots:
             continue
         next_us[stratum] = event.at_us + max(HOUR_US // 12, lifetime_us // 32)
@@ -94,6 +96,14 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
             known = Known(lifetime_us, said, evicted, not is_rejected, event.at_us, known_us)
         if is_known:
             yield Started(event.at_us, lifetime_us, outlook, rises, known, begin_us)
+
+
+def others_placed(before: Sequence[Recorded], item: Recorded) -> list[Recorded]:
+    """Return the log as if all members of the group but the last had just been started: that one is followed."""
+    event = item.event
+    if isinstance(event, InstanceRejected) or event.count == 1:
+        return [*before]
+    return [*before, Recorded(item.seq, replace(event, nodes=event.nodes[:-1]))]
 
 
 def _is_eviction(item: Recorded, name: str) -> bool:

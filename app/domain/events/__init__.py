@@ -69,6 +69,7 @@ def answers_request(decision: StartDecision, request: StartRequest, *, external:
         decision.instance_id == request.instance_id
         and decision.market == request.market
         and decision.flavor == request.flavor
+        and decision.count == request.count
         and decision.lifetime_us == request.lifetime_us
         and decision.probability == request.eviction_probability
         and (not external or decision.at_us == request.at_us)

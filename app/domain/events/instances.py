@@ -17,6 +17,7 @@ from app.domain.values import Basis, EvictionReason, Market, Rejection
 class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
+    Of a group, `nodes` are those of its members in order, and `node` is the first of them; else `nodes` is empty.
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
     room is free; None: at once.
     """
@@ -32,11 +33,24 @@ class InstanceStarted:
     victims: tuple[str, ...] = field(default=())
     deadline_us: int | None = None
     ready_us: int | None = None
+    nodes: tuple[str, ...] = field(default=(), metadata={"since": 5})
+
+    @property
+    def count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return len(self.nodes) or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node,)
 
 
 @event("instance_rejected", subject="instance_id", group=Group.START, outcome="rejected")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRejected:
+    """A start was rejected. `count` is the number of machines that it asked for."""
+
     at_us: int
     instance_id: str
     market: Market
@@ -45,6 +59,7 @@ class InstanceRejected:
     lifetime_us: int | None = None
     probability: float | None = None
     basis: Basis | None = None
+    count: int = field(default=1, metadata={"since": 5})
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")

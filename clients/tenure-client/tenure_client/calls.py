@@ -124,12 +124,14 @@ def start(
     lifetime_s: float | None = None,
     eviction_probability: float | None = None,
     at: datetime | None = None,
+    count: int = 1,
 ) -> Call[StartAnswer]:
     """Start an instance. Repeating the call returns the same answer; the same id with another body raises Conflict.
 
     Spot starts must declare a lifetime. `eviction_probability` is the start's own SLA, in place of the cloud's.
+    `count` members make a group, which is placed, promised, stopped and evicted as a whole.
     """
-    body = to_builtins(Start(instance, market, flavor, lifetime_s, eviction_probability, at))
+    body = to_builtins(Start(instance, market, flavor, lifetime_s, eviction_probability, at, count))
     return endpoints.START.call(body=body, cloud=cloud)
 
 

@@ -75,7 +75,10 @@ class Resources(NamedTuple):
 
 
 class Start(Struct, omit_defaults=True):
-    """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's."""
+    """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's.
+
+    `count` is the number of members of a group of spot instances, which are placed and evicted as a whole.
+    """
 
     id: str
     market: str
@@ -83,6 +86,7 @@ class Start(Struct, omit_defaults=True):
     lifetime_s: float | None = None
     eviction_probability: float | None = None
     at: datetime | None = None
+    count: int = 1
 
 
 class Stop(Struct, omit_defaults=True):

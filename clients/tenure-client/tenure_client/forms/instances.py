@@ -21,6 +21,9 @@ from tenure_client.forms.words import (
     VerdictWord,
 )
 
+_COUNT = "The number of machines: the members of a group, else 1."
+NODES = "Of an accepted group, the nodes of its members in order; else empty, and `node` says it."
+
 
 class DrillAnswer(Answer, kw_only=True):
     """The instance evicted in a drill."""
@@ -64,7 +67,10 @@ class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
     epoch: Annotated[int | None, Meta(description="The epoch of the table; null if none was read.")]
-    slots: Annotated[int, Meta(description="Available slots of the flavor just before the decision.")]
+    slots: Annotated[
+        int,
+        Meta(description="Available slots of the flavor just before the decision; of a group, for its last member."),
+    ]
     eviction_probability: Annotated[
         float | None, Meta(description="The SLA of this start; null if the cloud has none.")
     ]
@@ -112,6 +118,8 @@ class StartAnswer(Answer, kw_only=True):
     reason: Annotated[RejectionWord | None, Meta(description="The reason of a rejection.")]
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
+    count: Annotated[int, Meta(description=_COUNT)] = 1
+    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
 
     @property
     def accepted(self) -> bool:
@@ -181,6 +189,8 @@ class InstanceAnswer(Answer, kw_only=True):
     ready_at: Annotated[
         Moment | None, Meta(description="The time from which its room was free; null: it was rejected.")
     ]
+    count: Annotated[int, Meta(description=_COUNT)] = 1
+    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
 
 
 class InstancesAnswer(Answer, kw_only=True):
@@ -200,6 +210,7 @@ class HandoverAnswer(Answer, kw_only=True):
     scheduled_at: Moment
     deadline: Moment
     status: HandoverStatusWord
+    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
 
 
 class HandoversAnswer(Answer, kw_only=True):
