@@ -27,7 +27,8 @@ from app.workbench.evaluate import evaluate
 from app.workbench.fates import Fates
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload
-from benchmarks.promises import HELD_OUT, SIXTEEN, TRACES, recorded, synthetic_workload
+from benchmarks.platforms import HELD_OUT, SIXTEEN, TRACES
+from benchmarks.promises import synthetic_workload
 
 POLICY = Policy(
     guarantee=Guarantee.NONE, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None, sample_count=1
@@ -56,7 +57,7 @@ def _platforms(part: str, traces: Path) -> Iterator[tuple[str, tuple[Resources, 
             yield f"seed {seed} on 8 x 4", (Resources(4),) * 8, synthetic_workload(seed)
         return
     for one in PARTS[part]:
-        yield one.platform, (Resources(one.cores),) * one.nodes, recorded(one.pair, traces)
+        yield one.platform, one.capacities, one.workload(traces)
 
 
 def follow(name: str, nodes: tuple[Resources, ...], workload: Workload) -> Run:

@@ -1,6 +1,6 @@
 """A study of what predicts evictions beside the available slots, on logs that were decided without an SLA.
 
-    python -m benchmarks.conditioning [--traces ../shared/traces/eucalyptus]
+    python -m benchmarks.conditioning [--traces ../shared/traces]
 
 On every log virtual instances are injected at 20,000 random moments and followed through it, as in the forecast. The
 question is if one is evicted within 1 h, 8 h and 2 days. Each predictor is a table of shares. It is learnt from the
@@ -37,8 +37,9 @@ from app.forecast.replay import Replay
 from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.tally import Scenario
-from app.workbench.workload import Workload, load_workload
-from benchmarks.promises import FILES, SIXTEEN, TRACES, Configuration, synthetic_workload
+from app.workbench.workload import Workload
+from benchmarks.platforms import SIXTEEN, TRACES
+from benchmarks.promises import synthetic_workload
 
 Floats = NDArray[np.float64]
 LIFETIMES_US = {"1 h": HOUR_US, "8 h": 8 * HOUR_US, "2 d": 2 * DAY_US}
@@ -101,14 +102,8 @@ def _print_row(name: str, cells: Iterable[str]) -> None:
 
 def workloads(traces: Path) -> list[tuple[str, tuple[Resources, ...], Workload]]:
     """Return the sixteen configurations, and three synthetic workloads."""
-    recorded = {c.pair: _recorded(c, traces) for c in SIXTEEN}
-    cases = [(c.platform, (Resources(c.cores),) * c.nodes, recorded[c.pair]) for c in SIXTEEN]
+    cases = [(c.platform, c.capacities, c.workload(traces)) for c in SIXTEEN]
     return cases + [(f"synthetic {seed}", (Resources(4),) * 8, synthetic_workload(seed)) for seed in (1, 2, 3)]
-
-
-def _recorded(configuration: Configuration, traces: Path) -> Workload:
-    on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in configuration.pair.split("-"))
-    return load_workload(on_demand, spot, DAY_US)
 
 
 def decided(nodes: tuple[Resources, ...], workload: Workload) -> list[Recorded]:

@@ -12,7 +12,7 @@ the end or not; the share of the extensions asked for that was promised; evictio
 the promise / admitted in each stratum of *true* lifetimes. The sums over the platforms follow, in multiples of the
 promise, with the number of strata that are *broken*: 20 admissions, and the interval at 95 % wholly above the promise.
 Exit code 1 if less completes than with true declarations, one is broken, or a sum is above 2.
-Deterministic. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
+Deterministic. The recorded traces are read from ../shared/traces, or from --traces.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from pathlib import Path
 
 from app.admission.reliability import CONFIDENCE, wilson_interval
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, Recorded
-from app.domain.inputs import parse_nodes
 from app.domain.requests import ExtendRequest, Operation, StartRequest
 from app.domain.strata import STRATA, stratum_of
-from app.domain.times import DAY_US
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
 from app.workbench.evaluate import DrivenCloud, opening
 from app.workbench.tally import Scenario
-from app.workbench.workload import flavors, load_workload, operations
-from benchmarks.strata import FILES, FULL, TRACES
+from app.workbench.workload import flavors, operations
+from benchmarks.platforms import FULL, TRACES, Platform, named
 
 PARTS = 4
 ENOUGH = 20
@@ -140,7 +138,7 @@ def _extensions(name: str, at_us: int, lifetime_us: int, parts: int) -> Iterator
 def main() -> None:
     """Print two lines for each platform and probability."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--platforms", nargs="*", default=FULL, metavar="PAIR:NxC")
+    parser.add_argument("--platforms", type=named, nargs="*", default=FULL, metavar="PAIR:NxC")
     parser.add_argument("--sla", type=float, nargs="*", default=(0.01, 0.05, 0.10))
     parser.add_argument("--guarantee", type=Guarantee, default=Guarantee.STRATIFIED)
     parser.add_argument("--forecast", type=Forecast, default=Forecast.CALIBRATED)
@@ -168,9 +166,7 @@ def _compare(arguments: argparse.Namespace, sla: float) -> bool:
     return completed["quarters"] >= completed["true"] and within and not broken["quarters"]
 
 
-def _show(arguments: argparse.Namespace, sla: float, platform: str, kind: str, parts: int) -> Outcome:
-    pair, nodes = platform.split(":")
-    on_demand, spot = (arguments.traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
+def _show(arguments: argparse.Namespace, sla: float, platform: Platform, kind: str, parts: int) -> Outcome:
     policy = Policy(
         guarantee=arguments.guarantee,
         forecast=arguments.forecast,
@@ -178,13 +174,13 @@ def _show(arguments: argparse.Namespace, sla: float, platform: str, kind: str, p
         clock_step_us=None,
         eviction_probability=sla,
     )
-    found = run(Scenario(parse_nodes(nodes), load_workload(on_demand, spot, DAY_US), policy), parts)
+    found = run(Scenario(platform.capacities, platform.workload(arguments.traces), policy), parts)
     admitted = sum(found.admitted.values()) / found.requested
     core = found.completed_core_us / found.requested_core_us
     extended = f"{found.extended / found.asked:.3f}" if found.asked else "    -"
     cells = " ".join(f"{f'{found.evicted[name]}/{found.admitted[name]}':>8}" for name in STRATA)
     print(
-        f"  {platform:18} {kind:8} core {core:.3f} admitted {admitted:.3f} extended {extended}"
+        f"  {platform.platform:18} {kind:8} core {core:.3f} admitted {admitted:.3f} extended {extended}"
         f" overrun {found.overrun:4}  {cells}",
         flush=True,
     )

@@ -6,7 +6,7 @@
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
     python -m benchmarks.promises placement   # first fit against best fit, on the papers' sixteen configurations
 
-Deterministic but for the times. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
+Deterministic but for the times. The recorded traces are read from ../shared/traces, or from --traces.
 
 A line of the first two parts shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
 those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that got a
@@ -26,7 +26,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -39,50 +38,12 @@ from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
-from app.workbench.workload import Workload, combine, load_workload
+from app.workbench.workload import Workload, combine
+from benchmarks.platforms import FULL, HELD_OUT, SIXTEEN, TRACES, Platform
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
-FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
 GUARANTEES = (Guarantee.POOLED, Guarantee.PER_INSTANCE)
 SLAS = (0.25, 0.10, 0.05, 0.01)
 EVERY_US = (12 * HOUR_US, 6 * HOUR_US, HOUR_US, HOUR_US // 4)
-
-
-class Configuration(NamedTuple):
-    """A pair of traces on a platform; `known` is what the papers print: admitted / evicted."""
-
-    pair: str
-    nodes: int
-    cores: int
-    known: str = ""
-
-    @property
-    def platform(self) -> str:
-        return f"{self.pair} on {self.nodes} x {self.cores}"
-
-
-SIXTEEN = (
-    Configuration("A-B", 7, 12, ".884 / .009"),
-    *(Configuration("A-B", count, 12) for count in (6, 5, 4)),
-    Configuration("B-A", 7, 8, ".757 / .000"),
-    *(Configuration("B-A", count, 8) for count in (6, 5, 4)),
-    Configuration("C-D", 31, 32, ".491 / .002"),
-    Configuration("C-D", 26, 32, ".437"),
-    Configuration("C-D", 21, 32, ".463"),
-    Configuration("C-D", 16, 32, ".490"),
-    Configuration("D-C", 31, 32, ".278 / .006"),
-    *(Configuration("D-C", count, 32) for count in (26, 21, 16)),
-)
-FULL = tuple(SIXTEEN[index] for index in (0, 4, 8, 12))
-HELD_OUT = (
-    *(Configuration(pair, count, 12) for pair in ("A-C", "A-D") for count in (14, 9, 7)),
-    *(Configuration(pair, count, 8) for pair in ("B-C", "B-D") for count in (14, 9, 7)),
-    *(Configuration(pair, count, 32) for pair in ("C-A", "C-B", "D-A", "D-B") for count in (28, 18)),
-    *(Configuration("A-B", count, 12) for count in (8, 3)),
-    *(Configuration("B-A", count, 8) for count in (9,)),
-    *(Configuration(pair, count, 16) for pair in ("C-D", "D-C") for count in (58, 44)),
-    *(Configuration(pair, count, 48) for pair in ("C-D", "D-C") for count in (19, 12)),
-)
 
 
 @dataclass(frozen=True)
@@ -192,10 +153,10 @@ def frequency(arguments: argparse.Namespace) -> bool:
     """Show what earlier tables could gain at most: they come every 15 minutes at most. This is not judged."""
     print("\nSLA 0.01 on the full platforms, by the time between two tables: admitted / evicted / core-hours of 6 h")
     keys = [(guarantee, c, every_us) for guarantee in GUARANTEES for c in FULL for every_us in EVERY_US]
-    workloads = {c.pair: recorded(c.pair, arguments.traces) for c in FULL}
+    workloads = {c.pair: c.workload(arguments.traces) for c in FULL}
     policies = {guarantee: _policy(guarantee, arguments) for guarantee in GUARANTEES}
     cases = [
-        Case((Resources(c.cores),) * c.nodes, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
+        Case(c.capacities, workloads[c.pair], replace(policies[guarantee], recompute_every_us=us))
         for guarantee, c, us in keys
     ]
     results = dict(zip(keys, _run(cases), strict=True))
@@ -213,10 +174,10 @@ def placement(arguments: argparse.Namespace) -> bool:
     """Compare first fit with best fit, without an SLA and with both guarantees; this is not judged."""
     print("\nSLA 0.01, first fit / best fit: evicted of admitted, completed core-hours of requested")
     keys = [(guarantee, c, how) for c in SIXTEEN for guarantee in (Guarantee.NONE, *GUARANTEES) for how in Placement]
-    workloads = {c.pair: recorded(c.pair, arguments.traces) for c in SIXTEEN}
+    workloads = {c.pair: c.workload(arguments.traces) for c in SIXTEEN}
     cases = [
         Case(
-            (Resources(c.cores),) * c.nodes,
+            c.capacities,
             workloads[c.pair],
             replace(_policy(guarantee, arguments), placement=how),
             is_followed=False,
@@ -242,16 +203,13 @@ def placement(arguments: argparse.Namespace) -> bool:
     return True
 
 
-Results = dict[tuple[Guarantee, Configuration], Result]
+Results = dict[tuple[Guarantee, Platform], Result]
 
 
-def _configurations(configurations: Sequence[Configuration], arguments: argparse.Namespace) -> Results:
+def _configurations(configurations: Sequence[Platform], arguments: argparse.Namespace) -> Results:
     keys = [(guarantee, c) for guarantee in (Guarantee.NONE, *GUARANTEES) for c in configurations]
-    pairs = {c.pair for c in configurations}
-    workloads = {pair: recorded(pair, arguments.traces) for pair in pairs}
-    cases = [
-        Case((Resources(c.cores),) * c.nodes, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys
-    ]
+    workloads = {c.pair: c.workload(arguments.traces) for c in configurations}
+    cases = [Case(c.capacities, workloads[c.pair], _policy(guarantee, arguments)) for guarantee, c in keys]
     results = dict(zip(keys, _run(cases), strict=True))
     header = "admitted / evicted / core / covered"
     print(f"  {'':18}{'pooled: ' + header:>46}{'per_instance':>36}   the papers")
@@ -332,12 +290,6 @@ def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.
         sample_count=arguments.samples,
         seed=arguments.seed,
     )
-
-
-def recorded(pair: str, traces: Path) -> Workload:
-    """Return the workload of a pair of recorded traces, spot a day late."""
-    on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
-    return load_workload(on_demand, spot, DAY_US)
 
 
 def synthetic_workload(seed: int) -> Workload:

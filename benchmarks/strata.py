@@ -5,7 +5,7 @@
 
 A line shows: admitted / requested, evicted / admitted, completed core-hours of those requested, the lost of those
 admitted, and evicted / admitted in each stratum; the last line of a probability sums the strata over the platforms, in
-multiples of it. Deterministic. The recorded traces are read from ../shared/traces/eucalyptus, or from --traces.
+multiples of it. Deterministic. The recorded traces are read from ../shared/traces, or from --traces.
 """
 
 from __future__ import annotations
@@ -16,17 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from app.domain.inputs import parse_nodes
 from app.domain.strata import STRATA
-from app.domain.times import DAY_US
 from app.domain.values import Clock, Forecast, Guarantee, Policy
 from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.tally import Scenario, WorkloadTally
-from app.workbench.workload import load_workload
-
-TRACES = Path(__file__).parents[2] / "shared" / "traces" / "eucalyptus"
-FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
-FULL = ("A-B:7x12", "B-A:7x8", "C-D:31x32", "D-C:31x32")
+from benchmarks.platforms import FULL, TRACES, Platform, named
 
 
 def run(scenario: Scenario) -> WorkloadTally:
@@ -38,7 +32,7 @@ def run(scenario: Scenario) -> WorkloadTally:
 def main() -> None:
     """Print a line for each platform and probability."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--platforms", nargs="*", default=FULL, metavar="PAIR:NxC")
+    parser.add_argument("--platforms", type=named, nargs="*", default=FULL, metavar="PAIR:NxC")
     parser.add_argument("--sla", type=float, nargs="*", default=(0.01, 0.05, 0.10))
     parser.add_argument("--traces", type=Path, default=TRACES)
     arguments = parser.parse_args()
@@ -49,21 +43,22 @@ def main() -> None:
         print(f"  {'all, in multiples':18} {'':46} {' '.join(sums)}", flush=True)
 
 
-def _show(platform: str, sla: float, traces: Path) -> WorkloadTally:
-    pair, nodes = platform.split(":")
-    on_demand, spot = (traces / f"{FILES[name]}-trace.txt" for name in pair.split("-"))
+def _show(platform: Platform, sla: float, traces: Path) -> WorkloadTally:
     policy = Policy(
         guarantee=Guarantee.STRATIFIED, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None
     )
-    workload = load_workload(on_demand, spot, DAY_US)
-    tally = run(Scenario(parse_nodes(nodes), workload, replace(policy, eviction_probability=sla)))
+    workload = platform.workload(traces)
+    tally = run(Scenario(platform.capacities, workload, replace(policy, eviction_probability=sla)))
     admitted = max(tally.spot_admitted, 1)
     strata = [tally.strata[name] for name in STRATA]
     lost = sum(one.lost_core_us for one in strata) / max(sum(one.core_us for one in strata), 1)
     cells = " ".join(f"{f'{one.evicted}/{one.admitted}':>8}" for one in strata)
     shares = (admitted / tally.spot_requested, tally.spot_evicted / admitted)
     core = tally.completed_core_us / tally.requested_core_us
-    print(f"  {platform:18} {shares[0]:.3f} / {shares[1]:.4f} / core {core:.3f} / lost {lost:.3f}  {cells}", flush=True)
+    print(
+        f"  {platform.platform:18} {shares[0]:.3f} / {shares[1]:.4f} / core {core:.3f} / lost {lost:.3f}  {cells}",
+        flush=True,
+    )
     return tally
 
 

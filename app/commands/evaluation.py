@@ -24,6 +24,7 @@ from app.commands.tables import (
 )
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.strata import BOUNDARIES
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload, load_workload
@@ -54,7 +55,7 @@ def evaluate(
     guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
     eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
     placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
-    strata: options.Strata = options.STRATA,
+    strata: options.Strata = BOUNDARIES,
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",

@@ -30,7 +30,6 @@ Placements = Annotated[
     str,
     typer.Option("--placement", metavar="first-fit|best-fit", help="The node that a start takes, of those with room."),
 ]
-STRATA = "1h,8h,2d,7d"
 Strata = Annotated[
     str,
     typer.Option(

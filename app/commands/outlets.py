@@ -13,10 +13,11 @@ class _Outlet(io.FileIO):
     """A file that takes everything. What cannot be written is lost: the reader is gone, or the disk is full."""
 
     def write(self, data: object) -> int:
-        """Write the data, or lose it; return its length."""
+        """Write the data, or lose it; return how much of it is done with."""
+        written = None
         with suppress(OSError):
-            super().write(data)  # type: ignore[arg-type]
-        return memoryview(data).nbytes  # type: ignore[arg-type]
+            written = super().write(data)  # type: ignore[arg-type]
+        return memoryview(data).nbytes if written is None else written  # type: ignore[arg-type]
 
 
 def outlive_readers() -> None:

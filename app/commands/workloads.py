@@ -15,7 +15,7 @@ import typer
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
-from app.domain.strata import MOST_BOUNDARIES
+from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
@@ -49,7 +49,7 @@ def drive(
     guarantee: options.Guarantees = "per-instance",
     eviction: options.Eviction = "yjf",
     placement: options.Placements = "first-fit",
-    strata: options.Strata = options.STRATA,
+    strata: options.Strata = BOUNDARIES,
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",

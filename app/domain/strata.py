@@ -47,6 +47,8 @@ def _short(length_us: int) -> str:
     return f"{length_us / SECOND_US:g}s"
 
 
+BOUNDARIES = ",".join(map(_short, BOUNDARIES_US))
+"""Those boundaries as text: 1h,8h,2d,7d."""
 STRATA = stratum_names(BOUNDARIES_US)
 BEGINS_US = (0, *BOUNDARIES_US)
 """The shortest lifetime of each stratum."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
+from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
 from app.domain.errors import (
@@ -296,3 +297,4 @@ def check_policy(policy: Policy) -> None:
         raise PolicyInvalid("table_max_age_s is below recompute_every_s: every table would be stale before the next")
     if policy.history_window_us is not None and policy.history_window_us < policy.recompute_every_us:
         raise PolicyInvalid("history_window_s is below recompute_every_s: parts of the log would never be replayed")
+    check_bounds(policy)

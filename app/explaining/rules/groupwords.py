@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from app.domain.events import InstanceRejected
+from app.domain.events import InstanceRejected, StartDecision
 from app.domain.values import Basis, Market
 
 _NAMED = 5
@@ -20,6 +20,13 @@ def places_text(places: Sequence[str]) -> str:
     named = ", ".join(f"{node} ({count})" for node, count in on_each.most_common(_NAMED))
     more = f" and {len(on_each) - _NAMED} more nodes" if len(on_each) > _NAMED else ""
     return f"{named}{more}, as a group of {len(places)}"
+
+
+def asked_text(decision: StartDecision) -> str:
+    """Say what a start asked for."""
+    if decision.count > 1:
+        return f"a group of {decision.count} spot instances"
+    return "an on-demand instance" if decision.market is Market.ON_DEMAND else "a spot instance"
 
 
 def no_capacity_text(decision: InstanceRejected) -> str:

@@ -29,7 +29,7 @@ from app.explaining.rules.explanations import (
     PromiseStatus,
     Victim,
 )
-from app.explaining.rules.groupwords import no_capacity_text, places_text, slots_text
+from app.explaining.rules.groupwords import asked_text, no_capacity_text, places_text, slots_text
 from app.explaining.rules.noticewords import (
     extensions_in_words,
     grace_in_words,
@@ -64,7 +64,8 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         if explanation.grace is not None:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
-        yield f"Still running on {places_text(decision.places)} after {length_text(explanation.as_of_us - decision.at_us)}."
+        ran = length_text(explanation.as_of_us - decision.at_us)
+        yield f"Still running on {places_text(decision.places)} after {ran}."
     yield from _promise(explanation, explanation.instance.as_extended)
 
 
@@ -72,7 +73,7 @@ def _request(explanation: Explanation) -> str:
     decision = explanation.instance.decision
     lifetime = "" if decision.lifetime_us is None else f", for at most {length_text(decision.lifetime_us)}"
     return (
-        f"At {time_text(decision.at_us)} {_asked(decision)} of flavor {decision.flavor} "
+        f"At {time_text(decision.at_us)} {asked_text(decision)} of flavor {decision.flavor} "
         f"({resources_text(explanation.required)}{' each' if decision.count > 1 else ''}) was asked for{lifetime}."
     )
 
@@ -390,12 +391,6 @@ def _number(count: int) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _asked(decision: StartDecision) -> str:
-    if decision.count > 1:
-        return f"a group of {decision.count} spot instances"
-    return "an on-demand instance" if decision.market is Market.ON_DEMAND else "a spot instance"
 
 
 def _percent(probability: float | None) -> str:
