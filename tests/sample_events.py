@@ -159,5 +159,15 @@ LOG: list[Event] = [
             highest_probability=0.5,
         ),
     ),
+    started(17, "group", lifetime_us=HOUR_US, basis=Basis(slots=2), nodes=("n", "n", "n")),
+    InstanceRejected(
+        **ending(18, "crowd"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=DAY_US,
+        basis=Basis(slots=0),
+        count=256,
+    ),
 ]
 """In an order that a log could have."""

@@ -76,6 +76,7 @@ class StartBody(Body):
     )
 
     def request(self, owner: str | None) -> StartRequest:
+        """Return the start that the body asks for."""
         return StartRequest(
             self.instance_id,
             self.market,
@@ -251,9 +252,9 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
     )
 
 
-def nodes_of(decision: StartDecision) -> tuple[str, ...]:
+def nodes_of(decision: StartDecision) -> list[str]:
     """Return the nodes of an accepted group's members, in order; of any other start none."""
-    return decision.nodes if isinstance(decision, InstanceStarted) else ()
+    return [*decision.nodes] if isinstance(decision, InstanceStarted) else []
 
 
 def victim_answers(victims: Iterable[str], deadline_us: int | None) -> list[VictimAnswer]:

@@ -51,7 +51,7 @@ class DecisionAnswer(Answer, kw_only=True):
     cause_id: Annotated[str | None, Meta(description="The instance that this event started.")]
     promise: Annotated[PromiseWord, Meta(description="The effect of this event on the promise.")]
     sentence: Annotated[str, Meta(description="The decision in words.")]
-    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class DecisionsAnswer(Answer, kw_only=True):
@@ -85,7 +85,7 @@ class VictimDetailAnswer(Answer, kw_only=True):
         Moment | None, Meta(description="The time until which it may go on running; null without a grace period.")
     ]
     promise: PromiseWord
-    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class EvictionAnswer(Answer, kw_only=True):

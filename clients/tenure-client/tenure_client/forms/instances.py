@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from tenure_client.errors import ServiceRefused
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
@@ -119,7 +119,7 @@ class StartAnswer(Answer, kw_only=True):
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
     count: Annotated[int, Meta(description=_COUNT)] = 1
-    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
     @property
     def accepted(self) -> bool:
@@ -190,7 +190,7 @@ class InstanceAnswer(Answer, kw_only=True):
         Moment | None, Meta(description="The time from which its room was free; null: it was rejected.")
     ]
     count: Annotated[int, Meta(description=_COUNT)] = 1
-    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class InstancesAnswer(Answer, kw_only=True):
@@ -210,7 +210,7 @@ class HandoverAnswer(Answer, kw_only=True):
     scheduled_at: Moment
     deadline: Moment
     status: HandoverStatusWord
-    nodes: Annotated[tuple[str, ...], Meta(description=NODES)] = ()
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class HandoversAnswer(Answer, kw_only=True):
