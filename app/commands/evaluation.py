@@ -24,6 +24,7 @@ from app.commands.tables import (
 )
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
@@ -52,8 +53,8 @@ def evaluate(
     spot_delay: options.SpotDelay = "24h",
     sla: options.Slas = None,
     no_sla: options.NoSla = False,
-    guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
-    eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
+    guarantee: options.GuaranteeList = None,
+    eviction: options.EvictionList = ["yjf"],  # noqa: B006 - Typer copies it
     placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
     strata: options.Strata = BOUNDARIES,
     every: options.Every = "6h",
@@ -61,7 +62,7 @@ def evaluate(
     horizon: options.Horizon = "30d",
     history: options.History = "all",
     seed: options.Seed = 0,
-    forecast: options.Forecasts = "replay",
+    forecast: options.Forecasts = FORECAST,
     follow: options.Follow = False,
     baselines: options.Baselines = False,
     log: options.Log = None,
@@ -75,7 +76,7 @@ def evaluate(
     Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
     repeating the option. They are run in every combination, one per process, over all cores.
     """
-    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast, strata)
+    policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
     watched = reliability or by_epoch or report is not None
@@ -117,12 +118,13 @@ def _scenarios(
     nodes: list[str],
     eviction: list[str],
     placement: list[str],
-    guarantee: list[str],
+    guarantee: list[str] | None,
     slas: list[float | None],
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
+    guarantees = guarantees or [GUARANTEES[policy.forecast]]
     axes = Axes(platforms, each(eviction, eviction_policy), guarantees, slas, each(placement, placement_named))
     return scenarios(workload, policy, axes)
 

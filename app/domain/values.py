@@ -172,7 +172,11 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A cloud's SLA policy. The defaults are those of the published method."""
+    """A cloud's SLA policy.
+
+    A default is what a log means that does not hold the field, and all of them are the published method. What a new
+    cloud gets is `new_policy` (app/domain/policies.py).
+    """
 
     guarantee: Guarantee = Guarantee.PER_INSTANCE
     eviction_probability: float = 0.01

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
+from app.admission.outcomes import Outcomes, outcomes_now
 from app.domain.errors import (
     FlavorExists,
     InstanceNotFound,
@@ -37,6 +38,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.policies import new_policy
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
@@ -65,6 +67,7 @@ class Attainments:
     seq: int
     at_us: int
     classes: Sequence[Attainment]
+    outcomes: Outcomes
 
 
 class Scheduler:
@@ -77,6 +80,10 @@ class Scheduler:
         self._opening = asyncio.Lock()
         self._is_stopping = False
         self._attaining = asyncio.Semaphore(_ATTAINMENTS_AT_ONCE)
+
+    def new_policy(self, named: Mapping[str, Any]) -> Policy:
+        """Return the policy that a cloud gets that is created now with these fields of its policy."""
+        return new_policy(named, self._parts.logs.log.log_format)
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
         """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""
@@ -229,11 +236,13 @@ class Scheduler:
         """Return the standing of each SLA class. In a large cloud it is read beside the event loop."""
         cloud, at_us = await self.present(name)
         if has_few_rows(cloud):
-            return Attainments(cloud, cloud.policy, cloud.seq, at_us, attainment_now(cloud, at_us)())
+            classes, outcomes = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
+            return Attainments(cloud, cloud.policy, cloud.seq, at_us, classes(), outcomes())
         async with self._attaining:
             cloud, at_us = await self.present(name)
-            policy, seq, read = cloud.policy, cloud.seq, attainment_now(cloud, at_us)
-            return Attainments(cloud, policy, seq, at_us, await beside(read))
+            policy, seq = cloud.policy, cloud.seq
+            read, count = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
+            return Attainments(cloud, policy, seq, at_us, *await beside(lambda: (read(), count())))
 
     async def names(self) -> list[str]:
         """Return the names of all clouds, sorted."""

@@ -74,6 +74,7 @@ COLUMNS = (
     "admitted_by",
     "former_lifetime_s",
     "total_risk",
+    "forecast",
     "members",
     "nodes",
 )
@@ -117,6 +118,7 @@ class LogRow(NamedTuple):
     book: Book | None = None
     former_lifetime_us: int | None = None
     total_risk: float | None = None
+    forecast: str | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
 
@@ -167,7 +169,8 @@ class LogWriter:
         """Return what the line repeats of earlier events: of its instance's start, and of the rule in force."""
         if isinstance(event, StartDecision):
             on_demand = event.market is Market.ON_DEMAND
-            policy: Cells = {"eviction_policy": self._policy.eviction_policy} if on_demand else {}
+            name = "eviction_policy" if on_demand else "forecast"
+            policy: Cells = {name: getattr(self._policy, name)}
             if isinstance(event, InstanceStarted):
                 policy["placement"] = self._policy.placement
             return self._flavors[event.flavor] | policy
@@ -204,6 +207,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
     cells |= {
         "eviction_policy": policy.eviction_policy,
         "placement": policy.placement,
+        "forecast": policy.forecast,
         "guarantee": policy.guarantee,
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,

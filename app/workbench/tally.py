@@ -166,7 +166,7 @@ class WorkloadTally:
         self.spot_admitted -= 1
         self.completed_core_us -= one.core_us
         request = replace(one.request, lifetime_us=lifetime_us)
-        self._admitted(request, self.demands[request.flavor].cores * lifetime_us)
+        self._admitted(request, request.count * self.demands[request.flavor].cores * lifetime_us)
 
     def evicted(self, victim: str, at_us: int) -> None:
         """Count the eviction of an admitted spot instance."""

@@ -26,7 +26,7 @@ from app.domain.events import (
 from app.domain.inputs import InputError, parse_nodes
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogWriter, read_log
@@ -240,8 +240,18 @@ def test_a_log_written_as_csv_is_read_back(tmp_path: Path) -> None:
     assert [item.event for item in found] == [bare(item.event) for item in recorded]
 
 
-def test_an_evaluations_log_needs_its_platform_and_gives_the_same(tmp_path: Path) -> None:
-    recorded = evaluated()
+@pytest.mark.parametrize(
+    ("guarantee", "forecast"),
+    [
+        (Guarantee.PER_INSTANCE, Forecast.REPLAY),
+        (Guarantee.POOLED, Forecast.CALIBRATED),
+        (Guarantee.STRATIFIED, Forecast.CALIBRATED),
+    ],
+)
+def test_an_evaluations_log_needs_its_platform_and_gives_the_same(
+    guarantee: Guarantee, forecast: Forecast, tmp_path: Path
+) -> None:
+    recorded = evaluated(guarantee=guarantee, forecast=forecast)
     rows = list(read_log(written(recorded, tmp_path / "log.csv", instances_only=True)))
     found = events_of(rows, Policy(sample_count=200))
     with pytest.raises(InputError, match="--nodes"):
