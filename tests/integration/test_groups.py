@@ -82,7 +82,6 @@ def test_all_members_are_placed_or_none(client: httpx2.Client) -> None:
     assert group["quote"]["slots"] == 3, "what the last of six members finds in eight slots"
     single = start(client, "single", 23.75)
     assert (single["count"], single["nodes"]) == (1, [])
-    assert group["quote"]["lifetime_s"] >= single["quote"]["lifetime_s"], "which finds two slots"
     assert start(client, "job", 23.75, count=6) == group, "a repeat has the same answer"
     assert code(start(client, "job", 23.75, 409, count=5)) == "preemptible.instance.conflict"
     counts = client.get(PATH).json()["counts"]
