@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain.values import Market
+from app.domain.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
-    `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime.
-    `owner` is the caller if the policy restricts callers to their own ids; None allows any id. `count` is the number of
-    members of a group, which are placed, promised and evicted together; only spot starts may have more than 1.
+    `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime, or say
+    with `wanted` which ones they take. `owner` is the caller if the policy restricts callers to their own ids; None
+    allows any id. `count` is the number of members of a group, which are placed, promised and evicted together; only
+    spot starts may have more than 1.
     """
 
     instance_id: str
@@ -23,6 +25,7 @@ class StartRequest:
     eviction_probability: float | None = None
     at_us: int | None = None
     owner: str | None = None
+    wanted: Wanted | None = None
     count: int = 1
 
 

@@ -112,6 +112,12 @@ class EvictionReason(StrEnum):
     DRILL = "drill"
 
 
+class AfterPromise(StrEnum):
+    """The standing of an instance that runs on after its lifetime: it is the first to be evicted."""
+
+    DISPLACED_FIRST = "displaced_first"
+
+
 class InstanceStatus(StrEnum):
     """The present state of an instance, or its outcome."""
 

@@ -29,7 +29,9 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Book, Budget, Market, Policy, Resources
+from app.domain.wanted import Wanted
+from app.workbench.logcells import COMPOSED, LONGEST, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
     "seq",
@@ -75,13 +77,14 @@ COLUMNS = (
     "former_lifetime_s",
     "total_risk",
     "forecast",
+    "wanted_lifetime_s",
+    "min_lifetime_s",
+    "limited_by",
+    "automatic",
     "members",
     "nodes",
 )
 
-NO_STRATA = "none"
-"""Stands for one stratum of all lifetimes."""
-Cells = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -119,6 +122,9 @@ class LogRow(NamedTuple):
     former_lifetime_us: int | None = None
     total_risk: float | None = None
     forecast: str | None = None
+    wanted: Wanted | None = None
+    limited_by: str | None = None
+    automatic: str | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
 
@@ -203,79 +209,18 @@ def _own_cells(event: Event) -> Cells:
     return cells
 
 
-def _write_policy(cells: Cells, policy: Policy) -> None:
-    cells |= {
-        "eviction_policy": policy.eviction_policy,
-        "placement": policy.placement,
-        "forecast": policy.forecast,
-        "guarantee": policy.guarantee,
-        "probability": policy.eviction_probability,
-        "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
-        "threshold": policy.risk_threshold,
-        "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
-    }
-
-
-def _write_basis(cells: Cells, basis: Basis) -> None:
-    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
-        cells[name] = getattr(basis, name)
-    cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
-    if basis.budget is not None:
-        for name in ("earned", "committed", "charge", "risk"):
-            cells[name] = getattr(basis.budget, name)
-        cells["class_evicted"] = basis.budget.evicted
-        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
-
-    if basis.book is not None:
-        _write_book(cells, basis.book)
-
-
-def _write_book(cells: Cells, book: Book) -> None:
-    for name in ("earned", "committed", "risky", "admitted_by"):
-        cells[name] = getattr(book, name)
-    cells["class_evicted"] = book.evicted
-    cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
-    cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
-
-
-def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
-    if nodes:
-        cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
-
-
-def _write_count(cells: Cells, count: int) -> None:
-    if count > 1:
-        cells["members"] = count
-
-
-def _write_resources(cells: Cells, resources: Resources) -> None:
-    cells |= resources._asdict()
-
-
-def _seconds(us: int | None) -> str | None:
-    return None if us is None else seconds_text(us)
-
-
 def _writer_of(field: str) -> Callable[[Cells, Any], None]:
     """Return a function that puts the values of a field into their columns."""
-    if field in _COMPOSED:
-        return _COMPOSED[field]
+    if field in COMPOSED:
+        return COMPOSED[field]
     column = _COLUMN_OF.get(field, field.removesuffix("_us") + "_s" if field.endswith("_us") else field)
     convert = seconds_text if field.endswith("_us") else None
     return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
 
 
-_COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
-    "policy": _write_policy,
-    "basis": _write_basis,
-    "capacity": _write_resources,
-    "demand": _write_resources,
-    "nodes": _write_nodes,
-    "count": _write_count,
-}
 _COLUMN_OF = {"level": "reason", "probability": "risk"}
-_UNWRITTEN = {"at_us", "victims"}
-"""The first stands in every line; the others are the evictions before the start."""
+_UNWRITTEN = {"at_us", "victims", "afterwards"}
+"""The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = (
     "instance_id",
     "market",
@@ -339,6 +284,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
+            wanted=_read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             **values,
         )
     except ValueError as error:
@@ -365,6 +311,12 @@ def _read_book(cells: Cells) -> Book:
         admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
         affordable_us=affordable_us,
     )
+
+
+def _read_wanted(cells: Cells) -> Wanted:
+    wanted = cells["wanted_lifetime_s"]
+    lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
+    return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -22,11 +22,12 @@ def places_text(places: Sequence[str]) -> str:
     return f"{named}{more}, as a group of {len(places)}"
 
 
-def asked_text(decision: StartDecision) -> str:
-    """Say what a start asked for."""
+def asked_text(decision: StartDecision, size: str) -> str:
+    """Say what a start asked for; `size` is that of a machine in words."""
+    of_flavor = f"of flavor {decision.flavor} ({size}{' each' if decision.count > 1 else ''})"
     if decision.count > 1:
-        return f"a group of {decision.count} spot instances"
-    return "an on-demand instance" if decision.market is Market.ON_DEMAND else "a spot instance"
+        return f"a group of {decision.count} spot instances {of_flavor}"
+    return f"{'an on-demand' if decision.market is Market.ON_DEMAND else 'a spot'} instance {of_flavor}"
 
 
 def no_capacity_text(decision: InstanceRejected) -> str:

@@ -77,7 +77,9 @@ class Resources(NamedTuple):
 class Start(Struct, omit_defaults=True):
     """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's.
 
-    `count` is the number of members of a group of spot instances, which are placed and evicted as a whole.
+    `lifetime`, which is "longest", asks for a lifetime as long as possible in place of `lifetime_s`. `min_lifetime_s`
+    is the least that makes sense. `count` is the number of members of a group of spot instances, which are placed and
+    evicted as a whole.
     """
 
     id: str
@@ -86,6 +88,8 @@ class Start(Struct, omit_defaults=True):
     lifetime_s: float | None = None
     eviction_probability: float | None = None
     at: datetime | None = None
+    lifetime: str | None = None
+    min_lifetime_s: float | None = None
     count: int = 1
 
 
