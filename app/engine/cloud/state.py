@@ -100,7 +100,7 @@ class Cloud:
         self.first_at_risk, self.promises_within = self._instances.first_at_risk, self._instances.promises_within
         self.use_by_node, self.on_node = self._instances.use_by_node, self._instances.on_node
         self.running_counts = self._instances.counts
-        self.wants, self.looks_due = self._wants.by_id, self._wants.due
+        self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
