@@ -1,4 +1,4 @@
-"""How the values that take several columns of a log as CSV are written."""
+"""Writers of the values that take several columns of a log as CSV."""
 
 from __future__ import annotations
 
