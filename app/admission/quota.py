@@ -29,7 +29,7 @@ def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -
     """Return the first quota that refuses a spot start: overrunning cores, running cores, the share of its book."""
     if request.owner is None:
         return None
-    use = _overrunning(cloud, request.owner, at_us) or _cores(cloud, request.owner, request.flavor)
+    use = _overrunning(cloud, request.owner, at_us) or _cores(cloud, request.owner, request)
     if use is None and basis.book is not None and basis.probability is not None:
         asked = basis.estimated_probability or 0.0
         use = exceeded_share(cloud, request.owner, basis.probability, basis.book, asked, at_us)
@@ -54,9 +54,12 @@ def _overrunning(cloud: Cloud, owner: str, at_us: int) -> QuotaUse | None:
     return QuotaUse(QuotaKind.OVERRUNNING, used, 0, allowed) if used > allowed else None
 
 
-def _cores(cloud: Cloud, owner: str, flavor: str) -> QuotaUse | None:
+def _cores(cloud: Cloud, owner: str, request: StartRequest) -> QuotaUse | None:
     allowed = quota_of(cloud, owner).cores
-    used, asked = cloud.owners.get(owner, OwnerAccount()).cores, cloud.flavors[flavor].resources.cores
+    used, asked = (
+        cloud.owners.get(owner, OwnerAccount()).cores,
+        request.count * cloud.flavors[request.flavor].resources.cores,
+    )
     exceeds = allowed is not None and used + asked > allowed
     return QuotaUse(QuotaKind.CORES, used, asked, allowed or 0) if exceeds else None
 

@@ -6,8 +6,9 @@ holds for both markets, and the set is minimal on the node that the start then t
 
 from __future__ import annotations
 
-from app.engine.cluster import NO_NODE, YJF, Cluster, Ints, plan_eviction, spot_rows_by_youth
+from app.engine.cluster import NO_NODE, YJF, Cluster, Ints
 from app.engine.compiled import bare, compiled
+from app.engine.eviction import plan_eviction, spot_rows_by_youth
 
 
 @bare

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.books import PARTS, Bearers
-from app.engine.cluster import NO_NODE, Cluster, Ints
+from app.engine.cluster import NO_NODE, Bools, Cluster, Ints
 from app.engine.compiled import compiled
 
 OwnerNumbers = NDArray[np.int32]
@@ -14,13 +14,16 @@ OwnerNumbers = NDArray[np.int32]
 
 
 @compiled
-def overrunning_of(cluster: Cluster, owners: OwnerNumbers, count: int, now_us: int) -> Ints:
-    """Return for each owner (count, 3) how many spot instances overrun, their cores, and core-microseconds so far."""
+def overrunning_of(cluster: Cluster, owners: OwnerNumbers, are_first: Bools, count: int, now_us: int) -> Ints:
+    """Return for each owner (count, 3) how many spot instances overrun, their cores, and core-microseconds so far.
+
+    are_first (S): True for one row of each instance.
+    """
     found = np.zeros((count, 3), np.int64)
     for row in range(owners.shape[0]):
         over_us = now_us - cluster.deadline_us[row]
         if over_us > 0 and cluster.is_spot[row] and cluster.node_of[row] != NO_NODE:
-            found[owners[row], 0] += 1
+            found[owners[row], 0] += are_first[row]
             found[owners[row], 1] += cluster.demand[row, 0]
             found[owners[row], 2] += cluster.demand[row, 0] * over_us
     return found

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.domain.times import parse_seconds
 from app.domain.values import AdmittedBy, Book, Budget, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
+from app.workbench.logcells import LONGEST, Cells
 
-LONGEST = "longest"
-"""Stands for a wanted lifetime that is as long as possible."""
-Cells = dict[str, Any]
 T = TypeVar("T")
 
 

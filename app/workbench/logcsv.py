@@ -29,9 +29,10 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Basis, Book, Budget, Market, Policy, QuotaUse, Resources
+from app.domain.values import Book, Budget, Market, Policy, QuotaUse, Resources
 from app.domain.wanted import Wanted
-from app.workbench.csvfigures import LONGEST, Cells, read_book, read_budget, read_quota, read_wanted
+from app.workbench.csvfigures import read_book, read_budget, read_quota, read_wanted
+from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
     "seq",
@@ -81,6 +82,8 @@ COLUMNS = (
     "min_lifetime_s",
     "limited_by",
     "automatic",
+    "members",
+    "nodes",
     "owner",
     "owner_cores",
     "owner_share",
@@ -92,8 +95,6 @@ COLUMNS = (
     "quota_allowed",
 )
 
-NO_STRATA = "none"
-"""Stands for one stratum of all lifetimes."""
 T = TypeVar("T")
 
 
@@ -140,6 +141,18 @@ class LogRow(NamedTuple):
     overrunning_cores: int | None = None
     displaces_overrunning: bool | None = None
     quota: QuotaUse | None = None
+    members: int | None = None
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def machine_count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return self.members or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node or "",)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -212,86 +225,29 @@ def _own_cells(event: Event) -> Cells:
     return cells
 
 
-def _write_policy(cells: Cells, policy: Policy) -> None:
-    cells |= {
-        "eviction_policy": policy.eviction_policy,
-        "placement": policy.placement,
-        "forecast": policy.forecast,
-        "guarantee": policy.guarantee,
-        "probability": policy.eviction_probability,
-        "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
-        "threshold": policy.risk_threshold,
-        "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
-        "owner_cores": policy.owner_cores,
-        "owner_share": policy.owner_share,
-        "overrunning_cores": policy.overrunning_cores,
-        "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
-    }
-
-
-def _write_basis(cells: Cells, basis: Basis) -> None:
-    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
-        cells[name] = getattr(basis, name)
-    cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
-    if basis.budget is not None:
-        for name in ("earned", "committed", "charge", "risk"):
-            cells[name] = getattr(basis.budget, name)
-        cells["class_evicted"] = basis.budget.evicted
-        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
-
-    if basis.book is not None:
-        _write_book(cells, basis.book)
-    if basis.quota is not None:
-        cells["quota"] = basis.quota.kind
-        cells |= {f"quota_{name}": getattr(basis.quota, name) for name in ("used", "asked", "allowed")}
-
-
-def _write_book(cells: Cells, book: Book) -> None:
-    for name in ("earned", "committed", "risky", "admitted_by"):
-        cells[name] = getattr(book, name)
-    cells["class_evicted"] = book.evicted
-    cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
-    cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
-
-
-def _write_wanted(cells: Cells, wanted: Wanted) -> None:
-    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
-    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
-
-
-def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
-    cells["automatic"] = "yes" if is_automatic else None
-
-
-def _write_resources(cells: Cells, resources: Resources) -> None:
-    cells |= resources._asdict()
-
-
-def _seconds(us: int | None) -> str | None:
-    return None if us is None else seconds_text(us)
-
-
 def _writer_of(field: str) -> Callable[[Cells, Any], None]:
     """Return a function that puts the values of a field into their columns."""
-    if field in _COMPOSED:
-        return _COMPOSED[field]
+    if field in COMPOSED:
+        return COMPOSED[field]
     column = _COLUMN_OF.get(field, field.removesuffix("_us") + "_s" if field.endswith("_us") else field)
     convert = seconds_text if field.endswith("_us") else None
     return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
 
 
-_COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
-    "policy": _write_policy,
-    "wanted": _write_wanted,
-    "is_automatic": _write_automatic,
-    "basis": _write_basis,
-    "capacity": _write_resources,
-    "demand": _write_resources,
-}
 _COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"}
 _UNWRITTEN = {"at_us", "victims", "afterwards"}
 """The first stands in every line; the others are the evictions before the start, and what is always the same."""
-_OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
+_OF_START = (
+    "instance_id",
+    "market",
+    "flavor",
+    "lifetime_s",
+    *Resources._fields,
+    "eviction_policy",
+    "node",
+    "members",
+    "nodes",
+)
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
 _FIELDS_OF = {
@@ -360,13 +316,15 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
     """Return the field of a row that a column fills, and the function that reads its text."""
     if column == "strata_s":
         return "strata_us", _read_strata
+    if column == "nodes":
+        return "nodes", lambda text: tuple(text.split())
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),

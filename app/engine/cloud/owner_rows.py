@@ -19,15 +19,19 @@ class OwnerRows:
 
     def __init__(self) -> None:
         self.owners: OwnerNumbers = np.zeros(FIRST_ROWS, np.int32)
+        self._are_first = np.zeros(FIRST_ROWS, np.bool_)
         self._numbers = {NOBODY: 0}
 
     def enter(self, running: Running) -> None:
-        """Enter an instance in its row, which another one may have had."""
-        self.owners[running.row] = self._numbers.setdefault(running.owner or NOBODY, len(self._numbers))
+        """Enter an instance in its rows, which others may have had."""
+        number = self._numbers.setdefault(running.owner or NOBODY, len(self._numbers))
+        for row in running.rows:
+            self.owners[row], self._are_first[row] = number, row == running.row
 
     def grow(self) -> None:
         """Double the number of rows."""
         self.owners = np.concatenate([self.owners, np.zeros_like(self.owners)])
+        self._are_first = np.concatenate([self._are_first, np.zeros_like(self._are_first)])
 
     def number(self, owner: str) -> int:
         """Return the number of an owner; NO_NODE, which no row has, if nothing of it ever ran here."""
@@ -38,10 +42,10 @@ class OwnerRows:
 
         `cluster` must not change meanwhile. OwnerNumbers without any are left out.
         """
-        names, owners = [*self._numbers], self.owners.copy()
+        names, owners, are_first = [*self._numbers], self.owners.copy(), self._are_first.copy()
 
         def count() -> dict[str, tuple[int, int, int]]:
-            found = overrunning_of(cluster, owners, len(names), now_us).tolist()
+            found = overrunning_of(cluster, owners, are_first, len(names), now_us).tolist()
             return {
                 name: (over, cores, core_us) for name, (over, cores, core_us) in zip(names, found, strict=True) if over
             }

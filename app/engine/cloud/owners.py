@@ -58,6 +58,13 @@ class Owners:
         """
         return self._instances.owner_rows.overrunning_now(self._room.copy(), now_us)
 
+    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum."""
+        rows, deadlines_us = self._instances.owner_rows, self._room.cluster.deadline_us
+        return self._instances.bearers.borne_by(
+            deadlines_us, rows.owners, rows.number(owner), probability, stratum, now_us
+        )
+
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""
         found = self._instances.owner_rows.overrunning_now(self._room.cluster, now_us)()
@@ -78,7 +85,7 @@ class Owners:
     @contextmanager
     def without(self, names: Iterable[str]) -> Iterator[None]:
         """Let the room of these instances be free within the block."""
-        cluster, rows = self._room.cluster, [self._instances.running[name].row for name in names]
+        cluster, rows = self._room.cluster, [row for name in names for row in self._instances.running[name].rows]
         nodes = [int(cluster.node_of[row]) for row in rows]
         for row in rows:
             release(cluster, row)
@@ -96,7 +103,8 @@ class Owners:
                 started[event.instance_id] = event
                 self._start(event)
             elif (start := started.pop(event.instance_id, None)) is not None:
-                self._count_end(start.market, start.flavor, start.owner, _deadline_us(start), event)
+                cores = start.count * self._cores(start.flavor)
+                self._count_end(start.market, cores, start.owner, _deadline_us(start), event)
             else:
                 self._stop(event)
         return lambda: self._reset(before)
@@ -108,7 +116,7 @@ class Owners:
     def _start(self, event: InstanceStarted) -> Undo | None:
         if event.market is not Market.SPOT:
             return None
-        return self._add(event.owner, running=1, cores=self._cores(event.flavor), admitted=1)
+        return self._add(event.owner, running=1, cores=event.count * self._cores(event.flavor), admitted=1)
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         return self._end_of(self._instances.running[event.instance_id], event)
@@ -117,19 +125,20 @@ class Owners:
         return self._end_of(self._instances.running[event.instance_id], event)
 
     def _end_of(self, running: Running, event: InstanceStopped | InstanceEvicted) -> Undo | None:
-        return self._count_end(running.market, running.flavor, running.owner, running.deadline_us, event)
+        cores = running.count * self._cores(running.flavor)
+        return self._count_end(running.market, cores, running.owner, running.deadline_us, event)
 
     def _count_end(
         self,
         market: Market,
-        flavor: str,
+        cores: int,
         owner: str | None,
         deadline_us: int,
         event: InstanceStopped | InstanceEvicted,
     ) -> Undo | None:
         if market is not Market.SPOT:
             return None
-        cores, over_us = self._cores(flavor), max(event.at_us - deadline_us, 0)
+        over_us = max(event.at_us - deadline_us, 0)
         evicted = isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
         return self._add(
             owner,

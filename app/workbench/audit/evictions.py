@@ -85,7 +85,7 @@ def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None
     check_order(world, cause)
     check_decided_once(world, cause)
     require(cause, Rule.EVICTION, cause.node == node, f"it takes {cause.node}, but the evictions clear {node}")
-    check_placement(world, cause, node)
+    check_placement(world, cause, (node or "",))
     enter(world, cause)
 
 
@@ -99,10 +99,10 @@ def _check_displaced(world: World, cause: LogRow, victims: list[LogRow]) -> None
     for row in victims:
         overruns = world.running[row.instance_id or ""].youth(row.at_us)[0]
         require(row, Rule.EVICTION, overruns, f"{row.instance_id} does not overrun, and a spot start evicts it")
-    _, expected = plan_displacement(world, cause)
+    node, expected = plan_displacement(world, cause)
     _check_minimal(world, cause, victims, expected)
     check_order(world, cause)
-    check_started(world, cause)
+    check_started(world, cause, node)
 
 
 def _check_minimal(world: World, cause: LogRow, victims: list[LogRow], expected: set[str]) -> None:
@@ -120,7 +120,7 @@ def _check_node_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> N
     for row in victims:
         _check_victim(world, row)
         require(row, Rule.EVICTION, row.reason == EvictionReason.NODE_REMOVED, f"the reason is {row.reason!r}")
-        there = world.running[row.instance_id or ""].row.node == cause.node
+        there = cause.node in world.running[row.instance_id or ""].row.places
         require(row, Rule.EVICTION, there, f"{row.instance_id} does not run on {cause.node}, which is removed")
         leave(world, row)
     check_order(world, cause)

@@ -40,13 +40,17 @@ def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
         return None
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
     cores, share = world.quotas.get(row.owner, (world.limits.cores, world.limits.share))
-    over, most = sum(one.row.demand.cores for one in own if one.youth(row.at_us)[0]), world.limits.overrunning
+    over, most = sum(_cores(one.row) for one in own if one.youth(row.at_us)[0]), world.limits.overrunning
     if most is not None and over > most:
         return QuotaUse(QuotaKind.OVERRUNNING, over, 0, most)
-    used = sum(one.row.demand.cores for one in own)
-    if cores is not None and used + row.demand.cores > cores:
-        return QuotaUse(QuotaKind.CORES, used, row.demand.cores, cores)
+    used = sum(_cores(one.row) for one in own)
+    if cores is not None and used + _cores(row) > cores:
+        return QuotaUse(QuotaKind.CORES, used, _cores(row), cores)
     return None if share is None else _share(row, own, share)
+
+
+def _cores(row: LogRow) -> int:
+    return row.machine_count * row.demand.cores
 
 
 def _share(row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
