@@ -127,10 +127,10 @@ def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
         if isinstance(event, InstanceStarted) and event.market is Market.SPOT:
             starts[event.instance_id] = event
             deadlines[event.instance_id] = event.at_us + (event.lifetime_us or 0)
-            count(expected, event, [1, cores[event.flavor], 1, 0, 0, 0, 0])
+            count(expected, event, [1, event.count * cores[event.flavor], 1, 0, 0, 0, 0])
         elif isinstance(event, InstanceStopped | InstanceEvicted) and event.instance_id in starts:
             begun = starts[event.instance_id]
-            size, over = cores[begun.flavor], max(event.at_us - deadlines[event.instance_id], 0)
+            size, over = begun.count * cores[begun.flavor], max(event.at_us - deadlines[event.instance_id], 0)
             evicted = isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
             more = [-1, -size, 0, evicted and not over, over > 0, size * over, evicted and over > 0]
             count(expected, begun, [int(one) for one in more])
