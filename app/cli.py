@@ -27,6 +27,7 @@ from app.commands import (
     sla,
     status,
     tokens,
+    venues,
     webhooks,
     whatif,
     workloads,
@@ -94,6 +95,7 @@ for commands in (
     evaluation,
     workloads,
     whatif,
+    venues,
 ):
     commands.register(app)
 

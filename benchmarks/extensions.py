@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.admission.intervals import exact_interval
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, Recorded
 from app.domain.requests import ExtendRequest, Operation, StartRequest
 from app.domain.strata import STRATA, stratum_of
@@ -190,7 +190,7 @@ def _show(arguments: argparse.Namespace, sla: float, platform: Platform, kind: s
 def _broken(outcome: Outcome, sla: float) -> int:
     """Return in how many strata the promise is broken beyond chance, of those with enough admissions."""
     strata = [(outcome.evicted[name], outcome.admitted[name]) for name in STRATA]
-    return sum(wilson_interval(*one, CONFIDENCE)[0] > sla for one in strata if one[1] >= ENOUGH)
+    return sum(exact_interval(*one)[0] > sla for one in strata if one[1] >= ENOUGH)
 
 
 def _completed(outcomes: Sequence[Outcome]) -> float:

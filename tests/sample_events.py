@@ -149,5 +149,15 @@ LOG: list[Event] = [
         deadline_us=at(14) + 3 * HOUR_US,
         basis=Basis(slots=4),
     ),
+    PolicyChanged(
+        at_us=at(16),
+        policy=replace(
+            POLICY,
+            shortest_lifetime_us=FINE_US,
+            longest_lifetime_us=DAY_US,
+            least_probability=0.001,
+            highest_probability=0.5,
+        ),
+    ),
 ]
 """In an order that a log could have."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.admission.judging import Judgement, judge_promise
 from app.domain.values import Book, Guarantee
 from app.engine.cloud import ClassCounts, Cloud
 
@@ -17,18 +17,17 @@ from app.engine.cloud import ClassCounts, Cloud
 class Attainment:
     """All instances promised one eviction probability since the cloud began.
 
-    `evicted`: evicted within their declared lifetime; `running`: still running within it. `low` and `high` are the
-    interval of `ratio` (Wilson at `CONFIDENCE`, as if evictions were independent); who still runs counts as not
-    evicted. `committed`: the charges of the running ones, 0 unless the guarantee is pooled. `books`: those of its
-    strata, the shortest lifetimes first; none unless the guarantee is stratified.
+    `evicted`: evicted within their declared lifetime; `running`: still running within it. `judgement` is that of
+    `ratio`, in which who still runs counts as not evicted. `committed`: the charges of the running ones, 0 unless the
+    guarantee is pooled. `books`: those of its strata, the shortest lifetimes first; none unless the guarantee is
+    stratified.
     """
 
     promised: float
     admitted: int
     running: int
     evicted: int
-    low: float
-    high: float
+    judgement: Judgement
     committed: float
     books: tuple[Book, ...] = ()
 
@@ -41,6 +40,16 @@ class Attainment:
     def ratio(self) -> float | None:
         """The share of admitted instances that was evicted so far; None if none was admitted."""
         return self.evicted / self.admitted if self.admitted else None
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval of `ratio`."""
+        return self.judgement.low
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.judgement.high
 
     @property
     def is_open(self) -> bool:
@@ -92,5 +101,5 @@ def _books(cloud: Cloud, promised: Sequence[float], at_us: int) -> Callable[[], 
 def _attainment(
     promised: float, counts: ClassCounts, running: int, committed: float, books: Sequence[Book]
 ) -> Attainment:
-    low, high = wilson_interval(counts.evicted, counts.admitted, CONFIDENCE)
-    return Attainment(promised, counts.admitted, running, counts.evicted, low, high, committed, tuple(books))
+    judgement = judge_promise(promised, counts.evicted, counts.admitted)
+    return Attainment(promised, counts.admitted, running, counts.evicted, judgement, committed, tuple(books))

@@ -13,6 +13,7 @@ from app.admission.extend import (
     decided_before,
     key_of,
 )
+from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.moments import is_ahead, is_external, time_of, time_of_change
 from app.admission.quote import Quotes
 from app.domain.errors import (
@@ -42,10 +43,6 @@ from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequ
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
-MOST_CLASSES = 100
-"""The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
-MOST_RUNNING = 250_000
-"""The limit of running instances in a cloud. All of its state is read at once and kept in memory."""
 EVENTS_AT_ONCE = 256
 """The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)
@@ -165,7 +162,7 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
 
     Nothing but the room decides on them. An instance occurs in a run with one start and one stop at most.
     """
-    is_plain = not (cloud.handovers or is_external(cloud) or _is_full(cloud, LONGEST_RUN))
+    is_plain = not (cloud.handovers or is_external(cloud) or is_full(cloud, LONGEST_RUN))
     is_plain = is_plain and all(is_whole_in(one, batch.log_format) for one in _RUN)
     run: list[Operation] = []
     started: set[str] = set()
@@ -291,27 +288,6 @@ def due_table_us(cloud: Cloud, step: Step, quotes: Quotes | None) -> int | None:
     return None if quotes is not None and quotes.epoch_us >= due_us else due_us
 
 
-def ids_to_look_up(cloud: Cloud, steps: Sequence[Step], *, every_start: bool) -> list[str]:
-    """Return the instance ids of which the log may know more than the state.
-
-    The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
-    after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
-    also be known as new before it is refused for its SLA class or for the number of running instances, which the steps
-    before it may raise.
-    """
-    ids, before = set(), len(steps) - 1
-    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or _is_full(cloud, before)
-    for step in steps:
-        if isinstance(step, StopRequest | ExtendRequest):
-            if step.instance_id not in cloud.running:
-                ids.add(step.instance_id)
-        elif isinstance(step, StartRequest) and (
-            every_start or step.instance_id in cloud.running or _is_class_too_many(cloud, step, before)
-        ):
-            ids.add(step.instance_id)
-    return sorted(ids)
-
-
 def _decide(
     batch: Batch, cloud: Cloud, step: Step, server_us: int, quotes: Quotes | None
 ) -> tuple[Outcome | None, Sequence[Event]]:
@@ -331,9 +307,9 @@ def _decide(
         return _decide_again(cloud, step, known[step.instance_id], server_us)
     at_us = time_of(cloud, step.at_us, server_us)
     if isinstance(step, StartRequest):
-        if _is_class_too_many(cloud, step):
+        if is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
-        if _is_full(cloud):
+        if is_full(cloud):
             raise TooManyInstances(f"{len(cloud.running)} instances run here, and {MOST_RUNNING} may: stop some")
         return None, decide_start(cloud, step, at_us, quotes)
     if step.instance_id not in cloud.running:
@@ -369,19 +345,6 @@ def _decide_again(
         return Stopped(step.instance_id, changed=False), ()
     at_us = time_of(cloud, step.at_us, server_us)
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
-
-
-def _is_full(cloud: Cloud, more: int = 0) -> bool:
-    """Return True if no other instance may run once `more` have been started."""
-    return len(cloud.running) + more >= MOST_RUNNING
-
-
-def _is_class_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> bool:
-    """Return True if the start would add an SLA class beyond the cloud's limit once `more` have been added."""
-    promised, policy = request.eviction_probability, cloud.policy
-    if promised is None or policy.guarantee is Guarantee.NONE or len(cloud.classes) + more < MOST_CLASSES:
-        return False
-    return request.market is Market.SPOT and promised not in {policy.eviction_probability, *cloud.classes}
 
 
 def _started(recorded: Recorded, known: dict[str, Recorded]) -> Started:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
@@ -104,6 +105,8 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
     if request.lifetime_us is None:
         raise LifetimeMissing("a spot start must declare its lifetime")
+    check_lifetime(cloud.policy, request.lifetime_us)
+    check_probability(cloud.policy, request.eviction_probability)
     slots = cloud.available_slots(request.flavor)
     basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
     node = cloud.fitting_node(request.flavor)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.admission.bounds import check_lifetime
 from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
 from app.admission.quote import Quotes
 from app.admission.strata import admitting_line, most_risk
@@ -85,6 +86,7 @@ def _extensible(cloud: Cloud, request: ExtendRequest, at_us: int) -> Running:
     former_us = running.lifetime_us or 0
     if request.lifetime_us <= former_us:
         raise ExtensionNotLonger(f"instance {request.instance_id!r} has {former_us / SECOND_US:g} s already")
+    check_lifetime(cloud.policy, request.lifetime_us)
     return running
 
 

@@ -11,14 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import fsum, sqrt
-from statistics import NormalDist
+from math import fsum
 from typing import NamedTuple
 
+from app.admission.intervals import CONFIDENCE, exact_interval
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import EvictionReason
 
-CONFIDENCE = 0.95
 EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 """The lower edges of the bins of estimated probabilities. Each bin ends where the next begins, the last at 1."""
 
@@ -56,8 +55,8 @@ class Calibration:
     """Admitted instances of one promise: `evicted` of those that do not count as `running` any more.
 
     `promised` is the class's probability, or the mean of a bin's estimates. `low` and `high` bound the probability
-    observed at the table's confidence (Wilson), as if instances were evicted independently. `bound` is the mean of the
-    quoted upper bounds; None if no instance had one.
+    observed (`exact_interval`), as if instances were evicted independently. `bound` is the mean of the quoted upper
+    bounds; None if no instance had one.
     """
 
     promised: float | None
@@ -153,18 +152,6 @@ def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -
     )
 
 
-def wilson_interval(evicted: int, settled: int, confidence: float) -> tuple[float, float]:
-    """Return the Wilson interval of a probability seen `evicted` times in `settled` trials; (0, 1) without trials."""
-    if not settled:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, weight = evicted / settled, 1 + z * z / settled
-    middle = (share + z * z / (2 * settled)) / weight
-    reach = z * sqrt(share * (1 - share) / settled + z * z / (4 * settled * settled)) / weight
-    low = 0.0 if not evicted else max(0.0, middle - reach)
-    return low, 1.0 if evicted == settled else min(1.0, middle + reach)
-
-
 def _calibrate(
     fates: list[Fate],
     promised: float | None,
@@ -175,7 +162,7 @@ def _calibrate(
 ) -> Calibration:
     counts: Mapping[PromiseEnd, int] = {end: sum(fate.end is end for fate in fates) for end in PromiseEnd}
     admitted, running, evicted = len(fates), counts[PromiseEnd.OPEN], counts[PromiseEnd.EVICTED]
-    low, high = wilson_interval(evicted, admitted - running, confidence)
+    low, high = exact_interval(evicted, admitted - running, confidence)
     bounds = [fate.bound for fate in fates if fate.bound is not None]
     bound = fsum(bounds) / len(bounds) if bounds else None
     return Calibration(promised, admitted, running, evicted, low, high, bound, epoch, estimates)

@@ -12,7 +12,7 @@ from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
 from app.domain.numbers import number_text
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer
+from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer, StandingAnswer
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
@@ -26,6 +26,17 @@ _BUDGET = (
     Column("budget", 2, is_number=True),
     Column("committed", 1, is_number=True),
     Column("left", 7, is_number=True),
+)
+
+
+_STANDINGS = (
+    Column("of", 9),
+    Column("admitted", 6, is_number=True),
+    Column("evicted", 7, is_number=True),
+    Column("lost core-hours", 3, is_number=True),
+    Column("overran", 2, is_number=True),
+    Column("evicted then", 1, is_number=True),
+    Column("verdict", 8, is_words=True),
 )
 
 
@@ -46,11 +57,11 @@ _BOOKS = (
 
 
 def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> None:
-    """Show for each SLA class how many instances were evicted, and what is left of its budget or of its strata's books.
+    """Show for each SLA class how many instances were evicted, and judge the promise by stratum, flavor and week.
 
     A class is all instances that were promised the same eviction probability. It has a budget under the pooled
     guarantee, and a book for each stratum of lifetimes under the stratified one. The exit code is 1 if a class lost
-    more than was promised.
+    more than was promised, or if the promise is broken in a stratum of one.
     """
     answer = client.sla(cloud)
     if as_json:
@@ -63,11 +74,13 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
         if answer.classes:
             print_text(Text(_legend(answer), style="dim"))
+        _print_standings(answer)
         books = [_book(found, book) for found in answer.classes for book in found.books or ()]
         if books:
             print_fitting(STDOUT, _BOOKS, books)
             print_text(Text(_BOOKS_LEGEND, style="dim"))
-    if not all(found.is_kept for found in answer.classes):
+    broken = any(one.verdict == "broken" for found in answer.classes for one in found.strata)
+    if broken or not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
 
 
@@ -77,10 +90,29 @@ def _legend(answer: SlaAnswer) -> str:
         "evicted: so far within the declared lifetime, of those admitted (tenure status also counts those evicted\n"
         f"after it); between: the interval of that share, {of}"
     )
-    open_ones = [percent(one.promised) for one in answer.classes if one.is_kept and one.high > one.promised]
-    if not open_ones:
-        return said
-    return f"{said}\nkept so far, but too few instances are known to be sure: {', '.join(open_ones)}"
+    return "\n".join([said, *(one.sentence for one in answer.classes)])
+
+
+def _print_standings(answer: SlaAnswer) -> None:
+    """Print what was admitted of each stratum, flavor and week, with its verdict."""
+    parts = [
+        *((f"by lifetime, {percent(found.promised)}", found.strata) for found in answer.classes),
+        ("by flavor", answer.flavors),
+        ("by week of the start, from Monday", answer.weeks[-_WEEKS:]),
+    ]
+    for title, standings in parts:
+        rows = [_standing(one) for one in standings if one.admitted]
+        if rows:
+            print_fitting(STDOUT, _STANDINGS, rows, title)
+    if answer.flavors:
+        print_text(Text(_STANDINGS_LEGEND, style="dim"))
+
+
+def _standing(one: StandingAnswer) -> list[object]:
+    verdict = Text(one.sentence, style="red" if one.verdict == "broken" else "")
+    hours = f"{number_text(one.lost_core_s / 3600)} of {number_text(one.core_s / 3600)}"
+    lost = f"{one.evicted} ({percent(one.ratio)})"
+    return [one.name, one.admitted, lost, hours, one.overran, one.overrun_evicted, verdict]
 
 
 def _class(found: ClassAnswer) -> list[object]:
@@ -95,6 +127,12 @@ def _class(found: ClassAnswer) -> list[object]:
     ]
 
 
+_WEEKS = 8
+"""So many of the newest weeks are printed; --json has all."""
+_STANDINGS_LEGEND = (
+    "lost core-hours: declared ones of instances evicted within their lifetime, of those admitted; overran: ran on\n"
+    "after the declared lifetime, when the promise is over; evicted then: of those that overran"
+)
 _BOOKS_LEGEND = (
     "earned: four times the risk of each start, the promise at most; left: earned less evicted; committed: the risk\n"
     "of the rest of the lifetimes that run; risky: how many of these risk more than half of the promise"

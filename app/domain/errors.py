@@ -171,6 +171,14 @@ class LifetimeMissing(Invalid):
     """A spot start must declare its lifetime."""
 
 
+class LifetimeOutOfBounds(Invalid):
+    """The declared lifetime is shorter or longer than the cloud's policy allows."""
+
+
+class ProbabilityOutOfBounds(Invalid):
+    """The eviction probability asked for is lower or higher than the cloud's policy allows."""
+
+
 class ProbabilityUnexpected(Invalid):
     """An on-demand start carries no eviction probability: it is never evicted."""
 

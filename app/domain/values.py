@@ -193,6 +193,10 @@ class Policy:
     forecast: Forecast = field(default=Forecast.REPLAY, metadata={"since": 2})
     placement: Placement = field(default=Placement.FIRST_FIT, metadata={"since": 3})
     strata_us: tuple[int, ...] = field(default=BOUNDARIES_US, metadata={"since": 4})
+    shortest_lifetime_us: int = field(default=0, metadata={"since": 5})
+    longest_lifetime_us: int | None = field(default=None, metadata={"since": 5})
+    least_probability: float | None = field(default=None, metadata={"since": 5})
+    highest_probability: float | None = field(default=None, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""

@@ -26,6 +26,26 @@ class ClassFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingFacts:
+    """Instances that are judged together: a stratum of one class (`of_class`), or a flavor of all classes.
+
+    `low` is the lower end of the interval of evicted / admitted. Core-seconds are declared ones, of all and of those
+    evicted within their lifetime.
+    """
+
+    of_class: str
+    name: str
+    promised: float
+    admitted: int
+    evicted: int
+    low: float
+    core_s: float
+    lost_core_s: float
+    overran: int
+    overrun_evicted: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloudFacts:
     """The facts of one cloud. Mappings are by market, node status, flavor or run status; None means no data.
 
@@ -45,6 +65,8 @@ class CloudFacts:
     at_risk: int
     handovers: Mapping[str, int]
     classes: Sequence[ClassFacts]
+    strata: Sequence[StandingFacts]
+    flavors: Sequence[StandingFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
     used_cores: Mapping[str, int]
@@ -61,4 +83,4 @@ class CloudFacts:
 
 
 OTHER = "other"
-"""The SLA classes that are too many to be told one by one, as one: callers choose their promises freely."""
+"""The SLA classes or flavors that are too many to be told one by one, as one: callers choose promises freely."""

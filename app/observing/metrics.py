@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from app.observing.facts import ClassFacts, CloudFacts
+from app.observing.facts import ClassFacts, CloudFacts, StandingFacts
 
 MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
@@ -54,6 +54,37 @@ def _of_class(kind: MetricKind, name: str, what: str, value: Callable[[ClassFact
 
 
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_STANDINGS: tuple[tuple[str, str, Callable[[StandingFacts], float | None]], ...] = (
+    ("promised_ratio", "eviction probability promised, on average", lambda one: one.promised),
+    ("admitted_instances", "spot starts accepted with a promise", lambda one: one.admitted),
+    ("evicted_instances", "of those admitted, evicted within their declared lifetime", lambda one: one.evicted),
+    ("eviction_ratio_low", "lower bound of evicted / admitted (Clopper and Pearson, 95 %)", lambda one: one.low),
+    ("admitted_core_seconds", "core-seconds admitted, as declared", lambda one: one.core_s),
+    ("lost_core_seconds", "of them, those of instances evicted within their lifetime", lambda one: one.lost_core_s),
+    ("overran_instances", "of those admitted, ran on after their declared lifetime", lambda one: one.overran),
+    ("overrun_evicted_instances", "of those that overran, evicted then", lambda one: one.overrun_evicted),
+)
+"""Gauges, because an extension takes an instance from one stratum into another."""
+
+
+def _of_strata(name: str, what: str, value: Callable[[StandingFacts], float | None]) -> Family:
+    told = f"By class and stratum of lifetimes: {what}."
+    return Family(
+        _GAUGE,
+        f"stratum_{name}",
+        told,
+        ("class", "stratum"),
+        lambda cloud: {(one.of_class, one.name): value(one) for one in cloud.strata},
+    )
+
+
+def _of_flavors(name: str, what: str, value: Callable[[StandingFacts], float | None]) -> Family:
+    told = f"By flavor, the largest and `other`: {what}."
+    return Family(
+        _GAUGE, f"flavor_{name}", told, ("flavor",), lambda cloud: {(one.name,): value(one) for one in cloud.flavors}
+    )
+
+
 ANSWERING = _one(
     _GAUGE, "answering", "1 where the cloud's state could be read in time; 0: nothing else is told of it.", lambda _: 1
 )
@@ -94,7 +125,9 @@ FAMILIES = (
         "Evicted so far of those admitted: the SLA is kept while it is not above the promise; absent before the first.",
         lambda k: k.evicted / k.admitted if k.admitted else None,
     ),
-    _of_class(_GAUGE, "eviction_ratio_low", "Lower bound of eviction_ratio (Wilson, 95 %).", lambda k: k.low),
+    _of_class(
+        _GAUGE, "eviction_ratio_low", "Lower bound of eviction_ratio (Clopper and Pearson, 95 %).", lambda k: k.low
+    ),
     _of_class(_GAUGE, "eviction_ratio_high", "Upper bound of the same.", lambda k: k.high),
     _of_class(
         _GAUGE,
@@ -109,6 +142,8 @@ FAMILIES = (
         ("class", "stratum"),
         lambda cloud: {(one.name, name): left for one in cloud.classes for name, left in one.books.items()},
     ),
+    *(_of_strata(*one) for one in _STANDINGS),
+    *(_of_flavors(*one) for one in _STANDINGS),
     _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
     _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
     _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Container, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeVar
@@ -15,17 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.admission.attainment import Attainment
-from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.admission.intervals import exact_interval
+from app.admission.outcomes import Outcomes, SectionStanding, largest
 from app.domain.errors import LogNewer
 from app.domain.strata import stratum_names
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
-from app.observing.facts import OTHER, ClassFacts, CloudFacts
+from app.observing.facts import OTHER, ClassFacts, CloudFacts, StandingFacts
 from app.observing.store import Observation, Observations
 from app.platform.clock import ServerClock
-from app.scheduling.scheduler import Scheduler
+from app.scheduling.scheduler import Attainments, Scheduler
 from app.scheduling.slots import slots_of
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ KEPT_S = 1.0
 """A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
+FLAVORS_MAX = 20
+"""So many flavors, those with most admissions, are told one by one."""
 ANSWER_S = 2.0
 """Each cloud is waited for this long, here and by the pages that show many."""
 _AT_ONCE = 16
@@ -80,7 +83,7 @@ class CloudWatch:
 
     async def _facts(self, found: Observation) -> CloudFacts:
         standing = await self._scheduler.attainments(found.cloud)
-        facts = facts_of(found, standing.cloud, standing.at_us, standing.classes, self._clock.now_us())
+        facts = facts_of(found, standing, self._clock.now_us())
         return replace(facts, slots=await slots_of(standing.cloud, [*standing.cloud.flavors]))
 
 
@@ -98,14 +101,11 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
     return None
 
 
-def facts_of(
-    found: Observation, cloud: Cloud, present_us: int, attainment: Sequence[Attainment], server_us: int
-) -> CloudFacts:
-    """Join what the state and the database say of a cloud, but for the available slots.
-
-    `present_us` is by the cloud's clock.
-    """
+def facts_of(found: Observation, standing: Attainments, server_us: int) -> CloudFacts:
+    """Join what the state and the database say of a cloud, but for the available slots."""
+    cloud, present_us = standing.cloud, standing.at_us
     policy, counts = cloud.policy, cloud.counts
+    classes = _classes(standing.classes, policy.strata_us)
     capacity = _capacity(cloud)
     running, used = _running(cloud)
     return CloudFacts(
@@ -119,7 +119,9 @@ def facts_of(
         running=running,
         at_risk=len(cloud.at_risk),
         handovers=_handovers(cloud),
-        classes=_classes(attainment, policy.strata_us),
+        classes=classes,
+        strata=_strata(standing.outcomes, {one.name for one in classes}),
+        flavors=[_standing("", one) for one in largest(standing.outcomes.flavors, FLAVORS_MAX, OTHER)],
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
@@ -154,9 +156,35 @@ def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
     admitted, running = sum(part.admitted for part in parts), sum(part.running for part in parts)
     evicted = sum(part.evicted for part in parts)
     mean = sum(part.earned for part in parts) / admitted if admitted else parts[0].promised
-    low, high = wilson_interval(evicted, admitted, CONFIDENCE)
+    low, high = exact_interval(evicted, admitted)
     promised = parts[0].promised if len(parts) == 1 else mean
     return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
+
+
+def _strata(outcomes: Outcomes, classes: Container[str]) -> list[StandingFacts]:
+    """Return the strata with admissions of the classes that are told one by one."""
+    return [
+        _standing(str(promised), one)
+        for promised, strata in outcomes.strata.items()
+        for one in strata
+        if one.counts.admitted and str(promised) in classes
+    ]
+
+
+def _standing(of_class: str, one: SectionStanding) -> StandingFacts:
+    counts = one.counts
+    return StandingFacts(
+        of_class,
+        one.section.name,
+        one.promised,
+        counts.admitted,
+        counts.evicted,
+        one.judgement.low,
+        counts.core_us / SECOND_US,
+        counts.lost_core_us / SECOND_US,
+        counts.overran,
+        counts.overrun_evicted,
+    )
 
 
 def _handovers(cloud: Cloud) -> dict[str, int]:

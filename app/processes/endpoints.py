@@ -35,6 +35,7 @@ _EXTENSION = (
     errors.ExtensionOfEnded,
     errors.ExtensionTooLate,
     errors.ExtensionNotLonger,
+    errors.LifetimeOutOfBounds,
 )
 
 _START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
@@ -59,6 +60,8 @@ ENDPOINTS = (
             *_WRITE,
             errors.FlavorNotFound,
             errors.LifetimeMissing,
+            errors.LifetimeOutOfBounds,
+            errors.ProbabilityOutOfBounds,
             errors.ProbabilityUnexpected,
             errors.TooManyClasses,
             errors.TooManyInstances,

@@ -10,8 +10,10 @@ from typing import TypeVar
 
 from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
+from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
+from app.admission.outcomes import Outcomes, outcomes_now
 from app.domain.errors import (
     FlavorExists,
     InstanceNotFound,
@@ -64,6 +66,7 @@ class Attainments:
     seq: int
     at_us: int
     classes: Sequence[Attainment]
+    outcomes: Outcomes
 
 
 class Scheduler:
@@ -228,11 +231,13 @@ class Scheduler:
         """Return the standing of each SLA class. In a large cloud it is read beside the event loop."""
         cloud, at_us = await self.present(name)
         if has_few_rows(cloud):
-            return Attainments(cloud, cloud.policy, cloud.seq, at_us, attainment_now(cloud, at_us)())
+            classes, outcomes = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
+            return Attainments(cloud, cloud.policy, cloud.seq, at_us, classes(), outcomes())
         async with self._attaining:
             cloud, at_us = await self.present(name)
-            policy, seq, read = cloud.policy, cloud.seq, attainment_now(cloud, at_us)
-            return Attainments(cloud, policy, seq, at_us, await beside(read))
+            policy, seq = cloud.policy, cloud.seq
+            read, count = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
+            return Attainments(cloud, policy, seq, at_us, *await beside(lambda: (read(), count())))
 
     async def names(self) -> list[str]:
         """Return the names of all clouds, sorted."""
@@ -296,3 +301,4 @@ def check_policy(policy: Policy) -> None:
         raise PolicyInvalid("table_max_age_s is below recompute_every_s: every table would be stale before the next")
     if policy.history_window_us is not None and policy.history_window_us < policy.recompute_every_us:
         raise PolicyInvalid("history_window_s is below recompute_every_s: parts of the log would never be replayed")
+    check_bounds(policy)

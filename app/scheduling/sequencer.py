@@ -25,9 +25,9 @@ from app.admission.batch import (
     decide_more,
     decide_next,
     due_table_us,
-    ids_to_look_up,
 )
 from app.admission.extend import extensions_to_look_up
+from app.admission.limits import ids_to_look_up
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded

@@ -9,8 +9,8 @@ from math import log, log1p
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
+from app.admission.intervals import exact_interval
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
 from app.forecast.survival import Floats
@@ -19,7 +19,6 @@ from app.workbench.fates import Case, Said
 SURE = 1e-4
 """Probabilities below this, or above 1 less this, are scored as this: a certainty that fails costs no infinity."""
 _DECILES = 10
-_CONFIDENCE = 0.95
 
 
 def calibration_report(cases: Sequence[Case], forecast: Forecast) -> dict[str, Any] | None:
@@ -142,14 +141,6 @@ def _coverage(known: Sequence[Known]) -> dict[str, Any]:
             epochs[case.quoted.epoch].append((case.evicted_after_us is not None, said.bound))
     means = [np.mean(np.array(rows, float), axis=0) for rows in epochs.values()]
     return {"epochs": len(means), "covered": sum(bool(share <= bound) for share, bound in means)}
-
-
-def exact_interval(hits: int, count: int) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson at 95 % for a probability seen `hits` times in `count` trials."""
-    alpha = (1 - _CONFIDENCE) / 2
-    low = betaincinv(hits, count - hits + 1, alpha) if hits else 0.0
-    high = betaincinv(hits + 1, count - hits, 1 - alpha) if hits < count else 1.0
-    return float(low), float(high)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -19,7 +19,7 @@ import pytest
 from api_service import Service, running_service
 from servers import run_sql
 
-from app.admission import batch, decide
+from app.admission import decide, limits
 from app.domain import errors
 from app.domain.errors import TenureError
 from app.domain.events.formats import LOG_FORMAT
@@ -35,6 +35,7 @@ EXTERNAL = "/v1/clouds/external"
 START = {"id": "new", "market": "on_demand", "flavor": "c1"}
 SPOT = {"id": "new", "market": "spot", "flavor": "c1", "lifetime_s": 60}
 NOON, EARLIER = "1970-01-01T12:00:00Z", "1970-01-01T11:59:59.999999Z"
+CLOUDS = ("system", "external", "bounds")
 FAR = "9999-12-31T00:00:00Z"
 
 
@@ -165,6 +166,11 @@ CONFLICTING = [
     Bad(errors.TimeAhead, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": FAR}),
     Bad(errors.TimeAhead, "PATCH", EXTERNAL, json={"policy": {"seed": 3}, "at": FAR}),
     start(errors.LifetimeMissing, {"id": "new", "market": "spot", "flavor": "c1"}),
+    start(errors.LifetimeOutOfBounds, {**SPOT, "lifetime_s": 1.499999}, "/v1/clouds/bounds"),
+    start(errors.LifetimeOutOfBounds, {**SPOT, "lifetime_s": 86400.5}, "/v1/clouds/bounds"),
+    start(errors.ProbabilityOutOfBounds, {**SPOT, "eviction_probability": 0.999}, "/v1/clouds/bounds"),
+    Bad(errors.PolicyInvalid, "PATCH", "/v1/clouds/bounds", json={"policy": {"longest_lifetime_s": 1}}),
+    Bad(errors.PolicyInvalid, "PATCH", "/v1/clouds/bounds", json={"policy": {"eviction_probability": 0.7}}),
     start(errors.ProbabilityUnexpected, {**START, "eviction_probability": 0.1}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"clock": "external"}}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"table_max_age_s": 5}}),
@@ -321,9 +327,11 @@ BAD = [*NAMED, *REPEATED, *CONFLICTING, *ABSURD, *MALFORMED]
 
 @pytest.fixture(scope="module")
 def world(service: Service) -> Service:
-    """One cloud on each clock, with a node, two flavors and a running instance in each."""
+    """One cloud on each clock and one with bounds, with a node, two flavors and a running instance in each."""
     make_cloud(service.client, "system", {}, {})
     make_cloud(service.client, "external", {"clock": "external"}, {"at": NOON})
+    bounds = {"shortest_lifetime_s": 1.5, "longest_lifetime_s": 86400, "highest_probability": 0.5}
+    make_cloud(service.client, "bounds", bounds, {})
     return service
 
 
@@ -341,10 +349,10 @@ def make_cloud(client: httpx2.Client, name: str, policy: dict[str, object], at: 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_bad_input_has_its_documented_error_and_leaves_no_trace(bad: Bad, world: Service) -> None:
-    before = [world.last_seq("system"), world.last_seq("external")], world.client.get("/v1/clouds").json()
+    before = [*map(world.last_seq, CLOUDS)], world.client.get("/v1/clouds").json()
     answer = world.client.request(bad.method, bad.path, json=bad.json, content=bad.content, headers=bad.headers)
     check(answer, bad.error)
-    assert ([world.last_seq("system"), world.last_seq("external")], world.client.get("/v1/clouds").json()) == before
+    assert ([*map(world.last_seq, CLOUDS)], world.client.get("/v1/clouds").json()) == before
 
 
 def check(answer: httpx2.Response, error: type[Exception]) -> None:
@@ -626,7 +634,7 @@ def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch
     rejected = {**SPOT, "id": "earlier", "eviction_probability": 0.2}
     first = world.client.post(f"{CLOUD}/instances", json=rejected)
     before = world.last_seq("system")
-    monkeypatch.setattr(batch, "MOST_CLASSES", 0)
+    monkeypatch.setattr(limits, "MOST_CLASSES", 0)
     check(world.client.post(f"{CLOUD}/instances", json={**SPOT, "eviction_probability": 0.3}), errors.TooManyClasses)
     again = world.client.post(f"{CLOUD}/instances", json=rejected)
     assert (again.status_code, again.json()) == (first.status_code, first.json())
@@ -639,7 +647,7 @@ def test_more_instances_than_there_may_be_are_an_error(world: Service, monkeypat
     first = world.client.post(f"{CLOUD}/instances", json=ended)
     assert world.client.delete(f"{CLOUD}/instances/ended").status_code == 204
     before = world.last_seq("system")
-    monkeypatch.setattr(batch, "MOST_RUNNING", 0)
+    monkeypatch.setattr(limits, "MOST_RUNNING", 0)
     check(world.client.post(f"{CLOUD}/instances", json={**START, "id": "one-more"}), errors.TooManyInstances)
     again = world.client.post(f"{CLOUD}/instances", json=ended)
     assert (again.status_code, again.json()) == (first.status_code, first.json())

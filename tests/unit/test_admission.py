@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.admission import batch
-from app.admission.batch import Change, Changed, Started, Stopped, decide_batch, due_table_us, ids_to_look_up
+from app.admission import limits
+from app.admission.batch import Change, Changed, Started, Stopped, decide_batch, due_table_us
+from app.admission.limits import ids_to_look_up
 from app.domain import errors
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.requests import StartRequest, StopRequest
@@ -104,7 +105,7 @@ def test_the_requests_own_probability_is_recorded():
 
 
 def test_a_cloud_promises_so_many_probabilities_and_no_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "MOST_CLASSES", 2)
+    monkeypatch.setattr(limits, "MOST_CLASSES", 2)
     cloud = make_cloud()
     asked = [0.2, 0.3, 0.4, 0.2, 0.01, None]
     steps = [spot(f"i-{number}", eviction_probability=promised) for number, promised in enumerate(asked)]
@@ -116,7 +117,7 @@ def test_a_cloud_promises_so_many_probabilities_and_no_more(monkeypatch: pytest.
 
 
 def test_a_cloud_runs_so_many_instances_and_no_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "MOST_RUNNING", 2)
+    monkeypatch.setattr(limits, "MOST_RUNNING", 2)
     cloud = make_cloud(guarantee=Guarantee.NONE)
     steps = [spot("a"), on_demand("b", "c1"), spot("c"), on_demand("big"), StopRequest("a", DAY_US), spot("d")]
     kinds = [type(outcome) for outcome in decide(cloud, *steps).outcomes]
@@ -125,7 +126,7 @@ def test_a_cloud_runs_so_many_instances_and_no_more(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_run_of_plain_starts_passes_the_most_instances(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "MOST_RUNNING", 3)
+    monkeypatch.setattr(limits, "MOST_RUNNING", 3)
     cloud = make_cloud(clock=Clock.SYSTEM)
     starts = [replace(on_demand(f"i-{number}", "c1"), at_us=None) for number in range(4)]
     kinds = [type(outcome) for outcome in decide(cloud, *starts, server_us=DAY_US).outcomes]
@@ -133,13 +134,13 @@ def test_no_run_of_plain_starts_passes_the_most_instances(monkeypatch: pytest.Mo
 
 
 def test_a_start_that_may_become_one_too_many_is_looked_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "MOST_RUNNING", 2)
-    monkeypatch.setattr(batch, "MOST_CLASSES", 2)
+    monkeypatch.setattr(limits, "MOST_RUNNING", 2)
+    monkeypatch.setattr(limits, "MOST_CLASSES", 2)
     cloud = make_cloud(clock=Clock.SYSTEM)
     first, second, third = (replace(on_demand(name, "c1"), at_us=None) for name in "abc")
     assert ids_to_look_up(cloud, [first, second], every_start=False) == []
     assert ids_to_look_up(cloud, [first, second, third], every_start=False) == ["a", "b", "c"]
-    monkeypatch.setattr(batch, "MOST_RUNNING", 9)
+    monkeypatch.setattr(limits, "MOST_RUNNING", 9)
     asked = [replace(spot(name, eviction_probability=0.2), at_us=None) for name in "abc"]
     assert ids_to_look_up(cloud, asked[:2], every_start=False) == []
     assert ids_to_look_up(cloud, asked, every_start=False) == ["a", "b", "c"]

@@ -67,6 +67,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "notices": {"scheduling", "forecasts"},
     "explaining": {"scheduling", "forecasts"},
     "importing": {"scheduling", "forecasts"},
+    "venues": set(),
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
 """The capabilities, each with those that it may use: the arrows. There are no circles."""
@@ -120,6 +121,8 @@ OTHERS_MAY: dict[str, set[str]] = {
 """The rest, with the rooms, capabilities or floors that they may use. `processes` is composition and may use all."""
 
 PURE = set(KERNEL)
+PURE_RULES = {"venues"}
+"""Capabilities whose rules are as pure as the kernel."""
 COMPILER = ROOT / "app/engine/compiled.py"
 """Says where compiled functions are kept, so it may look at files; it decides nothing."""
 CLOCKS_AND_IO = {
@@ -449,7 +452,8 @@ def spot(path: Path) -> str:
 
 def pure_files() -> list[Path]:
     """All of the pure rooms but the compiler's door, which reads the kernels' own sources when it is imported."""
-    return [path for path in APP if room(path) in PURE and place(path) != "app/engine/compiled.py"]
+    rules = [path for path in APP if room(path) in PURE_RULES and spot(path) == "rules"]
+    return rules + [path for path in APP if room(path) in PURE and place(path) != "app/engine/compiled.py"]
 
 
 def imports(path: Path) -> Iterator[str]:

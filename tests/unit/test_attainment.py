@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.admission.attainment import attainment_now
-from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.admission.intervals import exact_interval
 from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded
 from app.domain.times import HOUR_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Policy, Resources
@@ -48,7 +48,7 @@ def test_every_class_stands_by_itself(guarantee: Guarantee) -> None:
     first, second = attainment_now(make_cloud(guarantee), HOUR_US)()
     assert (first.promised, first.admitted, first.running, first.evicted, first.settled) == (0.1, 5, 1, 1, 4)
     assert (second.promised, second.admitted, second.running, second.evicted) == (0.5, 1, 1, 0)
-    assert (first.low, first.high) == wilson_interval(1, 5, CONFIDENCE)
+    assert (first.low, first.high) == exact_interval(1, 5)
     assert first.ratio == 0.2
     assert not first.is_kept
     assert second.is_kept

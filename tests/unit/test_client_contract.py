@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from mypy import api
 
+from app.admission.judging import Judged
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
@@ -103,6 +104,7 @@ WORDS = {
     words.ReasonWord: [*domain_values.Rejection, *domain_values.EvictionReason],
     words.LineWord: domain_values.AdmittedBy,
     words.VerdictWord: Verdict,
+    words.PromiseVerdictWord: [Judged.KEPT, Judged.KEPT_SO_FAR, Judged.ABOVE, Judged.BROKEN, Judged.TOO_FEW],
     words.InstanceStatusWord: InstanceStatus,
     words.HandoverStatusWord: HandoverStatus,
     words.OutcomeWord: DecisionOutcome,

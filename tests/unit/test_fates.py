@@ -9,7 +9,6 @@ from math import log
 from pathlib import Path
 
 import pytest
-from scipy.stats import beta
 from test_evaluate import instance, logged, platform, with_sla
 from typer.testing import CliRunner
 
@@ -18,7 +17,7 @@ from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
 from app.workbench.audit import audit
-from app.workbench.calibration import SURE, calibration_report, exact_interval
+from app.workbench.calibration import SURE, calibration_report
 from app.workbench.evaluate import evaluate
 from app.workbench.fates import Case, Fates, Quoted, Said
 from app.workbench.tally import Scenario
@@ -132,13 +131,6 @@ def test_a_certainty_that_fails_has_a_bounded_loss() -> None:
     assert report is not None
     assert report["log_loss"] == pytest.approx(-log(SURE), abs=1e-6)
     assert report["auc"] == 0.0
-
-
-@pytest.mark.parametrize(("hits", "count"), [(0, 1), (1, 1), (0, 300), (3, 300), (299, 300), (40, 900)])
-def test_the_exact_interval_is_clopper_and_pearsons(hits: int, count: int) -> None:
-    low = 0.0 if not hits else float(beta.ppf(0.025, hits, count - hits + 1))
-    high = 1.0 if hits == count else float(beta.ppf(0.975, hits + 1, count - hits))
-    assert exact_interval(hits, count) == pytest.approx((low, high), rel=1e-6, abs=1e-9)
 
 
 def test_strata_begin_at_their_shortest_lifetime() -> None:

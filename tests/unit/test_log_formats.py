@@ -72,6 +72,10 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         ("placement", Placement.BEST_FIT, 3),
         ("guarantee", Guarantee.STRATIFIED, 4),
         ("strata_us", (), 4),
+        ("shortest_lifetime_us", 1, 5),
+        ("longest_lifetime_us", 1, 5),
+        ("least_probability", 0.1, 5),
+        ("highest_probability", 0.9, 5),
     ],
 )
 def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from app.admission.attainment import Attainment
+from app.admission.judging import judge_promise
+from app.admission.outcomes import Outcomes, largest, standing
 from app.domain.events import (
     CloudCreated,
     EvictionConfirmed,
@@ -19,42 +21,58 @@ from app.domain.events import (
     NodeAdded,
 )
 from app.domain.values import Clock, EvictionReason, Market, Policy, Resources, RiskLevel
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind
 from app.forecasts.rules import Run
-from app.observing.facts import OTHER
+from app.observing.facts import OTHER, CloudFacts
 from app.observing.metrics import FAMILIES
 from app.observing.pages.epochs import needless
 from app.observing.service import CLASSES_MAX, facts_of
 from app.observing.store import Observation
+from app.scheduling.scheduler import Attainments
 
 FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0, 0, 0, 0)
 
 
 def attainment(promised: float, admitted: int, evicted: int = 0) -> Attainment:
-    return Attainment(promised, admitted, 1, evicted, 0.0, 1.0, 0.5)
+    return Attainment(promised, admitted, 1, evicted, judge_promise(promised, evicted, admitted), 0.5)
+
+
+def facts(cloud: Cloud, at_us: int, classes: list[Attainment], server_us: int) -> CloudFacts:
+    outcomes = Outcomes({one.promised: [] for one in classes}, [], [])
+    return facts_of(FOUND, Attainments(cloud, cloud.policy, cloud.seq, at_us, classes, outcomes), server_us)
 
 
 def test_callers_who_choose_their_promises_freely_make_no_endless_number_of_series() -> None:
     many = [attainment(number / 1000, admitted=number, evicted=1) for number in range(1, 101)]
-    facts = facts_of(FOUND, Cloud(), 0, many, 0)
-    *told, other = facts.classes
+    seen = facts(Cloud(), 0, many, 0)
+    *told, other = seen.classes
     assert [one.name for one in told] == [str(number / 1000) for number in range(101 - CLASSES_MAX, 101)]
     assert other.name == OTHER
     rest = range(1, 101 - CLASSES_MAX)
     assert (other.admitted, other.running, other.evicted) == (sum(rest), len(rest), len(rest))
     assert other.promised == pytest.approx(sum(number * number / 1000 for number in rest) / sum(rest))
     assert other.left == pytest.approx(sum(one.left for one in many[: len(rest)]))
-    samples = [sample for family in FAMILIES for sample in family.of([facts]).samples if "class" in sample.labels]
+    samples = [sample for family in FAMILIES for sample in family.of([seen]).samples if "class" in sample.labels]
     assert len({(sample.name, sample.labels["class"]) for sample in samples}) == len(samples) == 8 * (CLASSES_MAX + 1)
 
 
 def test_few_classes_are_told_each_by_its_own_name() -> None:
     close = [attainment(0.01, 5), attainment(0.010000001, 7)]
-    facts = facts_of(FOUND, Cloud(), 0, close, 0)
-    assert [(one.name, one.promised, one.admitted) for one in facts.classes] == [
+    seen = facts(Cloud(), 0, close, 0)
+    assert [(one.name, one.promised, one.admitted) for one in seen.classes] == [
         ("0.01", 0.01, 5),
         ("0.010000001", 0.010000001, 7),
     ]
+
+
+def test_flavors_that_are_too_many_are_told_as_one() -> None:
+    counts = [OutcomeCounts(number, 1, number * 0.1, number * 60, 60, 2, 1) for number in range(1, 6)]
+    of_flavors = [standing(Section(SectionKind.FLAVOR, f"c{one.admitted}"), one) for one in counts]
+    *told, other = largest(of_flavors, 2, OTHER)
+    assert [one.section.name for one in told] == ["c4", "c5"]
+    assert (other.section.name, other.counts) == (OTHER, OutcomeCounts(6, 3, pytest.approx(0.6), 360, 180, 6, 3))
+    assert other.promised == pytest.approx(0.1)
+    assert largest(of_flavors, 5, OTHER) == of_flavors
 
 
 def test_evictions_that_nobody_confirmed_are_told_by_whether_their_time_is_over() -> None:
@@ -81,14 +99,14 @@ def test_evictions_that_nobody_confirmed_are_told_by_whether_their_time_is_over(
     told = {
         (sample.name, sample.labels.get("status")): sample.value
         for family in FAMILIES
-        for sample in family.of([facts_of(FOUND, cloud, 10, [], 10)]).samples
+        for sample in family.of([facts(cloud, 10, [], 10)]).samples
     }
     assert told["tenure_cloud_handovers", "overdue"] == told["tenure_cloud_handovers", "pending"] == 1
     assert told["tenure_cloud_instances_at_risk", None] == 1
 
 
 def test_nothing_is_told_of_what_is_not_there() -> None:
-    names = {sample.name for family in FAMILIES for sample in family.of([facts_of(FOUND, Cloud(), 0, [], 0)]).samples}
+    names = {sample.name for family in FAMILIES for sample in family.of([facts(Cloud(), 0, [], 0)]).samples}
     assert not [name for name in names if "_sla_" in name]
     assert not {"tenure_cloud_table_age_seconds", "tenure_cloud_table_epoch"} & names
     assert "tenure_cloud_table_max_age_seconds" in names
@@ -100,7 +118,7 @@ def test_nothing_is_told_of_what_is_not_there() -> None:
 def test_a_log_that_is_ahead_of_the_server_is_told(clock: str, server_us: int, ahead_s: float | None) -> None:
     cloud = Cloud()
     cloud.apply(CloudCreated(at_us=7, policy=Policy(clock=Clock(clock))))
-    assert facts_of(FOUND, cloud, 7, [], server_us).log_ahead_s == ahead_s
+    assert facts(cloud, 7, [], server_us).log_ahead_s == ahead_s
 
 
 def test_a_run_that_found_its_table_made_is_told_apart() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import norm
 
-from app.admission.reliability import EDGES, Fate, PromiseEnd, fate_of, measure_reliability, wilson_interval
+from app.admission.reliability import EDGES, Fate, PromiseEnd, fate_of, measure_reliability
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import Basis, EvictionReason, Market
 
@@ -95,22 +92,6 @@ def test_bounds_are_set_against_what_happened() -> None:
 def test_nothing_was_admitted() -> None:
     found = measure_reliability([])
     assert (found.classes, found.estimates, found.epochs) == ((), (), ())
-
-
-@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.99]))
-def test_wilsons_interval_inverts_the_score_test(pair: tuple[int, int], confidence: float) -> None:
-    """Its ends are the probabilities at which the score test of the share seen just rejects."""
-    count, total = pair
-    z, share = norm.ppf(0.5 + confidence / 2), count / total
-
-    def score(p: float) -> float:
-        return (share - p) ** 2 - z * z * p * (1 - p) / total
-
-    low, high = wilson_interval(count, total, confidence)
-    assert 0 <= low <= share <= high <= 1
-    assert low == 0.0 if count == 0 else score(low) == pytest.approx(0, abs=1e-9)
-    assert high == 1.0 if count == total else score(high) == pytest.approx(0, abs=1e-9)
-    assert high - low > 0
 
 
 def test_bins_hold_every_probability() -> None:

@@ -8,8 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from app.admission.batch import Batch, Change, Step, decide_batch, decide_next, ids_to_look_up
+from app.admission.batch import Batch, Change, Step, decide_batch, decide_next
 from app.admission.decide import decide_drill
+from app.admission.limits import ids_to_look_up
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, NodeDrained, Recorded
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.admission.attainment import Attainment
+from app.admission.judging import judge_promise
 from app.explaining.rules.classwords import standing_in_words
 
 
@@ -16,7 +17,7 @@ from app.explaining.rules.classwords import standing_in_words
     ],
 )
 def test_a_broken_promise_is_told_with_the_standing_of_its_class(admitted: int, evicted: int, said: str) -> None:
-    standing = Attainment(0.01, admitted, 0, evicted, 0.0, 1.0, 0.0)
+    standing = Attainment(0.01, admitted, 0, evicted, judge_promise(0.01, evicted, admitted), 0.0)
     words = standing_in_words(standing, "1 %")
     assert words == f"At most 1 % of those with this promise may be evicted within their lifetime{said}"
 

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.records import ClassCounts, Counts, Facts, Flavor, Handover, Node, Running
+from app.engine.cloud.outcomes import plus
+from app.engine.cloud.records import (
+    ClassCounts,
+    Counts,
+    Facts,
+    Flavor,
+    Handover,
+    Node,
+    OutcomeCounts,
+    Running,
+    Section,
+    SectionKind,
+)
 from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLICY_CODE, Cloud
 from app.engine.cloud.warming import warm_up
 
@@ -18,6 +30,10 @@ __all__ = [
     "Flavor",
     "Handover",
     "Node",
+    "OutcomeCounts",
     "Running",
+    "Section",
+    "SectionKind",
+    "plus",
     "warm_up",
 ]

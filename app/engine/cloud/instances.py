@@ -16,7 +16,8 @@ from app.engine.ages import SpotAges
 from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Undo, risk_of
+from app.engine.cloud.overrunning import SectionColumns
+from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Section, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -53,7 +54,7 @@ class Instances:
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._are_at_risk = np.zeros(FIRST_ROWS, np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
-        self._bearers = BearerColumns()
+        self._bearers, self._sections = BearerColumns(), SectionColumns()
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -129,6 +130,10 @@ class Instances:
         within = self._are_spot() & (now_us < self._room.cluster.deadline_us)
         promised, counts = np.unique(self._promises[within], return_counts=True)
         return dict(zip(promised.tolist(), counts.tolist(), strict=True))
+
+    def overrunning_now(self, now_us: int) -> Callable[[], dict[Section, int]]:
+        """Return a function that counts the promised instances that overrun, by section, on any thread."""
+        return self._sections.counts(self._are_spot() & (self._room.cluster.deadline_us < now_us), self._promises)
 
     def use_by_node(self) -> tuple[Ints, Ints]:
         """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot."""
@@ -269,6 +274,7 @@ class Instances:
         self.running[running.instance_id] = running
         self._room.cluster.deadline_us[running.row] = running.deadline_us
         self._bearers.enter(running)
+        self._sections.enter(running)
 
     def _forget(self, instance_id: str) -> None:
         self._leave(instance_id)
@@ -304,6 +310,7 @@ class Instances:
         self._are_at_risk[running.row] = running.instance_id in self.at_risk
         self._promises[running.row] = running.probability or 0.0
         self._bearers.enter(running)
+        self._sections.enter(running)
 
     def _unnote(self, instance_id: str) -> Running:
         """Take the instance out again, and free its row."""
@@ -327,6 +334,7 @@ class Instances:
         self._are_at_risk = np.append(self._are_at_risk, np.zeros(count, np.bool_))
         self._promises = np.concatenate([self._promises, np.zeros(count)])
         self._bearers.grow()
+        self._sections.grow()
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)
         self._victims = np.empty(2 * count, np.int64)

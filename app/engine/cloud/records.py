@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -119,6 +120,43 @@ class ClassCounts(NamedTuple):
     evicted: int = 0
 
 
+class SectionKind(StrEnum):
+    """The ways in which instances are taken together, where outcomes are counted."""
+
+    STRATUM = "stratum"
+    FLAVOR = "flavor"
+    WEEK = "week"
+
+
+class Section(NamedTuple):
+    """Instances that are judged together: a stratum of one promise, a flavor, or the starts of a week.
+
+    `number`: the position of the stratum, or the week's number; `promised`: that of a stratum's class.
+    """
+
+    kind: SectionKind
+    name: str
+    number: int = 0
+    promised: float = 0.0
+
+
+class OutcomeCounts(NamedTuple):
+    """Counts for the instances of a section, all of which were promised something.
+
+    `promised`: the sum of their probabilities; `evicted`: within the declared lifetime, drills not counted; `overran`:
+    those that ran on after it; `overrun_evicted`: those evicted then. Core-microseconds are declared ones: of all, and
+    of those evicted within their lifetime.
+    """
+
+    admitted: int = 0
+    evicted: int = 0
+    promised: float = 0.0
+    core_us: int = 0
+    lost_core_us: int = 0
+    overran: int = 0
+    overrun_evicted: int = 0
+
+
 class BookAccount(NamedTuple):
     """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time."""
 
@@ -146,6 +184,7 @@ class Facts(NamedTuple):
     handovers: list[Handover]
     at_risk: list[str]
     books: list[tuple[float, int, BookAccount]]
+    outcomes: list[tuple[Section, OutcomeCounts]]
 
 
 def in_order(facts: Facts) -> Facts:

@@ -21,18 +21,8 @@ from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import (
-    Counts,
-    Facts,
-    Fold,
-    Handover,
-    Node,
-    Part,
-    Room,
-    Running,
-    Undo,
-    in_order,
-)
+from app.engine.cloud.outcomes import SectionCounts
+from app.engine.cloud.records import Counts, Facts, Fold, Handover, Node, Part, Room, Running, Undo, in_order
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
 from app.engine.cluster import (
@@ -73,9 +63,11 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
+        self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._books,
+            self._outcomes,
             self._head,
             self._nodes,
             self._flavors,
@@ -90,7 +82,7 @@ class Cloud:
                 self._folds.setdefault(kind, []).append(fold)
         self._undo: list[Undo] = []
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.books, self.books_now = self._books.of, self._books.now
+        self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk = self._instances.first_at_risk
 
@@ -357,9 +349,10 @@ class Cloud:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
+        uncount = self._outcomes.enter(run)
         undo, peak = self._instances.move_run(run, self.seq + 1)
         starts = [one for one in run if isinstance(one, InstanceStarted)]
-        self._undo += [undo, self._tally.count_starts(starts, peak), self._books.enter(starts)]
+        self._undo += [uncount, undo, self._tally.count_starts(starts, peak), self._books.enter(starts)]
         stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
         self._undo += [self._risks.end(stopped), self._head.advance_over(run)]
 

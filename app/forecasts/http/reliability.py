@@ -33,7 +33,8 @@ async def read_sla(request: Request) -> Response:
     """Show the standing of each SLA class: promised, admitted, evicted, and the rest of its eviction budget.
 
     A class is all instances promised one eviction probability. The whole log is counted. An instance evicted after its
-    declared lifetime kept its promise.
+    declared lifetime kept its promise. Each class is judged by stratum of declared lifetimes too, and all of them
+    together by flavor and by week.
     """
     found = await reached(request, Scheduler).attainments(request.path_params["cloud"])
-    return respond(sla_answer(found.policy.guarantee, found.at_us, found.seq, found.classes))
+    return respond(sla_answer(found))

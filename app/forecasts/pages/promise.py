@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.reliability import CONFIDENCE, Calibration, Reliability
+from app.admission.intervals import CONFIDENCE
+from app.admission.reliability import Calibration, Reliability
 from app.domain.values import Guarantee
 from app.forecasts.reliability import Reliabilities
 from app.platform.http.reached import reached

@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from app.admission.attainment import Attainment
-from app.admission.reliability import CONFIDENCE
-from app.domain.times import seconds, to_datetime
+from app.admission.intervals import CONFIDENCE
+from app.admission.outcomes import Outcomes, SectionStanding
+from app.domain.times import SECOND_US, seconds, to_datetime
 from app.domain.values import Book, Guarantee
+from app.domain.weeks import begin_of_week
+from app.engine.cloud import Section, SectionKind
 from app.platform.http.fields import optional_seconds
+from app.scheduling.scheduler import Attainments
 from tenure_client.forms.answer import answer_of
-from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer
+from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer, StandingAnswer
 
 
-def sla_answer(guarantee: Guarantee, at_us: int, seq: int, classes: Iterable[Attainment]) -> SlaAnswer:
+def sla_answer(found: Attainments) -> SlaAnswer:
     """Return the wire form of the SLA classes."""
+    guarantee, outcomes = found.policy.guarantee, found.outcomes
     return SlaAnswer(
         guarantee=guarantee,
-        as_of=to_datetime(at_us),
-        seq=seq,
+        as_of=to_datetime(found.at_us),
+        seq=found.seq,
         confidence=CONFIDENCE,
-        classes=[_class(found, guarantee) for found in classes],
+        classes=[_class(one, guarantee, outcomes) for one in found.classes],
+        flavors=[_standing(one) for one in outcomes.flavors],
+        weeks=[_standing(one) for one in outcomes.weeks],
     )
 
 
-def _class(found: Attainment, guarantee: Guarantee) -> ClassAnswer:
+def section_name(section: Section) -> str:
+    """Return the name of a section; a week has that of its first day."""
+    if section.kind is SectionKind.WEEK:
+        return f"{to_datetime(begin_of_week(section.number)):%Y-%m-%d}"
+    return section.name
+
+
+def _class(found: Attainment, guarantee: Guarantee, outcomes: Outcomes) -> ClassAnswer:
     budget = answer_of(ClassBudgetAnswer, found, spent=found.evicted) if guarantee is Guarantee.POOLED else None
     books = [_book(one) for one in found.books] if guarantee is Guarantee.STRATIFIED else None
-    return answer_of(ClassAnswer, found, budget=budget, books=books)
+    return answer_of(
+        ClassAnswer,
+        found,
+        budget=budget,
+        books=books,
+        verdict=found.judgement.verdict,
+        sentence=found.judgement.sentence,
+        strata=[_standing(one) for one in outcomes.strata[found.promised]],
+    )
+
+
+def _standing(one: SectionStanding) -> StandingAnswer:
+    counts, judgement = one.counts, one.judgement
+    return StandingAnswer(
+        name=section_name(one.section),
+        promised=one.promised,
+        admitted=counts.admitted,
+        evicted=counts.evicted,
+        ratio=one.ratio,
+        low=judgement.low,
+        high=judgement.high,
+        verdict=judgement.verdict,
+        sentence=judgement.sentence,
+        core_s=counts.core_us / SECOND_US,
+        lost_core_s=counts.lost_core_us / SECOND_US,
+        overran=counts.overran,
+        overran_share=one.overran_share,
+        overrun_evicted=counts.overrun_evicted,
+    )
 
 
 def _book(book: Book) -> ClassBookAnswer:

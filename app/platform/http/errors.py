@@ -195,6 +195,10 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
     errors.IdNotOwn: Problem(403, "preemptible.instance.id_not_own", "The id is not one of the caller's own"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
+    errors.LifetimeOutOfBounds: Problem(422, "preemptible.lifetime.out_of_bounds", "The policy bounds lifetimes"),
+    errors.ProbabilityOutOfBounds: Problem(
+        422, "preemptible.eviction_probability.out_of_bounds", "The policy bounds eviction probabilities"
+    ),
     errors.ProbabilityUnexpected: Problem(
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),

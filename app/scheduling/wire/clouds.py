@@ -96,6 +96,22 @@ class PolicyBody(Body):
         )
     )
 
+    shortest_lifetime_us: WholeSeconds = Field(
+        _DEFAULT.shortest_lifetime_us, description="The shortest lifetime that a spot start may declare."
+    )
+    longest_lifetime_us: PositiveSeconds | None = Field(
+        _DEFAULT.longest_lifetime_us,
+        description="The longest lifetime that a spot start may declare, or an extension ask for; null: any.",
+    )
+    least_probability: Probability | None = Field(
+        _DEFAULT.least_probability,
+        description="The lowest eviction probability that a spot start may ask for; null: any.",
+    )
+    highest_probability: Probability | None = Field(
+        _DEFAULT.highest_probability,
+        description="The highest eviction probability that a spot start may ask for; null: any.",
+    )
+
     def over(self, policy: Policy) -> Policy:
         """Return the policy with the fields of this body in place of its own."""
         return replace(policy, **{name: getattr(self, name) for name in self.model_fields_set})

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 
-from app.admission.reliability import CONFIDENCE, wilson_interval
+from app.admission.intervals import exact_interval
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee, Policy
 from app.workbench.matrix import Evaluated
@@ -148,7 +148,7 @@ def _finish_ratios(axes: Axes, labels: Sequence[str], name: str) -> None:
 def _draw_kept(axes: Axes, points: Sequence[ComparedEvaluation]) -> None:
     """Draw evicted against promised shares, with the range that chance allows."""
     promised = [point.sla or 0.0 for point in points]
-    intervals = [wilson_interval(p.tally.spot_evicted, p.tally.spot_admitted, CONFIDENCE) for p in points]
+    intervals = [exact_interval(p.tally.spot_evicted, p.tally.spot_admitted) for p in points]
     draw_promises(axes, promised, [point.evicted for point in points], intervals, "evicted of admitted")
     axes.set_xlabel("promised")
     axes.set_title("evicted against promised, 95 % interval", fontsize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
@@ -22,7 +22,7 @@ from app.workbench.report.comparisons import (
 )
 from app.workbench.report.drawing import Numbers, Picture, in_style, percent
 from app.workbench.report.evidence import draw_buckets, draw_reliability
-from app.workbench.report.look import CSS
+from app.workbench.report.parts import document, table_html
 from app.workbench.report.timelines import draw_budget, draw_load
 from app.workbench.standings import standings
 from app.workbench.tally import Scenario, rules_of, settings
@@ -53,13 +53,7 @@ def render_page(found: Sequence[Evaluated], origin: Origin) -> str:
             *_closing(origin, found),
         ]
     title = f"Tenure: {origin.traces['on-demand']} with spot {origin.traces['spot']}"
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="color-scheme" content="light">\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n'
-        + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, parts)
 
 
 def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
@@ -88,7 +82,7 @@ def _results(points: Sequence[ComparedEvaluation]) -> str:
         evicted = percent(p.evicted, 2) + (" (missed)" if missed else "")
         words = p.platform, p.victims, reading(p.guarantee), p.promise
         rows.append((*words, percent(p.on_demand), percent(p.spot), evicted, done))
-    return f"<section><h2>Results</h2>{_table(Numbers(columns, rows), words=4)}</section>"
+    return f"<section><h2>Results</h2>{table_html(Numbers(columns, rows), words=4)}</section>"
 
 
 def _against_baselines(found: Sequence[Evaluated]) -> Iterator[str]:
@@ -116,7 +110,7 @@ def _against_baselines(found: Sequence[Evaluated]) -> Iterator[str]:
     yield "<em>admit-all</em> promises nothing; with <em>head-room</em> a spot start leaves room for 1.2 times"
     yield "the highest on-demand load of as long a time as its lifetime before it; the <em>clairvoyant</em>"
     yield "knows the whole workload and has nobody evicted.</p>"
-    yield f"{_table(Numbers(columns, rows), words=3)}</section>"
+    yield f"{table_html(Numbers(columns, rows), words=3)}</section>"
 
 
 def _ratio(count: int, of: int, digits: int = 1) -> str:
@@ -167,7 +161,7 @@ def _closing(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     yield f"<pre>{escape(origin.command)}</pre>"
     rows = [("tenure", __version__), *((name, f"{value}") for name, value in common.items())]
     rows.append(("seconds", ", ".join(f"{one.outcome.wall_s:.1f}" for one in found)))
-    yield _table(Numbers(("setting", "value"), rows), words=2)
+    yield table_html(Numbers(("setting", "value"), rows), words=2)
     yield "</footer>"
 
 
@@ -182,22 +176,5 @@ def _figure(picture: Picture, *, caption: bool = True) -> str:
     told = f"<figcaption>{escape(picture.summary)}</figcaption>" if caption else ""
     return (
         f'<figure id="{picture.key}"><h3>{escape(picture.title)}</h3>{picture.svg}{told}'
-        f"<details><summary>The numbers</summary>{_table(picture.numbers)}</details></figure>"
+        f"<details><summary>The numbers</summary>{table_html(picture.numbers)}</details></figure>"
     )
-
-
-def _table(numbers: Numbers, words: int = 1) -> str:
-    """Align the first `words` columns to the left, and the others as numbers to the right."""
-    head = "".join(f"<th scope=col{_align(at, words)}>{escape(name)}</th>" for at, name in enumerate(numbers.columns))
-    rows = "\n".join(f"<tr>{''.join(_cells(row, words))}</tr>" for row in numbers.rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
-
-
-def _cells(row: Iterable[str], words: int) -> Iterator[str]:
-    for at, cell in enumerate(row):
-        tag = "th scope=row" if at == 0 else "td"
-        yield f"<{tag}{_align(at, words)}>{escape(cell)}</{tag[:2]}>"
-
-
-def _align(at: int, words: int) -> str:
-    return "" if at < words else " class=number"

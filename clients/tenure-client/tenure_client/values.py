@@ -122,3 +122,7 @@ class PolicyChange(TypedDict, total=False):
     forecast: str
     placement: str
     strata_s: list[float]
+    shortest_lifetime_s: float
+    longest_lifetime_s: float | None
+    least_probability: float | None
+    highest_probability: float | None

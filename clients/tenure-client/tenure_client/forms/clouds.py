@@ -32,6 +32,12 @@ class PolicyAnswer(Answer, kw_only=True):
     strata_s: Annotated[
         list[Seconds], Meta(description="The lifetimes at which the next stratum of a stratified budget begins.")
     ]
+    shortest_lifetime_s: Annotated[Seconds, Meta(description="The shortest lifetime that a spot start may declare.")]
+    longest_lifetime_s: Annotated[Seconds | None, Meta(description="The longest one; null: any.")]
+    least_probability: Annotated[
+        float | None, Meta(description="The lowest eviction probability that a spot start may ask for; null: any.")
+    ]
+    highest_probability: Annotated[float | None, Meta(description="The highest one; null: any.")]
 
 
 class CountsAnswer(Answer, kw_only=True):

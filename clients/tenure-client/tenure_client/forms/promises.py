@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import GuaranteeWord
+from tenure_client.forms.words import (
+    GuaranteeWord,
+    PromiseVerdictWord,
+)
 
 
 class CalibrationAnswer(Answer, kw_only=True):
@@ -22,7 +25,9 @@ class CalibrationAnswer(Answer, kw_only=True):
     happened: Annotated[
         float | None, Meta(description="The share evicted of admitted instances that are not running any more.")
     ]
-    low: Annotated[float, Meta(description="The lower bound of the probability (Wilson), at the confidence.")]
+    low: Annotated[
+        float, Meta(description="The lower bound of the probability (Clopper and Pearson), at the confidence.")
+    ]
     high: Annotated[float, Meta(description="The upper bound.")]
     bound: Annotated[float | None, Meta(description="The mean of the quoted upper bounds; null: there were none.")]
 
@@ -81,6 +86,25 @@ class ClassBookAnswer(Answer, kw_only=True):
     risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
 
 
+class StandingAnswer(Answer, kw_only=True):
+    """Instances that are judged together, since the cloud began: a stratum of a class, a flavor, or a week's starts."""
+
+    name: Annotated[str, Meta(description="The stratum of declared lifetimes, the flavor, or the week's first day.")]
+    promised: Annotated[float, Meta(description="The probability promised; of a flavor or a week the mean.")]
+    admitted: int
+    evicted: Annotated[int, Meta(description="Evictions within the declared lifetime, without drills.")]
+    ratio: Annotated[float | None, Meta(description="evicted / admitted so far; who still runs counts as not evicted.")]
+    low: Annotated[float, Meta(description="The lower bound of `ratio` (Clopper and Pearson).")]
+    high: Annotated[float, Meta(description="The upper bound.")]
+    verdict: PromiseVerdictWord
+    sentence: Annotated[str, Meta(description="The verdict in words.")]
+    core_s: Annotated[float, Meta(description="Core-seconds of all admitted, as declared.")]
+    lost_core_s: Annotated[float, Meta(description="Of them, those of instances evicted within their lifetime.")]
+    overran: Annotated[int, Meta(description="Instances that ran on after their declared lifetime, or do so now.")]
+    overran_share: Annotated[float | None, Meta(description="overran / admitted.")]
+    overrun_evicted: Annotated[int, Meta(description="Instances that were evicted then, when the promise was over.")]
+
+
 class ClassAnswer(Answer, kw_only=True):
     """All instances promised one eviction probability since the cloud began."""
 
@@ -89,7 +113,7 @@ class ClassAnswer(Answer, kw_only=True):
     running: Annotated[int, Meta(description="Instances still within their declared lifetime.")]
     evicted: Annotated[int, Meta(description="Evictions within the declared lifetime, without drills.")]
     ratio: Annotated[float | None, Meta(description="evicted / admitted so far; who still runs counts as not evicted.")]
-    low: Annotated[float, Meta(description="The lower bound of `ratio` (Wilson interval of evicted of admitted).")]
+    low: Annotated[float, Meta(description="The lower bound of `ratio` (Clopper and Pearson, of evicted of admitted).")]
     high: Annotated[float, Meta(description="The upper bound.")]
     is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
     budget: Annotated[ClassBudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
@@ -97,6 +121,11 @@ class ClassAnswer(Answer, kw_only=True):
         list[ClassBookAnswer] | None,
         Meta(description="The books of its strata, the shortest lifetimes first, under the stratified guarantee only."),
     ] = None
+    verdict: PromiseVerdictWord = "too_few"
+    sentence: Annotated[str, Meta(description="The verdict in words.")] = ""
+    strata: Annotated[
+        list[StandingAnswer], Meta(description="By stratum of declared lifetimes, the shortest first.")
+    ] = field(default_factory=list)
 
 
 class SlaAnswer(Answer, kw_only=True):
@@ -105,6 +134,13 @@ class SlaAnswer(Answer, kw_only=True):
     seq: Annotated[int, Meta(description="The seq of the last event counted.")]
     confidence: Annotated[float, Meta(description="The confidence of the bounds, if evictions are independent.")]
     classes: Annotated[list[ClassAnswer], Meta(description="By rising probability.")]
+    flavors: Annotated[list[StandingAnswer], Meta(description="By flavor, of all classes together.")] = field(
+        default_factory=list
+    )
+    weeks: Annotated[
+        list[StandingAnswer],
+        Meta(description="By the week of the start, from Monday in UTC, of all classes together; the newest 53."),
+    ] = field(default_factory=list)
 
 
 class PointAnswer(Answer, kw_only=True):

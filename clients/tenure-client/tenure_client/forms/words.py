@@ -35,6 +35,14 @@ LineWord = Annotated[
     ),
 ]
 VerdictWord = Annotated[str, one_of(("accepted", "rejected"), "What a start was answered.")]
+PromiseVerdictWord = Annotated[
+    str,
+    one_of(
+        ("kept", "kept_so_far", "above", "broken", "too_few"),
+        "Whether the promise was kept, by the interval: `kept` and `broken` are sure, `kept_so_far` and `above` may be "
+        "chance, `too_few` are admitted to judge.",
+    ),
+]
 InstanceStatusWord = Annotated[
     str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")
 ]

@@ -1,0 +1,53 @@
+"""The limits of what a cloud's state may hold, and the starts that must be known as new before a limit refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.admission.bounds import is_out_of_bounds
+from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.values import Clock, Guarantee, Market
+from app.engine.cloud import Cloud
+
+MOST_CLASSES = 100
+"""The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
+MOST_RUNNING = 250_000
+"""The limit of running instances in a cloud. All of its state is read at once and kept in memory."""
+
+
+def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) -> list[str]:
+    """Return the instance ids of which the log may know more than the state.
+
+    The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
+    after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
+    also be known as new before it is refused for its SLA class, for the number of running instances, or for the bounds
+    of the policy; the steps before it may change each.
+    """
+    ids, before = set(), len(steps) - 1
+    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or is_full(cloud, before)
+    every_start = every_start or any(not isinstance(step, Operation) for step in steps)
+    for step in steps:
+        if isinstance(step, StopRequest | ExtendRequest):
+            if step.instance_id not in cloud.running:
+                ids.add(step.instance_id)
+        elif isinstance(step, StartRequest) and (
+            every_start
+            or step.instance_id in cloud.running
+            or is_out_of_bounds(cloud.policy, step)
+            or is_class_too_many(cloud, step, before)
+        ):
+            ids.add(step.instance_id)
+    return sorted(ids)
+
+
+def is_full(cloud: Cloud, more: int = 0) -> bool:
+    """Return True if no other instance may run once `more` have been started."""
+    return len(cloud.running) + more >= MOST_RUNNING
+
+
+def is_class_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> bool:
+    """Return True if the start would add an SLA class beyond the cloud's limit once `more` have been added."""
+    promised, policy = request.eviction_probability, cloud.policy
+    if promised is None or policy.guarantee is Guarantee.NONE or len(cloud.classes) + more < MOST_CLASSES:
+        return False
+    return request.market is Market.SPOT and promised not in {policy.eviction_probability, *cloud.classes}

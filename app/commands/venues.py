@@ -1,0 +1,159 @@
+"""The command `venue backtest`: what a rule would have said of a venue's past, and what then happened."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.evaluation import each
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import Json, Report, Seed
+from app.commands.output import STDERR, STDOUT, print_json, progress_bar
+from app.domain.inputs import InputError, parse_duration
+from app.domain.progress import Progress
+from app.domain.times import from_datetime, time_text
+
+if TYPE_CHECKING:
+    from app.venues.rules.pricefiles import PriceRows
+    from app.workbench.venues.setting import BacktestSetting
+
+WHATS = ("survival", "bids")
+METHODS = ("thesis", "tenure")
+_TOLD_REFUSALS = 5
+_FIRST_DAY = "2015-06-12"
+
+Prices = Annotated[Path, typer.Argument(help="Prices: the documented CSV, or AWS' price history as JSON; or gzip.")]
+Method = Annotated[str, typer.Option(metavar="|".join(METHODS), help="The rule: the thesis' or this service's own.")]
+What = Annotated[list[str], typer.Option(metavar="|".join(WHATS), help="The question; several with commas.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", show_default="a window after the first price", help="Test from here."),
+]
+To = Annotated[str | None, typer.Option(metavar="TIME", show_default="the last price", help="Test up to here.")]
+Window = Annotated[str, typer.Option(metavar="TIME", help="The past that is looked at from each moment.")]
+Levels = Annotated[
+    str | None, typer.Option(metavar="S,...", show_default="of the question", help="Shares that must survive.")
+]
+Types = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.csv", show_default="list prices of 2015", help="Machine types and on-demand prices."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    venues = typer.Typer(help="Venues: places where others sell machines.", no_args_is_help=True)
+    example = f"tenure venue backtest prices.csv.gz --what survival --method tenure --from {_FIRST_DAY} --json"
+    venues.command(epilog=f"Example: {example}")(backtest)
+    app.add_typer(venues, name="venue")
+
+
+def backtest(
+    prices: Prices,
+    *,
+    what: What = ["survival"],  # noqa: B006 - Typer copies it
+    method: Method = "tenure",
+    from_: From = None,
+    to: To = None,
+    window: Window = "60d",
+    levels: Levels = None,
+    types: Types = None,
+    seed: Seed = 0,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Replay past moments of a venue: what a rule would have said with what was known then, and what came of it."""
+    from app.workbench.venues.run import backtest_of  # noqa: PLC0415 - compiled code is slow to load
+
+    questions, shares = _questions(what, method), _shares(levels)
+    with progress_bar("backtesting") as progress:
+        setting = _setting(prices, types, (_time(from_, "--from"), _time(to, "--to")), window, seed, progress)
+        found = {question: backtest_of(setting, question, method, shares) for question in questions}
+    if report is not None:
+        _write_report(report, found, method, setting)
+    if as_json:
+        print_json(found[questions[0]] if len(questions) == 1 else found)
+        return
+    for question, answer in found.items():
+        _print(question, method, answer)
+
+
+def _questions(what: list[str], method: str) -> list[str]:
+    questions = each(what, str)
+    for question in questions:
+        if question not in WHATS:
+            raise InputError(f"--what {question!r} is none of {', '.join(WHATS)}")
+    if method not in METHODS:
+        raise InputError(f"--method {method!r} is none of {', '.join(METHODS)}")
+    return questions
+
+
+def _shares(text: str | None) -> list[float] | None:
+    """Return the levels of a text like 0.9,0.95, None if there is none."""
+    if text is None:
+        return None
+    try:
+        shares = each([text], float)
+    except ValueError:
+        raise InputError(f"--levels {text!r} must be numbers from 0 to 1, separated by commas") from None
+    if not all(0.0 <= share <= 1.0 for share in shares):
+        raise InputError(f"--levels {text!r} must be numbers from 0 to 1, separated by commas")
+    return shares
+
+
+def _time(text: str | None, option: str) -> int | None:
+    """Return the microseconds of a date or of an RFC 3339 time; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return from_datetime(at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise InputError(f"{option} {text!r} is no date (2015-06-12) and no RFC 3339 time") from None
+
+
+def _setting(
+    prices: Path, types: Path | None, span: tuple[int | None, int | None], window: str, seed: int, progress: Progress
+) -> BacktestSetting:
+    from app.workbench.venues.opening import read_machine_types, read_prices  # noqa: PLC0415 - as above
+    from app.workbench.venues.setting import setting_of  # noqa: PLC0415 - as above
+
+    window_us = parse_duration(window)
+    machines = read_machine_types(types) if types is not None else {}
+    rows = read_prices(prices, from_datetime(datetime.now(UTC)))
+    venue = rows.venue()
+    _tell_refused(rows)
+    first, last, pools = time_text(venue.from_us), time_text(venue.to_us), len(venue.pools)
+    told = f"{rows.read_count:,} prices of {pools} pools, {first} to {last}; {len(venue.gaps)} gaps"
+    STDERR.print(f"{told}; {rows.refused_count} refused", highlight=False, soft_wrap=True)
+    return setting_of(venue, machines, span, window_us, seed, progress)
+
+
+def _tell_refused(rows: PriceRows) -> None:
+    for one in rows.refused[:_TOLD_REFUSALS]:
+        STDERR.print(f"line {one.line}: {one.code}: {one.why}", markup=False, highlight=False, soft_wrap=True)
+    if rows.refused_count > _TOLD_REFUSALS:
+        STDERR.print(f"and {rows.refused_count - _TOLD_REFUSALS} more lines", highlight=False)
+
+
+def _write_report(path: Path, found: dict[str, Any], method: str, setting: BacktestSetting) -> None:
+    from app.workbench.report.backtests import render_backtests  # noqa: PLC0415 - the plotting library is slow to load
+
+    try:
+        path.write_text(render_backtests(found, method, shlex.join(["tenure", *sys.argv[1:]]), setting), "utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    STDERR.print(f"report: {path}", highlight=False, soft_wrap=True)
+
+
+def _print(question: str, method: str, answer: dict[str, Any]) -> None:
+    from app.workbench.venues.run import rows_of_answer  # noqa: PLC0415 - as above
+
+    columns, rows = rows_of_answer(answer)
+    shown = [Column(columns[0], 9), *(Column(name, 5, is_number=True) for name in columns[1:])]
+    print_fitting(STDOUT, shown, rows, f"{question}, {method}")

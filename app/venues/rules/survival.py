@@ -1,0 +1,166 @@
+"""Survival under a bid: the share of past starts that would have lived for a lifetime.
+
+An instance with bid b runs while the price is at most b; it is revoked when the price rises above b. A start at a time
+at which the price is above b counts as revoked at once (thesis, 4.7, a *blind* start). A run that reaches a gap or the
+end of the history is censored there. Prices are those of `history.PriceSteps`, as arrays.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from app.engine.cluster import Bools, Ints
+from app.engine.compiled import compiled
+from app.venues.rules.history import Dollars, PriceSteps
+
+UNKNOWN = -1
+"""The time that a start lasted where the price at its start is unknown."""
+
+
+def lattice(from_us: int, to_us: int, every_us: int) -> Ints:
+    """Return evenly spaced starts in [from_us, to_us), each a whole multiple of the spacing."""
+    return np.arange(-(-from_us // every_us) * every_us, to_us, every_us, dtype=np.int64)
+
+
+@compiled
+def prices_at(at_us: Ints, price: Dollars, times_us: Ints) -> Dollars:
+    """Return the prices at rising times; NaN before the first step, and where they are unknown."""
+    found = np.full(times_us.shape[0], np.nan)
+    step = 0
+    for i in range(times_us.shape[0]):
+        while step + 1 < at_us.shape[0] and at_us[step + 1] <= times_us[i]:
+            step += 1
+        if at_us[step] <= times_us[i]:
+            found[i] = price[step]
+    return found
+
+
+def times_lasted(steps: PriceSteps, starts_us: Ints, bid: float) -> tuple[Ints, Bools]:
+    """Return for rising starts the time until revocation or censoring (UNKNOWN in a gap), and if it was revoked."""
+    return lasted_under(steps.at_us, steps.price, steps.end_us, starts_us, bid)
+
+
+@compiled
+def lasted_under(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, bid: float) -> tuple[Ints, Bools]:
+    """Compute `times_lasted` from the last start backwards, in one pass over steps and starts."""
+    count = starts_us.shape[0]
+    lasted_us, revoked = np.empty(count, np.int64), np.zeros(count, np.bool_)
+    start, ends_us, is_revoked = count - 1, end_us, False
+    while start >= 0 and starts_us[start] >= end_us:
+        lasted_us[start] = UNKNOWN
+        start -= 1
+    for step in range(at_us.shape[0] - 1, -1, -1):
+        if not price[step] <= bid:
+            ends_us, is_revoked = at_us[step], price[step] > bid
+        while start >= 0 and starts_us[start] >= at_us[step]:
+            if price[step] <= bid:
+                lasted_us[start], revoked[start] = ends_us - starts_us[start], is_revoked
+            elif is_revoked:
+                lasted_us[start], revoked[start] = 0, True
+            else:
+                lasted_us[start] = UNKNOWN
+            start -= 1
+    for before in range(start + 1):
+        lasted_us[before] = UNKNOWN
+    return lasted_us, revoked
+
+
+@compiled
+def share_alive(lasted_us: Ints, revoked: Bools, lifetime_us: int) -> float:
+    """Return the Kaplan-Meier estimate of P(T >= lifetime), NaN without any start whose price is known.
+
+    The product over the distinct times of revocation before the lifetime, as in `forecast.survival`, at one point.
+    A start censored at a time still counts as at risk then.
+    """
+    early = (lasted_us >= 0) & (lasted_us < lifetime_us)
+    times_us, ended = lasted_us[early], revoked[early]
+    order = np.argsort(times_us)
+    at_risk = np.count_nonzero(lasted_us >= 0)
+    if not at_risk:
+        return np.nan
+    share, i = 1.0, 0
+    while i < order.shape[0]:
+        now_us, here, lost = times_us[order[i]], 0, 0
+        while i < order.shape[0] and times_us[order[i]] == now_us:
+            lost += ended[order[i]]
+            here += 1
+            i += 1
+        share *= 1.0 - lost / at_risk
+        at_risk -= here
+    return share
+
+
+def highest_within(steps: PriceSteps, starts_us: Ints, lifetime_us: int) -> Dollars:
+    """Return for rising starts the running maximum: the highest price of [start, start + lifetime), NaN if not known.
+
+    It is the least bid that survives the lifetime.
+    """
+    return running_maximum(steps.at_us, steps.price, steps.end_us, starts_us, lifetime_us)
+
+
+@compiled
+def running_maximum(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, lifetime_us: int) -> Dollars:
+    """Compute `highest_within` with a queue of falling prices, in one pass over steps and starts."""
+    count, steps = starts_us.shape[0], at_us.shape[0]
+    highest = np.full(count, np.nan)
+    queue = np.empty(steps, np.int64)
+    head, tail, entered, last_gap = 0, 0, 0, -1
+    for i in range(count):
+        start_us, stop_us = starts_us[i], starts_us[i] + lifetime_us
+        while entered < steps and at_us[entered] < stop_us:
+            if np.isnan(price[entered]):
+                last_gap = entered
+            else:
+                while tail > head and price[queue[tail - 1]] <= price[entered]:
+                    tail -= 1
+                queue[tail] = entered
+                tail += 1
+            entered += 1
+        while head < tail and _step_end(at_us, end_us, queue[head]) <= start_us:
+            head += 1
+        gone = last_gap < 0 or _step_end(at_us, end_us, last_gap) <= start_us
+        if gone and stop_us <= end_us and steps and at_us[0] <= start_us and head < tail:
+            highest[i] = price[queue[head]]
+    return highest
+
+
+@compiled
+def _step_end(at_us: Ints, end_us: int, step: int) -> int:
+    return at_us[step + 1] if step + 1 < at_us.shape[0] else end_us
+
+
+def least_bid(highest: Dollars, share: float, price_now: float) -> float:
+    """Return the least bid, not below the price now, under which a share of the starts survives; NaN without any.
+
+    It is the quantile of the running maximum (`highest_within`), exact and for all shares from one sort; the thesis'
+    bid (4.8) found without a search.
+    """
+    known = np.sort(highest[~np.isnan(highest)])
+    if not len(known):
+        return float("nan")
+    rank = ceil(share * len(known) - 1e-9)
+    return max(price_now, float(known[rank - 1])) if rank else price_now
+
+
+def share_surviving(highest: Dollars, bid: float) -> float:
+    """Return the exact share of the wholly observed starts that survive under a bid; NaN without any."""
+    known = highest[~np.isnan(highest)]
+    return float(np.count_nonzero(known <= bid) / len(known)) if len(known) else float("nan")
+
+
+def availability_bid(steps: PriceSteps, share: float, price_now: float) -> float:
+    """Return the least price, not below the price now, that at least a share of the known time is strictly below.
+
+    Where none is high enough, as at a share of 1, it is the highest one.
+    """
+    length_us = np.diff(np.append(steps.at_us, steps.end_us)).astype(np.float64)
+    known = ~np.isnan(steps.price)
+    prices, at = np.unique(steps.price[known], return_inverse=True)
+    if not len(prices):
+        return price_now
+    spent = np.bincount(at, weights=length_us[known], minlength=len(prices))
+    below = np.concatenate(([0.0], np.cumsum(spent)[:-1])) / spent.sum()
+    fit = prices[(below >= share - 1e-12) & (prices >= price_now)]
+    return float(fit[0]) if len(fit) else max(price_now, float(prices[-1]))

@@ -1,0 +1,188 @@
+"""Files of prices: what is taken, what is refused by line, and what the histories say of gaps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.domain.inputs import InputError
+from app.domain.times import DAY_US, HOUR_US, from_rfc3339
+from app.venues.rules import pricefiles
+from app.venues.rules.history import PoolName, VenuePrices
+from app.venues.rules.pricefiles import PriceRows
+from app.venues.rules.types import LISTED, read_types
+from app.workbench.venues.opening import read_machine_types, read_prices
+
+HEADER = "provider,region,zone,instance_type,product,time,price,currency"
+POOL = "aws,us-east-1,us-east-1a,c3.xlarge,Linux/UNIX"
+NAME = PoolName("aws", "us-east-1", "us-east-1a", "c3.xlarge", "Linux/UNIX")
+NOW_US = from_rfc3339("2016-01-01T00:00:00Z")
+
+
+def line(time: str, price: str, currency: str = "USD", pool: str = POOL) -> str:
+    return f"{pool},{time},{price},{currency}"
+
+
+def entry(time: str, price: object, zone: str = "us-east-1a") -> dict[str, object]:
+    words = {"AvailabilityZone": zone, "InstanceType": "c3.xlarge", "ProductDescription": "Linux/UNIX"}
+    return words | {"SpotPrice": price, "Timestamp": time}
+
+
+def read(tmp_path: Path, content: str | bytes) -> PriceRows:
+    path = tmp_path / "prices"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_prices(path, NOW_US)
+
+
+def read_lines(tmp_path: Path, *lines: str) -> PriceRows:
+    return read(tmp_path, "\n".join([HEADER, *lines]) + "\n")
+
+
+def hourly(count: int, begin: str = "2015-05-01T00:00:00Z") -> list[str]:
+    zero_us = np.datetime64(begin[:-1])
+    return [line(f"{zero_us + np.timedelta64(i, 'h')}Z", f"0.{i + 1:03}") for i in range(count)]
+
+
+def equal(one: VenuePrices, other: VenuePrices) -> bool:
+    return one.gaps == other.gaps and all(
+        np.array_equal(steps.at_us, other.pools[name].at_us)
+        and np.array_equal(steps.price, other.pools[name].price, equal_nan=True)
+        for name, steps in one.pools.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (line("2015-05-01T02:00:00Z", "-0.1"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "0"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "0.0000001"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "NaN"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "inf"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "1e9"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "1000000000"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", ""), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "cheap"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00Z", "٣"), "preemptible.price.invalid"),
+        (line("2015-05-01T02:00:00", "0.1"), "preemptible.time.invalid"),
+        (line("yesterday", "0.1"), "preemptible.time.invalid"),
+        (line("0001-01-01T00:00:00+23:59", "0.1"), "preemptible.time.out_of_range"),
+        (line("2008-12-31T23:59:59Z", "0.1"), "preemptible.time.out_of_range"),
+        (line("2016-01-01T00:06:00Z", "0.1"), "preemptible.time.out_of_range"),
+        (line("2015-05-01T02:00:00Z", "0.1", "EUR"), "preemptible.currency.mixed"),
+        (line("2015-05-01T02:00:00Z", "0.1", "usd"), "preemptible.currency.invalid"),
+        (line("2015-05-01T02:00:00Z", "0.1", pool="aws,,us-east-1a,c3.xlarge,Linux"), "preemptible.pool.invalid"),
+        (line("2015-05-01T02:00:00Z", "0.1", pool=f"aws,r,z,{'t' * 101},p"), "preemptible.pool.invalid"),
+        ("a,b,c", "preemptible.line.malformed"),
+        (line("2015-05-01T02:00:00Z", "0.1") + ",more", "preemptible.line.malformed"),
+        ("x" * 5_000, "preemptible.line.malformed"),
+    ],
+)
+def test_a_bad_line_is_refused_by_itself(tmp_path: Path, bad: str, code: str) -> None:
+    rows = read_lines(tmp_path, *hourly(2), bad, line("2015-05-01T03:00:00Z", "0.5"))
+    assert [(one.line, one.code) for one in rows.refused] == [(4, code)]
+    assert rows.refused_count == 1
+    assert rows.venue().pools[NAME].price.tolist() == [0.001, 0.002, 0.5]
+
+
+def test_refusals_are_counted_and_the_first_hundred_told(tmp_path: Path) -> None:
+    rows = read_lines(tmp_path, *hourly(1), *["bad"] * 250)
+    assert (rows.refused_count, len(rows.refused), rows.read_count) == (250, 100, 251)
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n", "[]", '{"SpotPriceHistory": []}', HEADER, HEADER + "\nbad\n", "\x00"])
+def test_a_file_without_a_price_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(InputError):
+        read(tmp_path, content)
+
+
+def test_broken_files_are_refused(tmp_path: Path) -> None:
+    whole = json.dumps({"SpotPriceHistory": [entry("2015-05-01T00:00:00Z", "0.1")] * 3})
+    packed = gzip.compress("\n".join([HEADER, *hourly(500)]).encode())
+    nested = '{"SpotPriceHistory": [' + "[" * 100_000
+    for broken in (whole[:-1], whole[:-2], whole[:100], whole + "x", nested, packed[:-20], b"\xff\xfe" + packed):
+        with pytest.raises(InputError):
+            read(tmp_path, broken)
+
+
+def test_the_order_of_rows_and_repeats_do_not_matter(tmp_path: Path) -> None:
+    lines = [*hourly(30), line("2015-05-01T05:00:00Z", "0.9"), line("2015-05-05T00:00:00Z", "0.1")]
+    expected = read_lines(tmp_path, *lines).venue()
+    draw = np.random.default_rng(0)
+    for _ in range(5):
+        shuffled = [lines[i] for i in draw.permutation(np.tile(np.arange(len(lines)), 2))]
+        assert equal(read_lines(tmp_path, *shuffled).venue(), expected)
+
+
+def test_byte_order_marks_windows_lines_and_gzip_are_taken(tmp_path: Path) -> None:
+    lines = [HEADER, *hourly(5)]
+    expected = read(tmp_path, "\n".join(lines)).venue()
+    assert equal(read(tmp_path, "\ufeff" + "\r\n".join(lines) + "\r\n").venue(), expected)
+    assert equal(read(tmp_path, gzip.compress("\n".join(lines).encode())).venue(), expected)
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_the_history_that_aws_prints_is_the_same_as_the_csv(tmp_path: Path, indent: int | None) -> None:
+    """Newest first, times with an offset, prices as text, the answer of many pages or of one."""
+    lines = hourly(300)
+    entries = [entry(one.split(",")[5].replace("Z", "+00:00"), one.split(",")[6]) for one in reversed(lines)]
+    expected = read_lines(tmp_path, *lines).venue()
+    for more in ({}, {"NextToken": "abc"}, {"NextToken": None}):
+        text = json.dumps({"SpotPriceHistory": entries} | more, indent=indent)
+        rows = read(tmp_path, text)
+        assert rows.refused == []
+        assert equal(rows.venue(), expected)
+
+
+def test_entries_are_refused_one_by_one(tmp_path: Path) -> None:
+    good = entry("2015-05-01T00:00:00Z", "0.1")
+    bad = [entry("2015-05-01T00:00:00Z", 0.1), 7, {}, entry("2015-05-01T00:00:00Z", "0.1", zone="")]
+    rows = read(tmp_path, json.dumps({"SpotPriceHistory": [good, *bad, good]}))
+    assert [(one.line, one.code.rsplit(".", 2)[1]) for one in rows.refused] == [
+        (2, "price"), (3, "line"), (4, "time"), (5, "pool"),
+    ]  # fmt: skip
+
+
+def test_zone_ids_are_never_merged_with_names() -> None:
+    assert pricefiles.region_of("us-east-1a") == "us-east-1"
+    assert pricefiles.region_of("use1-az4") == "use1"
+    assert pricefiles.region_of("ap-northeast-1c") == "ap-northeast-1"
+
+
+def test_a_silence_is_a_gap_and_not_an_unchanged_price(tmp_path: Path) -> None:
+    """Of all pools together after six hours, of one pool after twenty-five; equal neighbours speak, too."""
+    other = POOL.replace("1a", "1b")
+    lines = [*hourly(3), line("2015-05-01T12:00:00Z", "0.7")]
+    venue = read_lines(tmp_path, *lines).venue()
+    begin = from_rfc3339("2015-05-01T02:00:00Z")
+    assert [(gap.from_us, gap.to_us) for gap in venue.gaps] == [(begin, begin + 10 * HOUR_US)]
+    assert np.isnan(venue.pools[NAME].price_at(begin + HOUR_US))
+    assert venue.pools[NAME].price_at(begin + 10 * HOUR_US) == 0.7
+    talking = [line(f"2015-05-{day:02}T{hour:02}:00:00Z", "0.3", pool=other) for day in (1, 2, 3) for hour in range(24)]
+    venue = read_lines(tmp_path, *hourly(2), line("2015-05-03T10:00:00Z", "0.7"), *talking).venue()
+    quiet, loud = venue.pools.values()
+    assert venue.gaps == []
+    assert np.isnan(quiet.price_at(quiet.at_us[1] + 1))
+    assert loud.price.tolist() == [0.3]
+    assert loud.price_at(loud.at_us[0] + DAY_US) == 0.3
+
+
+def test_what_is_known_at_a_moment_ends_before_it(tmp_path: Path) -> None:
+    steps = read_lines(tmp_path, *hourly(10)).venue().pools[NAME]
+    found = steps.between(int(steps.at_us[2]) + 1, int(steps.at_us[5]))
+    assert found.price.tolist() == steps.price[2:5].tolist()
+    assert found.end_us == steps.at_us[5]
+
+
+def test_machine_types_are_read_or_refused(tmp_path: Path) -> None:
+    header = "instance_type,vcpu,compute_units,memory_mib,on_demand_price,from"
+    assert read_types([header, "c3.xlarge,4,14,7680,0.21,2014-01-01"])["c3.xlarge"] == LISTED["c3.xlarge"]
+    for bad in ("c3.xlarge,4,14,7680,0,x", "c3.xlarge,4,14,7680,nan,x", "c3.xlarge,4,14", "c,1,x,1,1,x"):
+        with pytest.raises(InputError, match="line 2"):
+            read_types([header, bad])
+    with pytest.raises(InputError, match="No such file"):
+        read_machine_types(tmp_path / "none.csv")
