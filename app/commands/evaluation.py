@@ -24,6 +24,7 @@ from app.commands.tables import (
 )
 from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
 from app.domain.values import Policy
 from app.workbench.tally import Scenario
@@ -52,8 +53,8 @@ def evaluate(
     spot_delay: options.SpotDelay = "24h",
     sla: options.Slas = None,
     no_sla: options.NoSla = False,
-    guarantee: options.GuaranteeList = ["per-instance"],  # noqa: B006 - Typer copies it
-    eviction: options.EvictionList = ["yjf"],  # noqa: B006 - as above
+    guarantee: options.GuaranteeList = None,
+    eviction: options.EvictionList = ["yjf"],  # noqa: B006 - Typer copies it
     placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
     strata: options.Strata = BOUNDARIES,
     every: options.Every = "6h",
@@ -61,7 +62,7 @@ def evaluate(
     horizon: options.Horizon = "30d",
     history: options.History = "all",
     seed: options.Seed = 0,
-    forecast: options.Forecasts = "replay",
+    forecast: options.Forecasts = FORECAST,
     follow: options.Follow = False,
     baselines: options.Baselines = False,
     log: options.Log = None,
@@ -75,15 +76,14 @@ def evaluate(
     Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
     repeating the option. They are run in every combination, one per process, over all cores.
     """
-    policy = policy_of(None, "", "yjf", every, samples, horizon, history, seed, forecast, strata)
-    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
-    watched = reliability or by_epoch or report is not None
-    planned = (replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log))
-    found = _run([*planned], report, baselines=baselines)
-    if report is not None:
-        _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
-    _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+    policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
+    workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
+    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
+    watched, followed = reliability or by_epoch or report is not None, follow or report is not None
+    planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]
+    found = _run(planned, report, baselines=baselines)
+    _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
+    _print(found, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
@@ -117,12 +117,13 @@ def _scenarios(
     nodes: list[str],
     eviction: list[str],
     placement: list[str],
-    guarantee: list[str],
+    guarantee: list[str] | None,
     slas: list[float | None],
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
+    guarantees = guarantees or [GUARANTEES[policy.forecast]]
     axes = Axes(platforms, each(eviction, eviction_policy), guarantees, slas, each(placement, placement_named))
     return scenarios(workload, policy, axes)
 
@@ -158,7 +159,9 @@ def _check_writable(path: Path | None) -> None:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
-def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
+def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
+    if path is None:
+        return
     from app.workbench.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
 
     command = shlex.join(["tenure", *sys.argv[1:]])
@@ -167,7 +170,9 @@ def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path
     STDERR.print(f"report: {path}", highlight=False)
 
 
-def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_json: bool) -> None:
+def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_epoch: bool, as_json: bool) -> None:
+    """Print what was asked for. A report follows every start for itself, whether that is asked for or not."""
+    found = found if followed else [replace(one, cases=None) for one in found]
     reports = [_report(one, reliability=reliability) for one in found]
     if as_json:
         print_json(reports[0] if len(reports) == 1 else reports)
@@ -184,7 +189,17 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     for one, report in zip(found, reports, strict=True):
         if one.cases is not None:
             STDOUT.print(calibration_table(report, _title(one)))
+            _print_verdicts(report)
             STDOUT.print(CALIBRATION_LEGEND)
+
+
+def _print_verdicts(report: dict[str, Any]) -> None:
+    from app.workbench.calibration import calibration_words  # noqa: PLC0415 - compiled code is slow to load
+
+    for block in (report["calibration"], report["calibration_beside"]):
+        if block is not None and block["cases"]:
+            estimate, loss = calibration_words(block)
+            STDOUT.print(f"{block['forecast']}: {estimate}; {loss}", highlight=False)
 
 
 def _print_baselines(found: Sequence[Evaluated]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +17,9 @@ from rich.table import Table
 from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
-from app.commands.workloads import eviction_policy, guarantee_named, sla_of
+from app.commands.workloads import eviction_policy, promise_of, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.policies import FORECAST, new_policy
 from app.domain.times import DAY_US, SECOND_US, from_datetime
 from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
 
@@ -87,7 +89,8 @@ def import_past(
     stop_at_end: StopAtEnd = False,
     sla: options.Sla = None,
     no_sla: options.NoSla = False,
-    guarantee: options.Guarantees = "per-instance",
+    guarantee: options.Guarantees = None,
+    forecast: options.Forecasts = FORECAST,
     eviction: options.Eviction = "yjf",
     wait: Wait = "5m",
     dry_run: DryRun = False,
@@ -105,7 +108,7 @@ def import_past(
     """
     from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
-    policy = _policy(sla, guarantee, clock, eviction, no_sla=no_sla)
+    policy = _policy(promise_of(sla_of(sla, no_sla=no_sla), guarantee, forecast), clock, eviction)
     gap_us = parse_duration(longest_gap) if longest_gap else None
     platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
     wishes = Wishes(platform, sizes, gap_us, stop_at_end)
@@ -132,18 +135,11 @@ def _cloud_name(text: str) -> str:
     return text
 
 
-def _policy(sla: float | None, guarantee: str, clock: str, eviction: str, *, no_sla: bool) -> Policy:
-    """Return the policy in force when the past ends."""
-    probability, default = sla_of(sla, no_sla=no_sla), Policy()
+def _policy(named: Mapping[str, Any], clock: str, eviction: str) -> Policy:
+    """Return the policy in force when the past ends. The promise is `named`."""
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
-    return replace(
-        default,
-        guarantee=Guarantee.NONE if probability is None else guarantee_named(guarantee),
-        eviction_probability=default.eviction_probability if probability is None else probability,
-        eviction_policy=eviction_policy(eviction),
-        clock=Clock(clock),
-    )
+    return replace(new_policy(named), eviction_policy=eviction_policy(eviction), clock=Clock(clock))
 
 
 def _as_recorded(times: str | None, policy: Policy) -> bool:

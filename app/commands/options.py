@@ -24,7 +24,16 @@ Sla = Annotated[
     typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
-Guarantees = Annotated[str, typer.Option(metavar="per-instance|pooled|stratified", help="The scope of the SLA.")]
+_GUARANTEE_OF = "stratified; per-instance with --forecast replay"
+Guarantees = Annotated[
+    str | None,
+    typer.Option(
+        "--guarantee",
+        metavar="per-instance|pooled|stratified",
+        show_default=_GUARANTEE_OF,
+        help="The scope of the SLA.",
+    ),
+]
 Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="The rule that chooses victims.")]
 Placements = Annotated[
     str,
@@ -52,8 +61,8 @@ Slas = Annotated[
     ),
 ]
 GuaranteeList = Annotated[
-    list[str],
-    typer.Option("--guarantee", metavar="per-instance,...", help="The scope of the SLA."),
+    list[str] | None,
+    typer.Option("--guarantee", metavar="stratified,...", show_default=_GUARANTEE_OF, help="The scope of the SLA."),
 ]
 EvictionList = Annotated[
     list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="The rule that chooses victims.")
@@ -84,7 +93,7 @@ Baselines = Annotated[
 ]
 Forecasts = Annotated[
     str,
-    typer.Option("--forecast", metavar="replay|calibrated", help="The forecast that estimates the risk of a start."),
+    typer.Option("--forecast", metavar="calibrated|replay", help="The forecast that estimates the risk of a start."),
 ]
 Limit = Annotated[int, typer.Option(min=1, max=100_000, help="The largest number of them.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.policies import FORECAST, new_policy
 from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
@@ -46,7 +47,7 @@ def drive(
     spot_delay: options.SpotDelay = "24h",
     sla: options.Sla = None,
     no_sla: options.NoSla = False,
-    guarantee: options.Guarantees = "per-instance",
+    guarantee: options.Guarantees = None,
     eviction: options.Eviction = "yjf",
     placement: options.Placements = "first-fit",
     strata: options.Strata = BOUNDARIES,
@@ -55,7 +56,7 @@ def drive(
     horizon: options.Horizon = "30d",
     history: options.History = "all",
     seed: options.Seed = 0,
-    forecast: options.Forecasts = "replay",
+    forecast: options.Forecasts = FORECAST,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
     retry_for: Annotated[str, typer.Option(metavar="TIME", help="Try again for this long without an answer.")] = "60s",
     as_json: options.Json = False,
@@ -115,7 +116,7 @@ def check_sla(probability: float) -> float:
 
 def policy_of(
     sla: float | None,
-    guarantee: str,
+    guarantee: str | None,
     eviction: str,
     every: str,
     samples: int,
@@ -126,11 +127,10 @@ def policy_of(
     strata: str,
 ) -> Policy:
     """Return the policy that the options describe; `sla` None is no SLA."""
-    default = Policy()
+    default = new_policy(promise_of(sla, guarantee, forecast))
     every_us = _positive("--every", every)
-    return Policy(
-        guarantee=Guarantee.NONE if sla is None else guarantee_named(guarantee),
-        eviction_probability=default.eviction_probability if sla is None else sla,
+    return replace(
+        default,
         eviction_policy=eviction_policy(eviction),
         clock=Clock.EXTERNAL,
         recompute_every_us=every_us,
@@ -139,10 +139,19 @@ def policy_of(
         horizon_us=_positive("--horizon", horizon),
         sample_count=samples,
         seed=seed,
-        forecast=forecast_named(forecast),
         strata_us=strata_of(strata),
         clock_step_us=None,  # a workload may be idle for as long as it likes
     )
+
+
+def promise_of(sla: float | None, guarantee: str | None, forecast: str) -> dict[str, Any]:
+    """Return the fields of a policy that these options name; `sla` None is no SLA."""
+    named: dict[str, Any] = {"forecast": forecast_named(forecast)}
+    if sla is None:
+        return named | {"guarantee": Guarantee.NONE}
+    if guarantee is not None:
+        named["guarantee"] = guarantee_named(guarantee)
+    return named | {"eviction_probability": sla}
 
 
 def _positive(option: str, text: str) -> int:
@@ -175,7 +184,7 @@ def forecast_named(text: str) -> Forecast:
     try:
         return Forecast(text)
     except ValueError:
-        raise InputError(f"--forecast {text!r} is unknown: write replay or calibrated") from None
+        raise InputError(f"--forecast {text!r} is unknown: write calibrated or replay") from None
 
 
 def placement_named(text: str) -> Placement:

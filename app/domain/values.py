@@ -112,6 +112,12 @@ class EvictionReason(StrEnum):
     DRILL = "drill"
 
 
+class AfterPromise(StrEnum):
+    """The standing of an instance that runs on after its lifetime: it is the first to be evicted."""
+
+    DISPLACED_FIRST = "displaced_first"
+
+
 class InstanceStatus(StrEnum):
     """The present state of an instance, or its outcome."""
 
@@ -172,7 +178,11 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A cloud's SLA policy. The defaults are those of the published method."""
+    """A cloud's SLA policy.
+
+    A default is what a log means that does not hold the field, and all of them are the published method. What a new
+    cloud gets is `new_policy` (app/domain/policies.py).
+    """
 
     guarantee: Guarantee = Guarantee.PER_INSTANCE
     eviction_probability: float = 0.01

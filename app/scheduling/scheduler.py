@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
@@ -38,6 +38,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.policies import new_policy
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
@@ -79,6 +80,10 @@ class Scheduler:
         self._opening = asyncio.Lock()
         self._is_stopping = False
         self._attaining = asyncio.Semaphore(_ATTAINMENTS_AT_ONCE)
+
+    def new_policy(self, named: Mapping[str, Any]) -> Policy:
+        """Return the policy that a cloud gets that is created now with these fields of its policy."""
+        return new_policy(named, self._parts.logs.log.log_format)
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
         """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""

@@ -30,6 +30,7 @@ from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
+from app.domain.wanted import Wanted
 
 PROMISED_COLUMNS = (
     "seq",
@@ -74,8 +75,15 @@ COLUMNS = (
     "admitted_by",
     "former_lifetime_s",
     "total_risk",
+    "forecast",
+    "wanted_lifetime_s",
+    "min_lifetime_s",
+    "limited_by",
+    "automatic",
 )
 
+LONGEST = "longest"
+"""Stands for a wanted lifetime that is as long as possible."""
 NO_STRATA = "none"
 """Stands for one stratum of all lifetimes."""
 Cells = dict[str, Any]
@@ -115,6 +123,10 @@ class LogRow(NamedTuple):
     book: Book | None = None
     former_lifetime_us: int | None = None
     total_risk: float | None = None
+    forecast: str | None = None
+    wanted: Wanted | None = None
+    limited_by: str | None = None
+    automatic: str | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -153,7 +165,8 @@ class LogWriter:
         """Return what the line repeats of earlier events: of its instance's start, and of the rule in force."""
         if isinstance(event, StartDecision):
             on_demand = event.market is Market.ON_DEMAND
-            policy: Cells = {"eviction_policy": self._policy.eviction_policy} if on_demand else {}
+            name = "eviction_policy" if on_demand else "forecast"
+            policy: Cells = {name: getattr(self._policy, name)}
             if isinstance(event, InstanceStarted):
                 policy["placement"] = self._policy.placement
             return self._flavors[event.flavor] | policy
@@ -190,6 +203,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
     cells |= {
         "eviction_policy": policy.eviction_policy,
         "placement": policy.placement,
+        "forecast": policy.forecast,
         "guarantee": policy.guarantee,
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
@@ -220,6 +234,15 @@ def _write_book(cells: Cells, book: Book) -> None:
     cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
 
 
+def _write_wanted(cells: Cells, wanted: Wanted) -> None:
+    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
+    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
+
+
+def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
+    cells["automatic"] = "yes" if is_automatic else None
+
+
 def _write_resources(cells: Cells, resources: Resources) -> None:
     cells |= resources._asdict()
 
@@ -239,13 +262,15 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
 
 _COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "policy": _write_policy,
+    "wanted": _write_wanted,
+    "is_automatic": _write_automatic,
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
 }
 _COLUMN_OF = {"level": "reason", "probability": "risk"}
-_UNWRITTEN = {"at_us", "victims"}
-"""The first stands in every line; the others are the evictions before the start."""
+_UNWRITTEN = {"at_us", "victims", "afterwards"}
+"""The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
@@ -299,6 +324,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
+            wanted=_read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             **values,
         )
     except ValueError as error:
@@ -325,6 +351,12 @@ def _read_book(cells: Cells) -> Book:
         admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
         affordable_us=affordable_us,
     )
+
+
+def _read_wanted(cells: Cells) -> Wanted:
+    wanted = cells["wanted_lifetime_s"]
+    lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
+    return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -1,8 +1,8 @@
 """The events of a log that was written as CSV, read back as far as the columns tell.
 
-The columns hold a policy's eviction policy, guarantee and probability; the rest comes from `base`. A log that an
-evaluation wrote has instances only: its cloud begins at second 0 without nodes, with the SLA that most of its spot
-starts were promised.
+The columns hold a policy's rules and its promise; the rest comes from `base`. A log that an evaluation wrote has
+instances only: its cloud begins at second 0 without nodes, with the SLA that most of its spot starts were promised, and
+the guarantee that they were decided by.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from app.domain.events.registry import KINDS
 from app.domain.events.wire import fields_on_wire
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
-from app.domain.values import Basis, EvictionPolicy, Guarantee, Placement, Policy
+from app.domain.values import AfterPromise, Basis, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.logcsv import LogRow
 
 Reader: TypeAlias = Callable[[LogRow, Policy], Any]
@@ -56,16 +56,24 @@ def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
     """Return the events that an evaluation's log leaves out."""
     promised = Counter(row.probability for row in rows if row.probability is not None)
     placed = (Placement(row.placement) for row in rows if row.placement is not None)
-    base = replace(base, placement=next(placed, base.placement))
+    foreseen = (Forecast(row.forecast) for row in rows if row.forecast is not None)
+    base = replace(base, placement=next(placed, base.placement), forecast=next(foreseen, base.forecast))
     policy = replace(base, guarantee=Guarantee.NONE)
     if promised:
         ((probability, _),) = promised.most_common(1)
-        policy = replace(base, eviction_probability=probability)
+        policy = replace(base, eviction_probability=probability, guarantee=_guarantee(rows, base))
     flavors = {_flavor(row): row.demand for row in rows if row.instance_id is not None}
     return [
         CloudCreated(at_us=0, policy=policy),
         *(FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors.items()),
     ]
+
+
+def _guarantee(rows: Sequence[LogRow], base: Policy) -> Guarantee:
+    """Return the guarantee that the decisions show: only two of them have figures of their own."""
+    if any(row.book is not None for row in rows):
+        return Guarantee.STRATIFIED
+    return Guarantee.POOLED if any(row.budget is not None for row in rows) else base.guarantee
 
 
 def _flavor(row: LogRow) -> str:
@@ -77,6 +85,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         base,
         eviction_policy=EvictionPolicy(row.eviction_policy or base.eviction_policy),
         placement=Placement(row.placement or base.placement),
+        forecast=Forecast(row.forecast or base.forecast),
         guarantee=Guarantee(row.guarantee or base.guarantee),
         eviction_probability=base.eviction_probability if row.probability is None else row.probability,
         grace_us=base.grace_us if row.grace_us is None else row.grace_us,
@@ -123,8 +132,10 @@ def _reader(name: str, kind: type, *, optional: bool) -> Reader:
     if name in _READ:
         return _READ[name]
     column = _COLUMN_OF.get(name, name)
-    if issubclass(kind, Enum):
+    if issubclass(kind, Enum) and not optional:
         return lambda row, _: kind(getattr(row, column) or "")
+    if issubclass(kind, Enum):
+        return lambda row, _: kind(getattr(row, column)) if getattr(row, column) else None
     if optional:
         return lambda row, _: getattr(row, column)
     return lambda row, _: getattr(row, column) or kind()
@@ -147,5 +158,7 @@ _READ: dict[str, Reader] = {
     "flavor": lambda row, _: _flavor(row),
     "basis": _basis,
     "victims": lambda *_: (),
+    "is_automatic": lambda row, _: row.automatic is not None,
+    "afterwards": lambda *_: AfterPromise.DISPLACED_FIRST,
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

@@ -35,6 +35,7 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
+from app.domain.policies import GUARANTEES
 from app.domain.progress import Progress
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
@@ -64,12 +65,12 @@ class Changes:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> Policy:
-        """Return the policy with the changes. An SLA for a cloud without one is kept for each instance."""
+        """Return the policy with the changes. A cloud without an SLA gets that of a new cloud."""
         changed = replace(policy, **self.settings)
         if self.eviction is not None:
             changed = replace(changed, eviction_policy=self.eviction)
         if self.sla is not None:
-            guarantee = Guarantee.PER_INSTANCE if policy.guarantee is Guarantee.NONE else policy.guarantee
+            guarantee = GUARANTEES[changed.forecast] if policy.guarantee is Guarantee.NONE else policy.guarantee
             changed = replace(changed, eviction_probability=self.sla, guarantee=guarantee)
         return changed if self.guarantee is None else replace(changed, guarantee=self.guarantee)
 

@@ -55,10 +55,10 @@ def counts(report: dict[str, object]) -> dict[str, object]:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["--sla", "0.1"],
+        ["--sla", "0.1", "--forecast", "replay"],
         ["--sla", "0.1", "--batch", "1", "--eviction", "yjf-global"],
         ["--sla", "0.1", "--guarantee", "pooled"],
-        ["--sla", "0.1", "--guarantee", "stratified", "--forecast", "calibrated", "--strata", "1h,1d"],
+        ["--sla", "0.1", "--strata", "1h,1d"],
         ["--no-sla"],
         ["--history", "12h"],
     ],

@@ -45,11 +45,11 @@ def test_a_matrix_is_a_list_of_what_each_is_alone(traces: list[str], directory: 
     together = tenure_json("evaluate", *traces, *options)
     assert isinstance(together, list)
     settings = [(len(one["settings"]["nodes"]), one["settings"]["guarantee"]) for one in together]
-    assert settings == [(3, "none"), (3, "per_instance"), (2, "none"), (2, "per_instance")]
+    assert settings == [(3, "none"), (3, "stratified"), (2, "none"), (2, "stratified")]
     log = directory / "alone.csv"
     alone = tenure_json("evaluate", *traces, "--nodes", "2x4", "--sla", "0.1", "--log", str(log))
     assert without_times(alone) == without_times(together[3])
-    assert (logs / "2x4-yjf-per-instance-0.1.csv").read_bytes() == log.read_bytes()
+    assert (logs / "2x4-yjf-stratified-0.1.csv").read_bytes() == log.read_bytes()
     assert len(list(logs.iterdir())) == 4
     page = report.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")

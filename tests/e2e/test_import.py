@@ -241,6 +241,8 @@ def test_the_readmes_first_promise(service: Process, directory: Path) -> None:
         r'\{"(?:id|instance)".*?\}(?=\{"(?:id|instance)"|\s*$)', done.stdout
     )
     assert json.loads(accepted)["status"] == "accepted"
-    assert json.loads(rejected)["reason"] == "sla_unattainable"
+    quote, promised = json.loads(accepted)["quote"], 0.01
+    assert quote["estimated_eviction_probability"] <= quote["eviction_probability_bound"] <= promised
+    assert json.loads(rejected)["reason"] == "budget_exhausted"
     assert json.loads(rejected)["acceptable"]["lifetime_s"] > 600
     assert "Would have been accepted" in explanation

@@ -22,6 +22,7 @@ CLOUDS: Mapping[str, Mapping[str, Any]] = {
     "plain": {"guarantee": "none"},
     "graceful": {"guarantee": "none", "grace_s": 4},
     "promising": {
+        "forecast": "replay",
         "guarantee": "per_instance",
         "eviction_probability": 0.5,
         "warm_up_s": 0,

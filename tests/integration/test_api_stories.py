@@ -257,7 +257,7 @@ def pages(client: httpx2.Client, href: str, kind: str, key: str) -> list[list[An
 def learned(service: Service) -> Caller:
     """A cloud on an external clock whose history has evictions, an hour after its first table."""
     policy = {"clock": "external", "warm_up_s": 0, "sample_count": 500, "horizon_s": 86400, "table_max_age_s": 43200}
-    caller = Caller(service.client, policy)
+    caller = Caller(service.client, policy | {"forecast": "replay"})
     caller.furnish(nodes=2)
     for hour in range(24):
         caller.on_demand(f"busy-{hour}", "c4", at=at(hour), lifetime_s=1800)

@@ -42,7 +42,7 @@ def client(service: Service) -> httpx2.Client:
         "warm_up_s": 0,
         "sample_count": 100,
         "eviction_probability": 0.05,
-        "forecast": "calibrated",
+        "guarantee": "per_instance",
     }
     made = post(service.client, "/v1/clouds", {"name": NAME, "policy": policy})
     assert made["policy"]["forecast"] == "calibrated"
@@ -149,6 +149,7 @@ def test_a_table_from_before_the_change_says_nothing(service: Service) -> None:
         "sample_count": 100,
         "recompute_every_s": 86400,
         "table_max_age_s": 86400,
+        "forecast": "replay",
     }
     post(client, "/v1/clouds", {"name": "changed", "policy": policy})
     post(client, f"{path}/nodes", {"name": "n", "cores": 8})

@@ -43,6 +43,7 @@ def furnish(service: Service, name: str, guarantee: str) -> str:
         "sample_count": 200,
         "eviction_probability": 0.2,
         "guarantee": guarantee,
+        "forecast": "replay",
     }
     post(client, "/v1/clouds", {"name": name, "policy": policy})
     post(client, f"{path}/nodes", {"name": "node", "cores": 8})

@@ -319,7 +319,7 @@ def test_the_audit_finds_what_is_wrong(service, client, cloud, tmp_path: Path, w
 
 
 RISKY = {
-    "guarantee": "per_instance",
+    "forecast": "replay",
     "warm_up_s": 0,
     "sample_count": 400,
     "clock": "external",

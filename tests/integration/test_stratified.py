@@ -15,8 +15,6 @@ from tenure_client import Guarantee, TenureClient
 
 POLICY: dict[str, Any] = {
     "clock": "external",
-    "guarantee": "stratified",
-    "forecast": "calibrated",
     "eviction_probability": 0.2,
     "warm_up_s": 0,
     "sample_count": 100,

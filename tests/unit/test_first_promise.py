@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from app.admission.decide import decide_start
+from app.admission.quote import quotes_in_force
 from app.cli import main
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded
+from app.domain.policies import new_policy
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Guarantee, Market, Policy, Rejection, Resources
@@ -19,14 +21,13 @@ from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable, make_curve
-from app.forecasts.evidence import evidence_at, guaranteed_bound
+from app.forecasts.evidence import guaranteed_bound
 from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Wishes, parse_sizes
 from app.importing.store.scratch import Scratch
 from app.workbench.import_formats.files import read_past
 
 README = Path(__file__).parents[2] / "README.md"
-SAMPLES = 2_000
 TINY = 1e-9
 
 
@@ -36,8 +37,8 @@ def line_of(command: str) -> list[str]:
     return shlex.split(line)[1:]
 
 
-def test_the_first_promise_rests_on_many_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README's past ends with instances running, at a number of slots that was seen often enough to promise 1 %."""
+def test_the_first_promise_rests_on_a_long_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's past certifies 1 % for the start that is accepted, and is far from it for the one that is not."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["tenure", *line_of("trace synth")])
     with pytest.raises(SystemExit) as ended:
@@ -46,7 +47,7 @@ def test_the_first_promise_rests_on_many_samples(tmp_path: Path, monkeypatch: py
     words = line_of("import")
     nodes, cores = (int(number) for number in words[words.index("--nodes") + 1].split("x"))
     sizes = parse_sizes(words[words.index("--flavors") + 1])
-    policy = Policy(sample_count=SAMPLES)
+    policy = new_policy({})
     with Scratch() as scratch:
         past = Past(scratch, ["past.csv"], Wishes((Resources(cores),) * nodes, sizes))
         read_past(past, [Path("past.csv")], [])
@@ -54,15 +55,17 @@ def test_the_first_promise_rests_on_many_samples(tmp_path: Path, monkeypatch: py
     cloud = Cloud()
     for item in recorded:
         cloud.apply(item.event)
-    forecaster = Forecaster(policy)
+    at_us = recorded[-1].event.at_us
+    forecaster = Forecaster(policy, {policy.forecast})
     forecaster.extend(recorded)
-    table = forecaster.publish(recorded[-1].event.at_us, 1, len(recorded))
-    slots = cloud.available_slots("small")
-    samples = sum(one.sample_count for one in evidence_at(table, "small", slots))
-    assert samples * policy.eviction_probability * Policy().sample_count / SAMPLES >= 2, (slots, samples)
-    lifetime_us = table.lifetime_us("small", slots, policy.eviction_probability)
-    assert lifetime_us is not None
-    assert 600 * SECOND_US < lifetime_us < 10 * DAY_US
+    quotes = quotes_in_force(forecaster.publish(at_us, 1, len(recorded)), cloud, ["small"], at_us)
+    slots, promised = cloud.available_slots("small"), policy.eviction_probability
+    bound = quotes.bound("small", slots, 600 * SECOND_US, policy.confidence)
+    assert bound is not None
+    assert bound <= promised, slots
+    estimate = quotes.probability("small", slots, 10 * DAY_US)
+    assert estimate is not None
+    assert estimate > 5 * promised
 
 
 def table_of_two_samples() -> QuantileTable:

@@ -92,6 +92,9 @@ def test_the_promised_columns_come_first() -> None:
     assert header == ",".join(COLUMNS)
 
 
+SMALL = {"cores": "1", "memory_mib": "128", "disk_gib": "0"}
+
+
 def test_every_kind_has_its_line() -> None:
     rows = cells(as_text(EVENTS))
     assert [row["kind"] for row in rows] == [
@@ -117,9 +120,9 @@ def test_every_kind_has_its_line() -> None:
         "guarantee": "per_instance",
         "probability": "0.01",
         "strata_s": "3600 28800 172800 604800",
+        "forecast": "replay",
     }
-    start = {"instance_id": "s1", "market": "spot", "flavor": "small", "lifetime_s": "1", "node": "n1"}
-    start |= {"cores": "1", "memory_mib": "128", "disk_gib": "0"}
+    start = {"instance_id": "s1", "market": "spot", "flavor": "small", "lifetime_s": "1", "node": "n1"} | SMALL
     rest = {
         "epoch": "3",
         "slots": "7",
@@ -127,6 +130,7 @@ def test_every_kind_has_its_line() -> None:
         "quoted_lifetime_s": "1.5",
         "estimated_probability": "0.0125",
         "placement": "first_fit",
+        "forecast": "replay",
     }
     assert rows[3] == {"seq": "4", "at_s": "1.000001", "kind": "instance_started", **start, **rest}
     why = {"reason": "on_demand_start", "cause_seq": "8", "eviction_policy": "yjf_global"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.values import Policy
 from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
@@ -20,7 +19,8 @@ from tenure_client.forms.clouds import CloudNameAnswer, CloudsAnswer
 async def create_cloud(request: Request) -> Response:
     """Create an empty cloud. Spot starts are rejected until the warm-up is over and the first table is published."""
     body = await read_body(request, CloudBody)
-    cloud = await reached(request, Scheduler).create_cloud(body.name, body.policy.over(Policy()), body.at_us)
+    scheduler = reached(request, Scheduler)
+    cloud = await scheduler.create_cloud(body.name, scheduler.new_policy(body.policy.named()), body.at_us)
     return respond(cloud_answer(body.name, cloud), 201, {"Location": f"/v1/clouds/{body.name}"})
 
 

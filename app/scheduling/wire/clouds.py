@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from app.domain.events.wire import value_to_wire
+from app.domain.policies import new_policy
 from app.domain.strata import MOST_BOUNDARIES
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
@@ -17,7 +18,7 @@ from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Pro
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
-_DEFAULT = Policy()
+_DEFAULT = new_policy({})
 
 
 def _rising(boundaries_us: tuple[int, ...]) -> tuple[int, ...]:
@@ -30,7 +31,9 @@ class PolicyBody(Body):
     """An SLA policy. Fields left out take their defaults."""
 
     guarantee: Guarantee = Field(
-        _DEFAULT.guarantee, description="The scope of the SLA. `none` admits every instance that fits."
+        _DEFAULT.guarantee,
+        description="The scope of the SLA. `none` admits every instance that fits. A new cloud with "
+        "`forecast: replay` gets `per_instance` unless it names another.",
     )
     eviction_probability: Probability = Field(
         _DEFAULT.eviction_probability, description="The SLA of spot starts that bring none of their own."
@@ -114,7 +117,11 @@ class PolicyBody(Body):
 
     def over(self, policy: Policy) -> Policy:
         """Return the policy with the fields of this body in place of its own."""
-        return replace(policy, **{name: getattr(self, name) for name in self.model_fields_set})
+        return replace(policy, **self.named())
+
+    def named(self) -> dict[str, Any]:
+        """Return the fields that were sent."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
