@@ -22,7 +22,7 @@ _LONGEST_LINE = 10_000
 
 
 class RecordedJob(NamedTuple):
-    """When a job was submitted and for how long it ran, in seconds."""
+    """A job's submission and its run time, in seconds."""
 
     submit_s: float
     run_s: float
