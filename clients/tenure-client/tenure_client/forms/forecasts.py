@@ -87,7 +87,7 @@ class GuaranteedAnswer(Answer, kw_only=True):
 
 
 class CurvesAnswer(Answer, kw_only=True):
-    """What the forecast in force says of a flavor, by available slots and by lifetime, as of now."""
+    """The curves of a flavor by the forecast in force, as of now: by available slots, and by lifetime."""
 
     flavor: str
     forecast: ForecastWord
