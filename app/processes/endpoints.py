@@ -64,6 +64,7 @@ ENDPOINTS = (
             errors.LifetimeOutOfBounds,
             errors.ProbabilityOutOfBounds,
             errors.ProbabilityUnexpected,
+            errors.GroupOnDemand,
             errors.TooManyClasses,
             errors.TooManyInstances,
             errors.TooManyEvictions,
