@@ -95,7 +95,7 @@ class Task:
 
 
 class Run(NamedTuple):
-    """What a run gave; the clairvoyant's `admitted` all complete, so they are left out."""
+    """The outcome of a run. The clairvoyant's admitted ones all complete, so they are left out."""
 
     platform: Platform
     requested: int

@@ -176,7 +176,7 @@ def test_an_estimate_worked_out_by_hand() -> None:
 
 @pytest.mark.parametrize(("free_from", "chance"), [(17, 0.2), (16, None)])
 def test_an_estimate_is_the_mean_of_weights_and_records(free_from: int, chance: float | None) -> None:
-    """As above, with a spread of 4 cores: 16 are left free, 8 more than the highest load takes."""
+    """In the state of the last test 16 cores are free after the start, 8 beyond the highest load; the spread is 4."""
     outlook = two_nodes().outlook("f", 0)
     rooms = np.pad(np.arange(33), (0, ROOM_COUNT - 33), "edge")
     shares = np.array([np.where(rooms < free_from, 0.2, 0.0)[:, None] * np.ones(INTERVAL_COUNT)] * 3)
