@@ -43,6 +43,6 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
     whole = left // 1
     return (
         r <= min(base, p / 2)
-        or (r <= base and risky + 1 <= max(5, whole))
+        or r <= base
         or (r <= min(5 * p, (left - committed) / 10) and risky + 1 <= max(2, whole))
     )
