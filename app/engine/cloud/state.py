@@ -74,7 +74,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
-        self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
+        owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants = Wants(self._head)
         self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
@@ -103,9 +103,8 @@ class Cloud:
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
         self.owners, self.quotas = self._owners.accounts, self._owners.quotas
-        self.borne_by, self.overrunning_now = self._owners.borne_by, self._owners.overrunning_now
-        self.overrunning_cores = self._owners.overrunning_cores
-        self.displace, self.without = self._owners.displace, self._owners.without
+        self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
+        self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.running_counts = self._instances.counts
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
