@@ -39,7 +39,7 @@ ARGUMENTS: dict[str, Any] = {
     "jump": True, "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted",
     "lifetime": "longest", "min_lifetime_s": 1.5, "count": 2, "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
-    "count": 3, "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
+    "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
 NUMBERED = {"tables", "runs", "tokens", "webhooks"}
