@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from app.admission.bounds import check_lifetime
 from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
+from app.admission.floor import floor_above, windows_of
 from app.admission.quote import Quotes
 from app.admission.strata import admitting_line, most_risk
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
@@ -111,6 +112,9 @@ def _read_figures(
         return figures, Rejection.QUOTES_STALE
     if basis.quoted_lifetime_us is None or basis.estimated_probability is None:
         return figures, Rejection.NO_HISTORY
+    floor = floor_above(cloud, basis, quotes)
+    if floor is not None:
+        return figures._replace(basis=replace(basis, floor=floor)), Rejection.TOO_FEW_WINDOWS
     if policy.guarantee is Guarantee.STRATIFIED:
         book = _read_book(cloud, running, figures, quotes, at_us)
         figures = figures._replace(basis=replace(basis, book=book))
@@ -130,7 +134,8 @@ def _figures(
     quoted_us = quotes.lifetime_us(running.flavor, slots, max(promised - borne, _LEAST))
     estimate = quotes.probability(running.flavor, slots, rest_us)
     bound = quotes.bound(running.flavor, slots, rest_us, cloud.policy.confidence)
-    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
+    windows = windows_of(cloud.policy, quotes, running.flavor, slots, rest_us)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound, windows=windows)
     total = None if estimate is None else min(borne + estimate, 1.0)
     return _Figures(basis, rest_us, borne, total)
 

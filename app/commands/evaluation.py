@@ -63,6 +63,7 @@ def evaluate(
     history: options.History = "all",
     seed: options.Seed = 0,
     forecast: options.Forecasts = FORECAST,
+    min_windows: options.MinWindows = 0,
     follow: options.Follow = False,
     baselines: options.Baselines = False,
     log: options.Log = None,
@@ -77,6 +78,7 @@ def evaluate(
     repeating the option. They are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
+    policy = replace(policy, min_windows=min_windows)
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
     watched = reliability or by_epoch or report is not None

@@ -57,6 +57,7 @@ def drive(
     history: options.History = "all",
     seed: options.Seed = 0,
     forecast: options.Forecasts = FORECAST,
+    min_windows: options.MinWindows = 0,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
     retry_for: Annotated[str, typer.Option(metavar="TIME", help="Try again for this long without an answer.")] = "60s",
     as_json: options.Json = False,
@@ -68,9 +69,18 @@ def drive(
     from app.workbench.drive import drive as run  # noqa: PLC0415
 
     policy = policy_of(
-        sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast, strata
+        sla_of(sla, no_sla=no_sla),
+        guarantee,
+        eviction,
+        every,
+        samples,
+        horizon,
+        history,
+        seed,
+        forecast,
+        strata,
     )
-    policy = replace(policy, placement=placement_named(placement))
+    policy = replace(policy, placement=placement_named(placement), min_windows=min_windows)
     scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
     retry_s = parse_duration(retry_for) / 1e6
     with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:

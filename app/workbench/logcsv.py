@@ -29,7 +29,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Basis, Book, Budget, Floor, Market, Policy, Resources
 
 PROMISED_COLUMNS = (
     "seq",
@@ -75,6 +75,9 @@ COLUMNS = (
     "former_lifetime_s",
     "total_risk",
     "forecast",
+    "windows",
+    "min_windows",
+    "enough_s",
 )
 
 NO_STRATA = "none"
@@ -117,6 +120,10 @@ class LogRow(NamedTuple):
     former_lifetime_us: int | None = None
     total_risk: float | None = None
     forecast: str | None = None
+    windows: float | None = None
+    min_windows: int | None = None
+    enough_us: int | None = None
+    floor: Floor | None = None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -194,6 +201,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "eviction_policy": policy.eviction_policy,
         "placement": policy.placement,
         "forecast": policy.forecast,
+        "min_windows": policy.min_windows,
         "guarantee": policy.guarantee,
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
@@ -203,7 +211,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
 
 
 def _write_basis(cells: Cells, basis: Basis) -> None:
-    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
+    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound", "windows"):
         cells[name] = getattr(basis, name)
     cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
     if basis.budget is not None:
@@ -211,9 +219,11 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
             cells[name] = getattr(basis.budget, name)
         cells["class_evicted"] = basis.budget.evicted
         cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
-
     if basis.book is not None:
         _write_book(cells, basis.book)
+    if basis.floor is not None:
+        cells["min_windows"], cells["enough_s"] = basis.floor.min_windows, _seconds(basis.floor.enough_us)
+        cells["affordable_lifetime_s"] = _seconds(basis.floor.affordable_us)
 
 
 def _write_book(cells: Cells, book: Book) -> None:
@@ -303,6 +313,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
+            floor=_read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )
     except ValueError as error:
@@ -313,6 +324,11 @@ def _read_budget(cells: Cells) -> Budget:
     numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
     affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
     return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+
+
+def _read_floor(cells: Cells) -> Floor:
+    enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
+    return Floor(int(cells["min_windows"]), enough_us, affordable_us)
 
 
 def _read_book(cells: Cells) -> Book:
@@ -349,8 +365,8 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "min_windows"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "windows"), float),
 }
 _READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]

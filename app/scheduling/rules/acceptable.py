@@ -24,6 +24,8 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
     `stratified` every book one whose risk is at most half of it.
     """
     basis = decision.basis
+    if basis is not None and basis.floor is not None and isinstance(decision, InstanceRejected):
+        return Acceptable(basis.floor.affordable_us or None, None) if _is_floor(decision) else None
     if basis is not None and basis.book is not None and isinstance(decision, InstanceRejected):
         if decision.reason is not Rejection.BUDGET_EXHAUSTED:
             return None
@@ -38,3 +40,8 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
         return None
     quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
     return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)
+
+
+def _is_floor(decision: InstanceRejected) -> bool:
+    """Return True unless something else, like the want of room, refused the start before its floor did."""
+    return decision.reason is Rejection.TOO_FEW_WINDOWS
