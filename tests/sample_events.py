@@ -24,6 +24,7 @@ from app.domain.events import (
     NodeOpened,
     NodeRemoved,
     PolicyChanged,
+    PromiseEnding,
 )
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
@@ -34,6 +35,7 @@ from app.domain.values import (
     Clock,
     EvictionPolicy,
     EvictionReason,
+    Floor,
     Guarantee,
     Market,
     Policy,
@@ -41,6 +43,7 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from app.domain.wanted import Wanted
 
 OD, SPOT = Market.ON_DEMAND, Market.SPOT
 FINE_US = 1_500_001
@@ -158,6 +161,48 @@ LOG: list[Event] = [
             least_probability=0.001,
             highest_probability=0.5,
         ),
+    ),
+    started(
+        17,
+        "wants",
+        lifetime_us=3 * HOUR_US,
+        basis=BASIS,
+        wanted=Wanted(None, HOUR_US),
+        limited_by=Rejection.BUDGET_EXHAUSTED,
+    ),
+    InstanceRejected(
+        **ending(17, "much"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=HOUR_US,
+        basis=BASIS,
+        wanted=Wanted(DAY_US, HOUR_US),
+    ),
+    InstanceExtended(
+        **ending(18, "wants"),
+        lifetime_us=6 * HOUR_US,
+        former_lifetime_us=3 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
+        basis=BASIS,
+        total_risk=0.0375,
+        is_automatic=True,
+        limited_by=Rejection.SLA_UNATTAINABLE,
+    ),
+    PromiseEnding(
+        **ending(22, "wants"),
+        lifetime_us=6 * HOUR_US,
+        deadline_us=at(17) + 6 * HOUR_US,
+        reason=Rejection.BUDGET_EXHAUSTED,
+    ),
+    PolicyChanged(at_us=at(23), policy=replace(POLICY, min_windows=30)),
+    InstanceRejected(
+        **ending(24, "unseen"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.TOO_FEW_WINDOWS,
+        lifetime_us=DAY_US,
+        basis=replace(BASIS, budget=None, windows=7.5, floor=Floor(30, at(100), 6 * HOUR_US)),
     ),
 ]
 """In an order that a log could have."""

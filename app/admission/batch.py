@@ -14,6 +14,7 @@ from app.admission.extend import (
     key_of,
 )
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
+from app.admission.looks import looks_before
 from app.admission.moments import is_ahead, is_external, time_of, time_of_change
 from app.admission.quote import Quotes
 from app.domain.errors import (
@@ -227,6 +228,8 @@ def decide_next(
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
         return True
+    if not isinstance(step, Change):
+        batch.recorded += looks_before(cloud, step, batch.known, quotes)
     if _is_new(batch, cloud, step) and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
     if isinstance(step, StopRequest) and step.instance_id in batch.ended:

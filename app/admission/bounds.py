@@ -9,6 +9,7 @@ from app.domain.errors import LifetimeOutOfBounds, PolicyInvalid, ProbabilityOut
 from app.domain.requests import StartRequest
 from app.domain.times import seconds_text
 from app.domain.values import Market, Policy
+from app.domain.wanted import Wanted
 
 
 def check_lifetime(policy: Policy, lifetime_us: int) -> None:
@@ -35,10 +36,20 @@ def check_probability(policy: Policy, probability: float | None) -> None:
         )
 
 
+def check_wanted(policy: Policy, wanted: Wanted) -> None:
+    """Raise LifetimeOutOfBounds if a spot instance may not have what it wants, or not the least that it takes."""
+    for lifetime_us in (wanted.lifetime_us, wanted.min_lifetime_us):
+        if lifetime_us is not None:
+            check_lifetime(policy, max(lifetime_us, policy.shortest_lifetime_us))
+
+
 def is_out_of_bounds(policy: Policy, request: StartRequest) -> bool:
     """Return True if the policy's bounds refuse the start."""
     try:
-        if request.market is Market.SPOT and request.lifetime_us is not None:
+        if request.market is Market.SPOT and request.wanted is not None:
+            check_wanted(policy, request.wanted)
+            check_probability(policy, request.eviction_probability)
+        elif request.market is Market.SPOT and request.lifetime_us is not None:
             check_lifetime(policy, request.lifetime_us)
             check_probability(policy, request.eviction_probability)
     except (LifetimeOutOfBounds, ProbabilityOutOfBounds):

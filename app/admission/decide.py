@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import floor_above, windows_of
+from app.admission.longest import decide_wanted
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
 from app.domain.errors import (
@@ -28,6 +30,7 @@ from app.domain.events import (
     InstanceStarted,
     InstanceStopped,
     NodeRemoved,
+    StartDecision,
 )
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
@@ -52,7 +55,11 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
-    return [_decide_spot(cloud, request, at_us, quotes)]
+    wanted = request.wanted
+    if wanted is None:
+        return [_decide_spot(cloud, request, at_us, quotes)]
+    decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)
+    return [decide_wanted(request, wanted, cloud.policy, at_us, decide)]
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
@@ -103,7 +110,7 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
     return [*evictions, accepted(cloud, request, at_us, node, None, victims)]
 
 
-def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Event:
+def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
     if request.lifetime_us is None:
         raise LifetimeMissing("a spot start must declare its lifetime")
     check_lifetime(cloud.policy, request.lifetime_us)

@@ -21,7 +21,7 @@ from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceExte
 from app.domain.requests import ExtendRequest
 from app.domain.strata import stratum_index
 from app.domain.times import SECOND_US, to_datetime
-from app.domain.values import Basis, Book, Budget, Clock, Forecast, Guarantee, Market, Rejection
+from app.domain.values import Basis, Book, Budget, Clock, Floor, Forecast, Guarantee, Market, Rejection
 from app.engine.cloud import ClassCounts, Cloud, Running
 from app.engine.exposure import charge, unseen
 
@@ -114,6 +114,7 @@ def _read_figures(
         return figures, Rejection.NO_HISTORY
     floor = floor_above(cloud, basis, quotes)
     if floor is not None:
+        floor = replace(floor, affordable_us=_evidenced_us(cloud, running, basis, floor, at_us, quotes))
         return figures._replace(basis=replace(basis, floor=floor)), Rejection.TOO_FEW_WINDOWS
     if policy.guarantee is Guarantee.STRATIFIED:
         book = _read_book(cloud, running, figures, quotes, at_us)
@@ -124,6 +125,22 @@ def _read_figures(
         figures = figures._replace(basis=replace(basis, budget=budget))
         return figures, None if affords_rise(budget, promised) else Rejection.BUDGET_EXHAUSTED
     return figures, None if basis.quoted_lifetime_us > figures.rest_us else Rejection.SLA_UNATTAINABLE
+
+
+def _evidenced_us(cloud: Cloud, running: Running, basis: Basis, floor: Floor, at_us: int, quotes: Quotes) -> int:
+    """Return the longest lifetime with enough windows for its rest that would be promised; 0 if none longer would."""
+    age_us, rest_us = (
+        at_us - running.started_us,
+        quotes.lifetime_of_windows(running.flavor, basis.slots, floor.min_windows),
+    )
+    if age_us + rest_us <= (running.lifetime_us or 0):
+        return 0
+    found, refusal = _read_figures(cloud, running, age_us + rest_us, at_us, quotes)
+    if refusal is None:
+        return age_us + rest_us
+    account = found.basis.book or found.basis.budget
+    longest_us = age_us + (found.basis.quoted_lifetime_us or 0) - 1 if account is None else account.affordable_us or 0
+    return longest_us if longest_us > (running.lifetime_us or 0) else 0
 
 
 def _figures(

@@ -79,14 +79,13 @@ def evaluate(
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
     policy = replace(policy, min_windows=min_windows)
-    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, _slas(sla, report, no_sla=no_sla))
-    watched = reliability or by_epoch or report is not None
-    planned = (replace(one, watched=watched, followed=follow) for one in _planned(scenarios, log))
-    found = _run([*planned], report, baselines=baselines)
-    if report is not None:
-        _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
-    _print(found, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+    workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
+    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
+    watched, followed = reliability or by_epoch or report is not None, follow or report is not None
+    planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]
+    found = _run(planned, report, baselines=baselines)
+    _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
+    _print(found, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
@@ -162,7 +161,9 @@ def _check_writable(path: Path | None) -> None:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
-def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
+def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
+    if path is None:
+        return
     from app.workbench.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
 
     command = shlex.join(["tenure", *sys.argv[1:]])
@@ -171,7 +172,9 @@ def _write_report(path: Path, found: Sequence[Evaluated], traces: dict[str, Path
     STDERR.print(f"report: {path}", highlight=False)
 
 
-def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_json: bool) -> None:
+def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_epoch: bool, as_json: bool) -> None:
+    """Print what was asked for. A report follows every start for itself, whether that is asked for or not."""
+    found = found if followed else [replace(one, cases=None) for one in found]
     reports = [_report(one, reliability=reliability) for one in found]
     if as_json:
         print_json(reports[0] if len(reports) == 1 else reports)
@@ -188,7 +191,17 @@ def _print(found: Sequence[Evaluated], *, reliability: bool, by_epoch: bool, as_
     for one, report in zip(found, reports, strict=True):
         if one.cases is not None:
             STDOUT.print(calibration_table(report, _title(one)))
+            _print_verdicts(report)
             STDOUT.print(CALIBRATION_LEGEND)
+
+
+def _print_verdicts(report: dict[str, Any]) -> None:
+    from app.workbench.calibration import calibration_words  # noqa: PLC0415 - compiled code is slow to load
+
+    for block in (report["calibration"], report["calibration_beside"]):
+        if block is not None and block["cases"]:
+            estimate, loss = calibration_words(block)
+            STDOUT.print(f"{block['forecast']}: {estimate}; {loss}", highlight=False)
 
 
 def _print_baselines(found: Sequence[Evaluated]) -> None:

@@ -126,7 +126,7 @@ def calibration_table(report: JsonObject, title: str) -> Table:
         f"{title}: every quoted start, followed to its end",
     )
     for block in (report["calibration"], report["calibration_beside"]):
-        if block is not None:
+        if block is not None and block["cases"]:
             rows = {"all": block, **block["strata"]}
             for number, (name, row) in enumerate(rows.items()):
                 first = "" if number else block["forecast"]

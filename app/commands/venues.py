@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.venues.rules.pricefiles import PriceRows
     from app.workbench.venues.setting import BacktestSetting
 
-WHATS = ("survival", "bids")
+WHATS = ("survival", "bids", "cost")
 METHODS = ("thesis", "tenure")
 _TOLD_REFUSALS = 5
 _FIRST_DAY = "2015-06-12"

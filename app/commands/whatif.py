@@ -14,7 +14,7 @@ from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
-from app.commands.workloads import eviction_policy, guarantee_named, placement_named, strata_of
+from app.commands.workloads import eviction_policy, forecast_named, guarantee_named, placement_named, strata_of
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
@@ -39,6 +39,10 @@ Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", he
 Placements = Annotated[
     list[str] | None,
     typer.Option("--placement", metavar="first-fit,best-fit", help="The node that a start takes, of those with room."),
+]
+Forecasts = Annotated[
+    list[str] | None,
+    typer.Option("--forecast", metavar="calibrated,replay", help="The forecast that estimates the risk of a start."),
 ]
 Strata = Annotated[
     str | None, typer.Option(metavar="TIME,...|none", help="Where the next stratum of a stratified budget begins.")
@@ -66,6 +70,7 @@ def whatif(
     guarantee: Guarantees = None,
     eviction: Eviction = None,
     placement: Placements = None,
+    forecast: Forecasts = None,
     strata: Strata = None,
     flavor: Flavor = None,
     warm_up: Duration = None,
@@ -84,7 +89,7 @@ def whatif(
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
     given = _settings(warm_up, every, horizon, samples, seed)
-    settings = _placed(given if strata is None else {**given, "strata_us": strata_of(strata)}, placement)
+    settings = _chosen(given if strata is None else {**given, "strata_us": strata_of(strata)}, placement, forecast)
     recorded = _recorded(url, token, cloud, log)
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
     with progress_bar("deciding again") as progress:
@@ -107,10 +112,16 @@ def _settings(
     return given | {name: number for name, number in (("sample_count", samples), ("seed", seed)) if number is not None}
 
 
-def _placed(settings: dict[str, Any], placements: list[str] | None) -> list[dict[str, Any]]:
-    """Return the settings once for each placement that is given."""
-    found = each(placements, placement_named)
-    return [settings | {"placement": placement} for placement in found] if found else [settings]
+def _chosen(
+    settings: dict[str, Any], placements: list[str] | None, forecasts: list[str] | None
+) -> list[dict[str, Any]]:
+    """Return the settings once for each placement with each forecast that is given."""
+    choices: dict[str, list[Any]] = {
+        "placement": each(placements, placement_named),
+        "forecast": each(forecasts, forecast_named),
+    }
+    given = {name: values for name, values in choices.items() if values}
+    return [settings | dict(zip(given, chosen, strict=True)) for chosen in product(*given.values())]
 
 
 def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
@@ -221,7 +232,7 @@ def _row(account: Account) -> list[str]:
 def _words(told: dict[str, Any]) -> str:
     """Return the changes in one line."""
     words = []
-    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "placement", "flavors"):
+    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "placement", "forecast", "flavors"):
         value = told.get(name)
         if value is None:
             continue

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain.values import Market
+from app.domain.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
-    `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime.
-    `owner` is the caller if the policy restricts callers to their own ids; None allows any id.
+    `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime, or say
+    with `wanted` which ones they take. `owner` is the caller if the policy restricts callers to their own ids; None
+    allows any id.
     """
 
     instance_id: str
@@ -22,6 +24,7 @@ class StartRequest:
     eviction_probability: float | None = None
     at_us: int | None = None
     owner: str | None = None
+    wanted: Wanted | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,12 @@ class EvictionReason(StrEnum):
     DRILL = "drill"
 
 
+class AfterPromise(StrEnum):
+    """The standing of an instance that runs on after its lifetime: it is the first to be evicted."""
+
+    DISPLACED_FIRST = "displaced_first"
+
+
 class InstanceStatus(StrEnum):
     """The present state of an instance, or its outcome."""
 
@@ -262,13 +268,13 @@ class Floor:
     """The evidence floor that refused a start, or a longer lifetime.
 
     `min_windows`: how many windows the policy asks for; `enough_us`: when a history that grows on as it did will hold
-    them for this lifetime, None if that is not known; `affordable_us`: the longest lifetime of a start that would have
-    been admitted, 0 if none is, None for a longer lifetime.
+    them for this lifetime, None if that is not known; `affordable_us`: the longest lifetime that would have been
+    promised, 0 if there is none.
     """
 
     min_windows: int
     enough_us: int | None
-    affordable_us: int | None = None
+    affordable_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

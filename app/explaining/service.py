@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from app.admission.acceptable import acceptable_instead
 from app.admission.attainment import Attainment
 from app.domain.errors import Unavailable
 from app.domain.events import (
@@ -44,7 +45,6 @@ from app.forecast.level import stratum_index
 from app.forecasts.evidence import evidence_at
 from app.forecasts.table_reads import TableReads
 from app.scheduling.log_reads import LogReads
-from app.scheduling.rules.acceptable import acceptable_instead
 from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance, decision_in, end_in, extended
 from app.scheduling.scheduler import Scheduler

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.admission.intervals import exact_interval
+from app.admission.judging import judge_estimate, judge_loss
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
 from app.forecast.survival import Floats
@@ -21,8 +22,18 @@ SURE = 1e-4
 _DECILES = 10
 
 
-def calibration_report(cases: Sequence[Case], forecast: Forecast) -> dict[str, Any] | None:
-    """Return the comparison as JSON values; None if the forecast said nothing of any case.
+_NO_CASES: dict[str, Any] = {
+    "cases": 0,
+    "evicted": 0,
+    **dict.fromkeys(("said", "happened", "log_loss", "constant_log_loss", "walk_forward_log_loss", "auc")),
+    "deciles": [],
+    "strata": {},
+    "coverage": {},
+}
+
+
+def calibration_report(cases: Sequence[Case], forecast: Forecast) -> dict[str, Any]:
+    """Return the comparison as JSON values. Of no case there are no shares and no losses.
 
     Losses are means over the cases. `constant_log_loss` is that of the best constant, which is known in hindsight only;
     `walk_forward_log_loss` that of the share evicted among the cases whose end was known at the time. `auc` is the
@@ -30,7 +41,7 @@ def calibration_report(cases: Sequence[Case], forecast: Forecast) -> dict[str, A
     """
     known = [(case, case.quoted.said[forecast]) for case in cases if forecast in case.quoted.said]
     if not known:
-        return None
+        return {"forecast": forecast.value, **_NO_CASES}
     said, evicted = _columns(known)
     return {
         "forecast": forecast.value,
@@ -49,9 +60,16 @@ def calibration_reports(cases: Sequence[Case], deciding: Forecast) -> dict[str, 
     Without an SLA nothing decides and no replay is made: only the calibrated forecast is told.
     """
     known = {forecast: calibration_report(cases, forecast) for forecast in Forecast}
-    first = deciding if known[deciding] else Forecast.CALIBRATED
+    first = deciding if known[deciding]["cases"] else Forecast.CALIBRATED
     (other,) = (forecast for forecast in Forecast if forecast is not first)
-    return {"calibration": known[first], "calibration_beside": known[other]}
+    return {"calibration": known[first], "calibration_beside": known[other] if known[other]["cases"] else None}
+
+
+def calibration_words(row: Mapping[str, Any]) -> Sequence[str]:
+    """Return the verdicts on the estimates of followed starts, and on their log loss beside a constant's."""
+    cases, evicted = row["cases"], row["evicted"]
+    estimate = judge_estimate(row["said"], evicted, cases).sentence
+    return estimate, judge_loss(row["log_loss"], row["constant_log_loss"], evicted, cases)[1]
 
 
 Known = tuple[Case, Said]

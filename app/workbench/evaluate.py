@@ -9,6 +9,7 @@ from typing import Protocol
 
 from app.admission.decide import decide_start, decide_stop
 from app.admission.extend import decide_extension
+from app.admission.looks import looks_before
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -85,7 +86,7 @@ class _EvaluationTables:
         self._sink = sink
         self._followed = followed
         self._forecaster = Forecaster(policy, self._forecasts())
-        self._newest: QuantileTable | None = None
+        self.newest: QuantileTable | None = None
         self.spent_s = 0.0
 
     def _forecasts(self) -> set[Forecast]:
@@ -115,13 +116,13 @@ class _EvaluationTables:
         if not self._forecasts() or at_us < cloud.created_us + policy.warm_up_us:
             return None
         due_us = policy.due_epoch_us(at_us)
-        if self._newest is None or self._newest.epoch_us < due_us:
-            self._newest = self._publish(due_us, cloud.seq)
-        return self._newest
+        if self.newest is None or self.newest.epoch_us < due_us:
+            self.newest = self._publish(due_us, cloud.seq)
+        return self.newest
 
     def _publish(self, due_us: int, seq: int) -> QuantileTable:
         began = perf_counter()
-        epoch = 1 if self._newest is None else self._newest.epoch + 1
+        epoch = 1 if self.newest is None else self.newest.epoch + 1
         table = self._forecaster.publish(due_us, epoch, seq, executor=self._executor)
         self.spent_s += perf_counter() - began
         if self._sink is not None:
@@ -150,6 +151,7 @@ class DrivenCloud:
         """Decide one operation and record its events; the decision on a start is the last of them."""
         at_us = operation.at_us
         assert at_us is not None
+        self._look(operation)
         if isinstance(operation, ExtendRequest):
             return self._extend(operation, at_us)
         if isinstance(operation, StopRequest):
@@ -161,6 +163,11 @@ class DrivenCloud:
         events = self.decide(operation, at_us, table)
         self.record(events)
         return events[-1]
+
+    def _look(self, operation: Operation) -> None:
+        """Take the looks that are due before an operation at what wants a longer lifetime."""
+        if self.cloud.wants:
+            self._keep(looks_before(self.cloud, operation, {}, self.tables.newest))
 
     def _extend(self, request: ExtendRequest, at_us: int) -> Event | None:
         """Decide on a longer lifetime, and record the decision; None if there is nothing to decide."""
@@ -177,7 +184,9 @@ class DrivenCloud:
 
     def record(self, events: Sequence[Event]) -> None:
         """Append the events to the log and apply them to the cloud."""
-        recorded = [self.cloud.apply(event) for event in events]
+        self._keep([self.cloud.apply(event) for event in events])
+
+    def _keep(self, recorded: list[Recorded]) -> None:
         self.cloud.commit()
         self.tables.extend(recorded)
         for log in self._logs:

@@ -30,6 +30,7 @@ from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import AdmittedBy, Basis, Book, Budget, Floor, Market, Policy, Resources
+from app.domain.wanted import Wanted
 
 PROMISED_COLUMNS = (
     "seq",
@@ -75,11 +76,17 @@ COLUMNS = (
     "former_lifetime_s",
     "total_risk",
     "forecast",
+    "wanted_lifetime_s",
+    "min_lifetime_s",
+    "limited_by",
+    "automatic",
     "windows",
     "min_windows",
     "enough_s",
 )
 
+LONGEST = "longest"
+"""Stands for a wanted lifetime that is as long as possible."""
 NO_STRATA = "none"
 """Stands for one stratum of all lifetimes."""
 Cells = dict[str, Any]
@@ -120,6 +127,9 @@ class LogRow(NamedTuple):
     former_lifetime_us: int | None = None
     total_risk: float | None = None
     forecast: str | None = None
+    wanted: Wanted | None = None
+    limited_by: str | None = None
+    automatic: str | None = None
     windows: float | None = None
     min_windows: int | None = None
     enough_us: int | None = None
@@ -217,8 +227,7 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
     if basis.budget is not None:
         for name in ("earned", "committed", "charge", "risk"):
             cells[name] = getattr(basis.budget, name)
-        cells["class_evicted"] = basis.budget.evicted
-        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
+        cells |= {"class_evicted": basis.budget.evicted, "affordable_lifetime_s": _seconds(basis.budget.affordable_us)}
     if basis.book is not None:
         _write_book(cells, basis.book)
     if basis.floor is not None:
@@ -232,6 +241,15 @@ def _write_book(cells: Cells, book: Book) -> None:
     cells["class_evicted"] = book.evicted
     cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
     cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
+
+
+def _write_wanted(cells: Cells, wanted: Wanted) -> None:
+    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
+    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
+
+
+def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
+    cells["automatic"] = "yes" if is_automatic else None
 
 
 def _write_resources(cells: Cells, resources: Resources) -> None:
@@ -253,13 +271,15 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
 
 _COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "policy": _write_policy,
+    "wanted": _write_wanted,
+    "is_automatic": _write_automatic,
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
 }
 _COLUMN_OF = {"level": "reason", "probability": "risk"}
-_UNWRITTEN = {"at_us", "victims"}
-"""The first stands in every line; the others are the evictions before the start."""
+_UNWRITTEN = {"at_us", "victims", "afterwards"}
+"""The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
@@ -313,6 +333,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
+            wanted=_read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             floor=_read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )
@@ -328,7 +349,7 @@ def _read_budget(cells: Cells) -> Budget:
 
 def _read_floor(cells: Cells) -> Floor:
     enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
-    return Floor(int(cells["min_windows"]), enough_us, affordable_us)
+    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
 
 
 def _read_book(cells: Cells) -> Book:
@@ -345,6 +366,12 @@ def _read_book(cells: Cells) -> Book:
         admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
         affordable_us=affordable_us,
     )
+
+
+def _read_wanted(cells: Cells) -> Wanted:
+    wanted = cells["wanted_lifetime_s"]
+    lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
+    return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -28,7 +28,7 @@ from app.domain.events.registry import KINDS
 from app.domain.events.wire import fields_on_wire
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
-from app.domain.values import Basis, EvictionPolicy, Forecast, Guarantee, Placement, Policy
+from app.domain.values import AfterPromise, Basis, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.logcsv import LogRow
 
 Reader: TypeAlias = Callable[[LogRow, Policy], Any]
@@ -135,8 +135,10 @@ def _reader(name: str, kind: type, *, optional: bool) -> Reader:
     if name in _READ:
         return _READ[name]
     column = _COLUMN_OF.get(name, name)
-    if issubclass(kind, Enum):
+    if issubclass(kind, Enum) and not optional:
         return lambda row, _: kind(getattr(row, column) or "")
+    if issubclass(kind, Enum):
+        return lambda row, _: kind(getattr(row, column)) if getattr(row, column) else None
     if optional:
         return lambda row, _: getattr(row, column)
     return lambda row, _: getattr(row, column) or kind()
@@ -159,5 +161,7 @@ _READ: dict[str, Reader] = {
     "flavor": lambda row, _: _flavor(row),
     "basis": _basis,
     "victims": lambda *_: (),
+    "is_automatic": lambda row, _: row.automatic is not None,
+    "afterwards": lambda *_: AfterPromise.DISPLACED_FIRST,
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from app.domain.events.wire import value_to_wire
 from app.domain.requests import StartRequest
 from app.domain.strata import BOUNDARIES_US, stratum_index, stratum_names
-from app.domain.times import seconds
+from app.domain.times import DAY_US, seconds
 from app.domain.values import Market, Placement, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
@@ -21,6 +21,8 @@ _SETTINGS = (
     "recompute_every_s", "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
 )  # fmt: skip
 """The fields of a policy that an outcome tells."""
+_WEEK_US = 7 * DAY_US
+"""A week of the workload, from its beginning on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Scenario:
 
 @dataclass(slots=True)
 class GroupTally:
-    """Counts for the admitted spot instances of a stratum or of a flavor.
+    """Counts for the admitted spot instances of a stratum, a flavor, or the starts of a week.
 
     `evicted`: within the declared lifetime; `overrun_evicted`: after it, when the promise was over. Core-microseconds
     are declared ones: of all, of those that reached their stop, and of those evicted within their declared lifetime.
@@ -76,7 +78,7 @@ class _Admitted(NamedTuple):
 
     request: StartRequest
     core_us: int
-    groups: tuple[GroupTally, GroupTally]
+    groups: tuple[GroupTally, ...]
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class WorkloadTally:
     boundaries_us: tuple[int, ...] = BOUNDARIES_US
     strata: dict[str, GroupTally] = field(default_factory=dict)
     flavors: dict[str, GroupTally] = field(default_factory=dict)
+    weeks: dict[int, GroupTally] = field(default_factory=dict)
     _running: dict[str, _Admitted] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -151,7 +154,8 @@ class WorkloadTally:
     def _admitted(self, request: StartRequest, core_us: int) -> None:
         lifetime_us = request.lifetime_us or 0
         stratum = [*self.strata.values()][stratum_index(lifetime_us, self.boundaries_us)]
-        groups = stratum, self.flavors.setdefault(request.flavor, GroupTally())
+        week = self.weeks.setdefault((request.at_us or 0) // _WEEK_US, GroupTally())
+        groups = stratum, self.flavors.setdefault(request.flavor, GroupTally()), week
         self.spot_admitted += 1
         self.completed_core_us += core_us
         for group in groups:

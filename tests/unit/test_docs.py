@@ -215,4 +215,6 @@ def test_documents_that_the_code_names_exist() -> None:
 def test_lists_of_kinds_in_the_pages_are_the_registry_s() -> None:
     lanes = page("feeds.md")
     assert "scheduled, overdue or likely" in lanes
-    assert {"eviction_scheduled", "eviction_overdue", "eviction_risk", "instance_evicted"} == URGENT
+    assert "that a promise ends" in lanes
+    urgent = {"eviction_scheduled", "eviction_overdue", "eviction_risk", "instance_evicted", "promise_ending"}
+    assert urgent == URGENT

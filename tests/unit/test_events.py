@@ -10,7 +10,7 @@ import pytest
 
 from app.domain.events import InstanceStopped
 from app.domain.events.kinds import REGISTERED
-from app.domain.events.registry import ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
+from app.domain.events.registry import ENDINGS, ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
 from app.platform.database.schema import event as event_table
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +18,7 @@ SERVED = {
     "event_one_start": STARTS,
     "event_one_end": ENDS,
     "event_notice": NOTICES,
+    "event_promise_ending": ENDINGS,
     "event_extension": EXTENSIONS,
     "event_extension_asked": EXTENSIONS,
     "event_policy": POLICIES,

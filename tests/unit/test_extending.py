@@ -11,6 +11,7 @@ from oracles.engine import NaiveCluster, youth
 from oracles.histories import RandomCloud
 from oracles.replay import NaiveHistory
 
+from app.admission.acceptable import acceptable_lifetime_us
 from app.admission.batch import Extended, decide_batch
 from app.admission.decide import decide_drill, decide_stop
 from app.admission.extend import decide_extension
@@ -39,7 +40,7 @@ from app.domain.values import (
 )
 from app.engine.cloud import Cloud
 from app.engine.exposure import charge, share
-from app.scheduling.rules.extensions import acceptable_lifetime_us, in_words
+from app.scheduling.rules.extensions import in_words
 
 
 @dataclass(frozen=True)

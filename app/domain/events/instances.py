@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
 from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.domain.wanted import Wanted
+
+_WANTED = {"since": 5, "description": "Of a start that takes what it can be promised."}
 
 
 @event("instance_started", subject="instance_id", group=Group.START, outcome="accepted")
@@ -18,7 +21,8 @@ class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
-    room is free; None: at once.
+    room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
+    `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
     """
 
     at_us: int
@@ -32,11 +36,17 @@ class InstanceStarted:
     victims: tuple[str, ...] = field(default=())
     deadline_us: int | None = None
     ready_us: int | None = None
+    wanted: Wanted | None = field(default=None, metadata=_WANTED)
+    limited_by: Rejection | None = field(
+        default=None, metadata={"since": 5, "description": "Why a longer lifetime was not promised."}
+    )
 
 
 @event("instance_rejected", subject="instance_id", group=Group.START, outcome="rejected")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRejected:
+    """A start was rejected. With `wanted`, `lifetime_us` is the least that it would have taken."""
+
     at_us: int
     instance_id: str
     market: Market
@@ -45,6 +55,7 @@ class InstanceRejected:
     lifetime_us: int | None = None
     probability: float | None = None
     basis: Basis | None = None
+    wanted: Wanted | None = field(default=None, metadata=_WANTED)
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")

@@ -18,6 +18,7 @@ class Group(Enum):
     END = auto()
     NOTICE = auto()
     EXTENSION = auto()
+    ENDING = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

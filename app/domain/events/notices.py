@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
-from app.domain.values import EvictionReason, RiskLevel
+from app.domain.values import AfterPromise, EvictionReason, Rejection, RiskLevel
 
 
 @event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
@@ -56,4 +56,23 @@ class EvictionRisk:
     slots: int = field(metadata={"description": "As the instance sees them."})
 
 
-Notice = EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk
+@event("promise_ending", since=5, subject="instance_id", group=Group.ENDING, decisive=False, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseEnding:
+    """A running spot instance wants a longer lifetime, and it can be promised no more: the promise ends as it stands.
+
+    `reason` is why a longer one was refused; None: the gain was too small to tell of, or it is as far ahead as is
+    promised.
+    """
+
+    at_us: int
+    instance_id: str
+    lifetime_us: int = field(metadata={"description": "The lifetime that it is promised, counted from its start."})
+    deadline_us: int = field(metadata={"description": "When the promise ends."})
+    reason: Rejection | None = field(default=None, metadata={"description": "Why it is not promised a longer one."})
+    afterwards: AfterPromise = field(
+        default=AfterPromise.DISPLACED_FIRST, metadata={"description": "What becomes of it if it runs on."}
+    )
+
+
+Notice = EvictionScheduled | EvictionConfirmed | EvictionOverdue | EvictionRisk | PromiseEnding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
 from app.engine.cloud.outcomes import plus
 from app.engine.cloud.records import (
     ClassCounts,
@@ -19,8 +20,10 @@ from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLIC
 from app.engine.cloud.warming import warm_up
 
 __all__ = [
+    "LEAD_US",
     "LEAST_RUN",
     "LONGEST_RUN",
+    "MINUTE_US",
     "PLACEMENT_CODE",
     "POLICY_CODE",
     "ClassCounts",
@@ -34,6 +37,7 @@ __all__ = [
     "Running",
     "Section",
     "SectionKind",
+    "Want",
     "plus",
     "warm_up",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +12,7 @@ import numpy as np
 
 from app.domain.events import InstanceStarted
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
+from app.engine.cloud.looks import Want
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
 T = TypeVar("T")
@@ -184,12 +186,23 @@ class Facts(NamedTuple):
     handovers: list[Handover]
     at_risk: list[str]
     books: list[tuple[float, int, BookAccount]]
+    wants: list[Want]
     outcomes: list[tuple[Section, OutcomeCounts]]
 
 
 def in_order(facts: Facts) -> Facts:
     """Return the facts with the running instances by age."""
     return facts._replace(running=sorted(facts.running, key=lambda running: running.seq))
+
+
+def digest_of(facts: Facts, free: list[Resources]) -> str:
+    """Hash a line for each value, and an empty one after each fact: all in one text takes much memory."""
+    found = hashlib.sha256()
+    for fact in (*facts, free):
+        for value in fact if isinstance(fact, list) else [fact]:
+            found.update(f"{value!r}\n".encode())
+        found.update(b"\n")
+    return found.hexdigest()
 
 
 def risk_of(event: InstanceStarted) -> float | None:

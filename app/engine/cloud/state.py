@@ -6,7 +6,6 @@ could not be made durable leaves no trace. Two folds of one log are equal bit fo
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import groupby, islice
@@ -22,9 +21,22 @@ from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.outcomes import SectionCounts
-from app.engine.cloud.records import Counts, Facts, Fold, Handover, Node, Part, Room, Running, Undo, in_order
+from app.engine.cloud.records import (
+    Counts,
+    Facts,
+    Fold,
+    Handover,
+    Node,
+    Part,
+    Room,
+    Running,
+    Undo,
+    digest_of,
+    in_order,
+)
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
+from app.engine.cloud.wants import Wants
 from app.engine.cluster import (
     BEST_FIT,
     FIRST_FIT,
@@ -63,6 +75,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
+        self._wants = Wants(self._head)
         self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
@@ -74,6 +87,7 @@ class Cloud:
             self._tally,
             self._handovers,
             self._risks,
+            self._wants,
             self._instances,
         )
         self._folds: dict[type, list[Fold]] = {}
@@ -85,6 +99,7 @@ class Cloud:
         self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk = self._instances.first_at_risk
+        self.wants, self.looks_due = self._wants.by_id, self._wants.due
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -304,7 +319,7 @@ class Cloud:
 
         def finish() -> tuple[Facts, str]:
             facts = in_order(found)
-            return facts, _digest(facts, free)
+            return facts, digest_of(facts, free)
 
         return finish
 
@@ -354,7 +369,7 @@ class Cloud:
         starts = [one for one in run if isinstance(one, InstanceStarted)]
         self._undo += [uncount, undo, self._tally.count_starts(starts, peak), self._books.enter(starts)]
         stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
-        self._undo += [self._risks.end(stopped), self._head.advance_over(run)]
+        self._undo += [self._risks.end(stopped), self._wants.move_run(run), self._head.advance_over(run)]
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
         """Fold the log's next events. They are durable already, so they cannot be rolled back."""
@@ -379,13 +394,4 @@ class Cloud:
         """Undo the events applied since the last commit, newest first."""
         while self._undo:
             self._undo.pop()()
-
-
-def _digest(facts: Facts, free: list[Resources]) -> str:
-    """Hash a line for each value, and an empty one after each fact: all in one text takes much memory."""
-    found = hashlib.sha256()
-    for fact in (*facts, free):
-        for value in fact if isinstance(fact, list) else [fact]:
-            found.update(f"{value!r}\n".encode())
-        found.update(b"\n")
-    return found.hexdigest()
+        self._wants.forget_looks()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.admission.acceptable import Acceptable
 from app.admission.attainment import Attainment
 from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
@@ -29,7 +30,6 @@ from app.domain.values import (
     RiskLevel,
 )
 from app.forecasts.rules import Evidence
-from app.scheduling.rules.acceptable import Acceptable
 from app.scheduling.rules.instances import End, Instance
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.admission.acceptable import Acceptable
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words
@@ -37,7 +38,7 @@ from app.explaining.rules.noticewords import (
     room_in_words,
 )
 from app.explaining.rules.riskwords import estimate_in_words
-from app.scheduling.rules.acceptable import Acceptable
+from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""
@@ -55,9 +56,11 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         yield from _rejection(explanation, decision)
         return
     yield from _acceptance(explanation, decision)
+    yield from given_in_words(decision)
     yield from room_in_words(decision)
     yield from extensions_in_words(explanation.extensions)
     yield from risks_in_words(explanation.notices)
+    yield from endings_in_words(explanation.notices)
     if isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
@@ -71,10 +74,9 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
 
 def _request(explanation: Explanation) -> str:
     decision = explanation.instance.decision
-    lifetime = "" if decision.lifetime_us is None else f", for at most {length_text(decision.lifetime_us)}"
     return (
         f"At {time_text(decision.at_us)} {_article(_MARKETS[decision.market])} instance of flavor {decision.flavor} "
-        f"({resources_text(explanation.required)}) was asked for{lifetime}."
+        f"({resources_text(explanation.required)}) was asked for{lifetime_in_words(decision)}."
     )
 
 

@@ -1,7 +1,8 @@
-"""Decisions on longer lifetimes, in a figure and in words."""
+"""Decisions on longer lifetimes, in words."""
 
 from __future__ import annotations
 
+from app.admission.acceptable import acceptable_lifetime_us
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words
@@ -9,29 +10,12 @@ from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Book, Rejection
 
 
-def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
-    """Return the longest lifetime that would have been accepted in place of one refused; None if none longer was.
-
-    Under `per_instance` it is a microsecond shorter than what was quoted for the rest.
-    """
-    if not isinstance(decision, ExtensionRejected):
-        return None
-    if decision.reason is Rejection.BUDGET_EXHAUSTED:
-        account = decision.basis.book or decision.basis.budget
-        return None if account is None else account.affordable_us
-    quoted_us = decision.basis.quoted_lifetime_us
-    if decision.reason is not Rejection.SLA_UNATTAINABLE or quoted_us is None:
-        return None
-    started_us = decision.deadline_us - decision.former_lifetime_us
-    longest_us = decision.at_us - started_us + quoted_us - 1
-    return longest_us if longest_us > decision.former_lifetime_us else None
-
-
 def in_words(decision: ExtensionDecision) -> str:
     """Tell a decision on a longer lifetime in a sentence or two."""
     asked, former = length_text(decision.lifetime_us), length_text(decision.former_lifetime_us)
     if not isinstance(decision, ExtensionRejected):
-        return f"Extended from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
+        by = " by the service, because its start wanted more" if decision.is_automatic else ""
+        return f"Extended{by} from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
     longest_us = acceptable_lifetime_us(decision)
     instead = "" if longest_us is None else f" A lifetime of up to {length_text(longest_us)} would have been promised."
     return f"Not extended from {former} to {asked}: {_why_not(decision)}. Its promise stays as it is.{instead}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from app.domain.errors import LogNewer, LogPutBack, LogUnavailable
 from app.domain.events import CloudCreated, FlavorAdded, PolicyChanged, Recorded
 from app.domain.events.kinds import REGISTERED
-from app.domain.events.registry import ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
+from app.domain.events.registry import ENDINGS, ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
 from app.domain.values import Market, Policy, Resources
 from app.platform.database.database import Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
@@ -66,8 +66,10 @@ _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_
 # The kinds are part of the text, not parameters, so that PostgreSQL can use the partial indexes.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
 _ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
+_OF_INSTANCE = "WHERE cloud_id = %(cloud_id)s AND instance_id = %(instance_id)s"
 _NOTICES_OF = f"""
-{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND instance_id = %(instance_id)s AND kind IN {NOTICES}
+({_COLUMNS} {_OF_INSTANCE} AND kind IN {NOTICES} ORDER BY seq DESC LIMIT %(limit)s) UNION ALL
+({_COLUMNS} {_OF_INSTANCE} AND kind IN ('{"', '".join(ENDINGS)}') ORDER BY seq DESC LIMIT %(limit)s)
 ORDER BY seq DESC LIMIT %(limit)s
 """
 _STARTED_PAGE = f"""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
 from app.domain.events import (
     ExtensionDecision,
     ExtensionRejected,
@@ -23,10 +25,12 @@ from app.domain.events import (
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, Book, Budget, EvictionReason, Floor, InstanceStatus, Market, Rejection
+from app.domain.wanted import Wanted
 from app.platform.http.fields import (
     AT,
     Body,
     Name,
+    PositiveSeconds,
     Probability,
     Query,
     SecondsInQuery,
@@ -35,8 +39,7 @@ from app.platform.http.fields import (
     optional_seconds,
 )
 from app.platform.http.page_forms import PageQuery
-from app.scheduling.rules.acceptable import acceptable_instead
-from app.scheduling.rules.extensions import acceptable_lifetime_us, in_words
+from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
@@ -48,6 +51,7 @@ from tenure_client.forms.instances import (
     InstanceAnswer,
     QuoteAnswer,
     StartAnswer,
+    WantedAnswer,
 )
 from tenure_client.forms.nodes import VictimAnswer
 
@@ -61,17 +65,42 @@ class StartBody(Body):
     market: Market
     flavor: Name
     lifetime_us: WholeSeconds | None = Field(
-        None, description="The longest time that it will run. Spot starts must declare it."
+        None, description="The longest time that it will run. Spot starts must declare it, or `lifetime`."
+    )
+    lifetime: Literal["longest"] | None = Field(
+        None, description="`longest`, in place of `lifetime_s`: as long as possible. For spot only."
+    )
+    min_lifetime_us: PositiveSeconds | None = Field(
+        None,
+        description="The least lifetime that makes sense: it takes the longest between this and the one that it wants "
+        "that can be promised. For spot only.",
     )
     eviction_probability: Probability | None = Field(
         None, description="The SLA of this start, instead of the cloud's. For spot only."
     )
     at_us: Time | None = Field(None, description=AT)
 
+    @model_validator(mode="after")
+    def _one_lifetime(self) -> Self:
+        """Refuse what could be misread: two lifetimes, a minimum of nothing or above what is wanted, for on-demand."""
+        if self.lifetime is None and self.min_lifetime_us is None:
+            return self
+        if self.market is not Market.SPOT:
+            raise PydanticCustomError("lifetime", "only a spot start says lifetime or min_lifetime_s")
+        if (self.lifetime is None) == (self.lifetime_us is None):
+            raise PydanticCustomError("lifetime", "must say either lifetime_s or lifetime, which is longest")
+        if self.lifetime_us is not None and (self.min_lifetime_us or 0) > self.lifetime_us:
+            raise PydanticCustomError("lifetime", "min_lifetime_s must not be above lifetime_s")
+        return self
+
     def request(self, owner: str | None) -> StartRequest:
-        return StartRequest(
+        """Return the start; one that takes what it can be promised declares no lifetime."""
+        request = StartRequest(
             self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us, owner
         )
+        if self.lifetime is None and self.min_lifetime_us is None:
+            return request
+        return replace(request, lifetime_us=None, wanted=Wanted(self.lifetime_us, self.min_lifetime_us))
 
 
 class StopBody(Body):
@@ -188,6 +217,17 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
         quote=quote_answer(decision.basis),
         acceptable=acceptable_answer(decision),
+        wanted=wanted_answer(decision.wanted),
+        limited_by=decision.limited_by if isinstance(decision, InstanceStarted) else None,
+    )
+
+
+def wanted_answer(wanted: Wanted | None) -> WantedAnswer | None:
+    """Return the wire form of the lifetimes that a start takes."""
+    if wanted is None:
+        return None
+    return WantedAnswer(
+        lifetime_s=optional_seconds(wanted.lifetime_us), min_lifetime_s=optional_seconds(wanted.min_lifetime_us)
     )
 
 
@@ -208,6 +248,8 @@ def extension_answer(decision: ExtensionDecision, seq: int | None) -> ExtensionA
         total_risk=decision.total_risk,
         acceptable_lifetime_s=optional_seconds(acceptable_lifetime_us(decision)),
         sentence=in_words(decision),
+        automatic=isinstance(decision, InstanceExtended) and decision.is_automatic,
+        limited_by=decision.limited_by if isinstance(decision, InstanceExtended) else None,
     )
 
 
@@ -227,6 +269,7 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         node=decision.node if isinstance(decision, InstanceStarted) else None,
         reason=_reason(decision, end),
         quote=quote_answer(decision.basis),
+        wanted=wanted_answer(decision.wanted),
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
@@ -276,7 +319,7 @@ def _floor(floor: Floor | None) -> FloorAnswer | None:
     return FloorAnswer(
         min_windows=floor.min_windows,
         enough_at=None if floor.enough_us is None else to_datetime(floor.enough_us),
-        affordable_lifetime_s=optional_seconds(floor.affordable_us),
+        affordable_lifetime_s=seconds(floor.affordable_us),
     )
 
 

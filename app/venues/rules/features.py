@@ -11,10 +11,10 @@ from math import exp, isnan, log, sqrt
 import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.engine.cluster import Bools, Ints
+from app.engine.cluster import Ints
 from app.engine.compiled import compiled
 from app.venues.rules.history import Dollars, PriceSteps
-from app.venues.rules.survival import lasted_under, lattice, prices_at
+from app.venues.rules.survival import lasted_under, lattice, prices_at, share_alive_of
 
 FEATURES = (
     "alive_blind", "alive_started", "alive_near", "above_60d", "above_7d", "above_1d", "since_above",
@@ -145,32 +145,11 @@ def _three(
 ) -> tuple[float, float, float]:
     """Return the Kaplan-Meier estimates from all starts, from those under the bid, and from those near the price."""
     lasted_us, revoked = lasted_under(at_us, price, now_us, starts_us, bid)
-    early = np.flatnonzero((lasted_us >= 0) & (lasted_us < lifetime_us))
-    order = early[np.argsort(lasted_us[early])]
     is_started = prices <= bid
     is_near = is_started & (np.abs(np.log(prices / now)) <= _NEAR)
     is_known = lasted_us >= 0
-    blind = _share_of(lasted_us, revoked, order, is_known)
-    started = _share_of(lasted_us, revoked, order, is_known & is_started)
-    near = _share_of(lasted_us, revoked, order, is_known & is_near)
+    blind = share_alive_of(lasted_us, revoked, is_known, lifetime_us)
+    started = share_alive_of(lasted_us, revoked, is_known & is_started, lifetime_us)
+    near = share_alive_of(lasted_us, revoked, is_known & is_near, lifetime_us)
     count = float(np.count_nonzero(is_known & is_near))
     return blind, started, (near * count + started * _NEAR_PRIOR) / (count + _NEAR_PRIOR)
-
-
-@compiled
-def _share_of(lasted_us: Ints, revoked: Bools, order: Ints, of: Bools) -> float:
-    """Return the Kaplan-Meier estimate of some of the starts; `order` sorts the early ends. Half if there are none."""
-    at_risk = np.count_nonzero(of)
-    if not at_risk:
-        return 0.5
-    share, i = 1.0, 0
-    while i < order.shape[0]:
-        now_us, here, lost = lasted_us[order[i]], 0, 0
-        while i < order.shape[0] and lasted_us[order[i]] == now_us:
-            here += of[order[i]]
-            lost += of[order[i]] and revoked[order[i]]
-            i += 1
-        if at_risk:
-            share *= 1.0 - lost / at_risk
-        at_risk -= here
-    return share

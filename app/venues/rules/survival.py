@@ -69,26 +69,33 @@ def lasted_under(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, bid:
 
 @compiled
 def share_alive(lasted_us: Ints, revoked: Bools, lifetime_us: int) -> float:
-    """Return the Kaplan-Meier estimate of P(T >= lifetime), NaN without any start whose price is known.
+    """Return the Kaplan-Meier estimate of P(T >= lifetime), NaN without any start whose price is known."""
+    known = lasted_us >= 0
+    return share_alive_of(lasted_us, revoked, known, lifetime_us) if known.any() else np.nan
+
+
+@compiled
+def share_alive_of(lasted_us: Ints, revoked: Bools, of: Bools, lifetime_us: int) -> float:
+    """Return the Kaplan-Meier estimate of P(T >= lifetime) from some of the starts, 0.5 if there are none.
 
     The product over the distinct times of revocation before the lifetime, as in `forecast.survival`, at one point.
-    A start censored at a time still counts as at risk then.
+    Between two censored starts its factors cancel to the share that was revoked between them, so only the few
+    censored ones are sorted. A start censored at a time still counts as at risk then.
     """
-    early = (lasted_us >= 0) & (lasted_us < lifetime_us)
-    times_us, ended = lasted_us[early], revoked[early]
-    order = np.argsort(times_us)
-    at_risk = np.count_nonzero(lasted_us >= 0)
+    at_risk = np.count_nonzero(of)
     if not at_risk:
-        return np.nan
-    share, i = 1.0, 0
-    while i < order.shape[0]:
-        now_us, here, lost = times_us[order[i]], 0, 0
-        while i < order.shape[0] and times_us[order[i]] == now_us:
-            lost += ended[order[i]]
-            here += 1
-            i += 1
-        share *= 1.0 - lost / at_risk
-        at_risk -= here
+        return 0.5
+    early = of & (lasted_us < lifetime_us)
+    censored_us = np.sort(lasted_us[early & ~revoked])
+    lost = np.zeros(censored_us.shape[0] + 1)
+    for start in range(lasted_us.shape[0]):
+        if early[start] and revoked[start]:
+            lost[np.searchsorted(censored_us, lasted_us[start])] += 1.0
+    share = 1.0
+    for part in range(lost.shape[0]):
+        if lost[part]:
+            share *= 1.0 - lost[part] / at_risk
+        at_risk -= int(lost[part]) + 1
     return share
 
 

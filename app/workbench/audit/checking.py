@@ -19,6 +19,7 @@ from app.workbench.audit.nodes import (
 from app.workbench.audit.notices import check_confirmed, check_overdue, check_risk, check_scheduled
 from app.workbench.audit.starts import check_rejected, check_started
 from app.workbench.audit.totals import totals_of
+from app.workbench.audit.wanted import check_ending
 from app.workbench.audit.world import World, add_node, check_order
 from app.workbench.logcsv import LogRow
 
@@ -62,6 +63,7 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
     "eviction_confirmed": check_confirmed,
     "eviction_overdue": check_overdue,
     "eviction_risk": check_risk,
+    "promise_ending": check_ending,
 }
 
 

@@ -6,6 +6,7 @@ from app.domain.values import Budget, Market, Rejection
 from app.workbench.audit.books import Entered, check_book, earning_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.sla import check_floor
+from app.workbench.audit.wanted import check_automatic
 from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, plus
 from app.workbench.logcsv import LogRow
 
@@ -19,6 +20,7 @@ def check_extended(world: World, row: LogRow) -> None:
     if row.probability is not None and row.epoch is not None:
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is extended without a quote")
     require(row, Rule.SLA, not _is_owed_refusal(row, rest_us), f"it is extended, but {_shortfall(row)}")
+    check_automatic(world, row)
     world.running[row.instance_id or ""] = AuditedInstance(
         start._replace(lifetime_us=row.lifetime_us), _booked(world, row, instance.in_book, rest_us)
     )

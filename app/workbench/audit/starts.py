@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.domain.values import Market, Rejection
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.sla import check_floor, check_quote, is_owed_rejection, shortfall
+from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
     World,
     class_counts,
@@ -26,6 +27,7 @@ def check_started(world: World, row: LogRow) -> None:
     require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         check_quote(world, row)
+        check_wanted(row)
         require(row, Rule.SLA, not is_owed_rejection(row), f"it is admitted, but {shortfall(row)}")
     check_placement(world, row, fitting)
     enter(world, row)
@@ -50,6 +52,7 @@ def check_rejected(world: World, row: LogRow) -> None:
         _check_on_demand_rejected(world, row)
     else:
         check_quote(world, row)
+        check_least(row)
         _check_spot_rejected(world, row)
 
 

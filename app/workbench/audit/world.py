@@ -70,6 +70,7 @@ class World:
     handovers: dict[str, LogRow] = field(default_factory=dict)
     overdue: set[str] = field(default_factory=set)
     at_risk: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
     seq: int = 0
     at_us: int = 0
 

@@ -24,6 +24,7 @@ from app.workbench.report.drawing import Numbers, Picture, in_style, percent
 from app.workbench.report.evidence import draw_buckets, draw_reliability
 from app.workbench.report.parts import document, table_html
 from app.workbench.report.timelines import draw_budget, draw_load
+from app.workbench.report.verdicts import judged_forecasts, judged_groups
 from app.workbench.standings import standings
 from app.workbench.tally import Scenario, rules_of, settings
 
@@ -135,7 +136,21 @@ def _single(key: str, one: Evaluated) -> Iterator[str]:
         yield _figure(draw_budget(f"{key}-budget", name, findings.budget, round(findings.load.edges_us[-1])))
         yield _figure(draw_reliability(f"{key}-reliability", name, findings.reliability))
     yield from _flavors(key, name, findings)
+    yield from _verdicts(one)
     yield "</section>"
+
+
+def _verdicts(one: Evaluated) -> Iterator[str]:
+    """Judge the promise for each who may buy it, and what both forecasts said of every quoted start."""
+    yield "<h3>By lifetime, flavor and week</h3>"
+    yield f"{table_html(judged_groups(one))}"
+    said = judged_forecasts(one)
+    if said is None:
+        return
+    by_stratum, tenths = said
+    yield "<h3>Both forecasts, of every quoted start followed to its end</h3>"
+    yield table_html(by_stratum, words=2)
+    yield f"<details><summary>By tenths of the starts, by rising estimate</summary>{table_html(tenths)}</details>"
 
 
 def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.domain.inputs import InputError
 from app.workbench.venues.bids import LEVELS, backtest_bids
+from app.workbench.venues.cost import COST_LEVELS, backtest_cost
 from app.workbench.venues.setting import BacktestSetting
 from app.workbench.venues.survival import backtest_survival
 
@@ -16,8 +17,10 @@ def backtest_of(setting: BacktestSetting, what: str, method: str, levels: Sequen
     match what:
         case "survival":
             return backtest_survival(setting, method)
-        case _:
+        case "bids":
             return backtest_bids(setting, method, _inner(levels or LEVELS, method))
+        case _:
+            return backtest_cost(setting, method, levels or COST_LEVELS)
 
 
 def _inner(levels: Sequence[float], method: str) -> Sequence[float]:

@@ -22,4 +22,9 @@ STATED: Mapping[str, Sequence[StatedFigure]] = {
         StatedFigure("4.4", "success against the level", "1 - tau >= S_lb for levels up to .971"),
         StatedFigure("4.4", "bid over price", NOT_STATED),
     ),
+    "cost": (
+        StatedFigure("3.1", "error, February to June 2012", "S_lb > .1: mkt best; below: ma_8 .068 against mkt .072"),
+        StatedFigure("3.2", "error, June to November 2012", "S_lb < .7: avg, ma, mmc best, .015-.025; above: mkt best"),
+        StatedFigure("3.3", "error by alpha", "ma_4 best; ma better than mmc"),
+    ),
 }

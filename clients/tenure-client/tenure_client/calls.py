@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 from msgspec import to_builtins
 
@@ -124,12 +125,17 @@ def start(
     lifetime_s: float | None = None,
     eviction_probability: float | None = None,
     at: datetime | None = None,
+    lifetime: Literal["longest"] | None = None,
+    min_lifetime_s: float | None = None,
 ) -> Call[StartAnswer]:
     """Start an instance. Repeating the call returns the same answer; the same id with another body raises Conflict.
 
     Spot starts must declare a lifetime. `eviction_probability` is the start's own SLA, in place of the cloud's.
+    `lifetime` asks for one as long as possible in place of `lifetime_s`; with `min_lifetime_s` the start takes the
+    longest that can be promised, but at least that. It is extended later as far as it wants.
     """
-    body = to_builtins(Start(instance, market, flavor, lifetime_s, eviction_probability, at))
+    asked = Start(instance, market, flavor, lifetime_s, eviction_probability, at, lifetime, min_lifetime_s)
+    body = to_builtins(asked)
     return endpoints.START.call(body=body, cloud=cloud)
 
 

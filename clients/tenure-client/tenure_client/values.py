@@ -75,7 +75,11 @@ class Resources(NamedTuple):
 
 
 class Start(Struct, omit_defaults=True):
-    """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's."""
+    """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's.
+
+    `lifetime`, which is "longest", asks for a lifetime as long as possible in place of `lifetime_s`. `min_lifetime_s`
+    is the least that makes sense.
+    """
 
     id: str
     market: str
@@ -83,6 +87,8 @@ class Start(Struct, omit_defaults=True):
     lifetime_s: float | None = None
     eviction_probability: float | None = None
     at: datetime | None = None
+    lifetime: str | None = None
+    min_lifetime_s: float | None = None
 
 
 class Stop(Struct, omit_defaults=True):

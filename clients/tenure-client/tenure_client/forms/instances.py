@@ -14,6 +14,7 @@ from tenure_client.forms.words import (
     EvictionReasonWord,
     HandoverStatusWord,
     InstanceStatusWord,
+    LimitWord,
     LineWord,
     MarketWord,
     ReasonWord,
@@ -69,8 +70,7 @@ class FloorAnswer(Answer, kw_only=True):
         Meta(description="From when on the history will hold as many, if it goes on as it did; null: not known."),
     ]
     affordable_lifetime_s: Annotated[
-        Seconds | None,
-        Meta(description="The longest lifetime that would have been accepted; 0: none; null: for longer lifetimes."),
+        Seconds, Meta(description="The longest lifetime that would have been promised; 0: there is none.")
     ]
 
 
@@ -111,6 +111,13 @@ class AcceptableAnswer(Answer, kw_only=True):
     ]
 
 
+class WantedAnswer(Answer, kw_only=True):
+    """The lifetimes that a start takes: the longest between the two that can be promised."""
+
+    lifetime_s: Annotated[Seconds | None, Meta(description="The lifetime that it wants; null: as long as possible.")]
+    min_lifetime_s: Annotated[Seconds | None, Meta(description="The least that makes sense for it; null: any.")]
+
+
 class StartAnswer(Answer, kw_only=True):
     """The decision on a start; a rejection is a decision too."""
 
@@ -131,6 +138,10 @@ class StartAnswer(Answer, kw_only=True):
     reason: Annotated[RejectionWord | None, Meta(description="The reason of a rejection.")]
     quote: QuoteAnswer | None
     acceptable: AcceptableAnswer | None
+    wanted: Annotated[
+        WantedAnswer | None, Meta(description="Of a start that takes what it can be promised; `lifetime_s` is that.")
+    ] = None
+    limited_by: LimitWord | None = None
 
     @property
     def accepted(self) -> bool:
@@ -171,6 +182,8 @@ class ExtensionAnswer(Answer, kw_only=True):
         Seconds | None, Meta(description="The longest lifetime that would be accepted in place of one refused.")
     ]
     sentence: Annotated[str, Meta(description="The decision in words.")]
+    automatic: Annotated[bool, Meta(description="True: the service did it, because the start wants it.")] = False
+    limited_by: LimitWord | None = None
 
     @property
     def accepted(self) -> bool:
@@ -197,6 +210,7 @@ class InstanceAnswer(Answer, kw_only=True):
     quote: QuoteAnswer | None
     ended_at: Moment | None
     cause_seq: Annotated[int | None, Meta(description="The event that the eviction made room for.")]
+    wanted: Annotated[WantedAnswer | None, Meta(description="Of a start that takes what it can be promised.")] = None
     ready_at: Annotated[
         Moment | None, Meta(description="The time from which its room was free; null: it was rejected.")
     ]

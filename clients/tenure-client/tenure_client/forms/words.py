@@ -24,6 +24,9 @@ NodeStatusWord = Annotated[
 _REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted", "too_few_windows")
 _EVICTIONS = ("on_demand_start", "node_removed", "drill")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
+LimitWord = Annotated[
+    str, one_of(_REJECTIONS, "Why a longer lifetime was not promised; null: it is all that is wanted, or as far ahead.")
+]
 EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
 ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
 LineWord = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.domain.events import InstanceRejected, StartDecision
+from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceRejected, StartDecision
 from app.domain.values import Rejection
 
 
@@ -45,3 +45,23 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
 def _is_floor(decision: InstanceRejected) -> bool:
     """Return True unless something else, like the want of room, refused the start before its floor did."""
     return decision.reason is Rejection.TOO_FEW_WINDOWS
+
+
+def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
+    """Return the longest lifetime that would have been accepted in place of one refused; None if none longer was.
+
+    Under `per_instance` it is a microsecond shorter than what was quoted for the rest.
+    """
+    if not isinstance(decision, ExtensionRejected):
+        return None
+    if decision.basis.floor is not None:
+        return decision.basis.floor.affordable_us or None
+    if decision.reason is Rejection.BUDGET_EXHAUSTED:
+        account = decision.basis.book or decision.basis.budget
+        return None if account is None else account.affordable_us
+    quoted_us = decision.basis.quoted_lifetime_us
+    if decision.reason is not Rejection.SLA_UNATTAINABLE or quoted_us is None:
+        return None
+    started_us = decision.deadline_us - decision.former_lifetime_us
+    longest_us = decision.at_us - started_us + quoted_us - 1
+    return longest_us if longest_us > decision.former_lifetime_us else None

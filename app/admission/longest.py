@@ -1,0 +1,145 @@
+"""The longest lifetime that can be promised, to a start or to a running instance that wants as much as there is.
+
+A refusal tells the longest lifetime that would be accepted in its place. So the longest one is found by asking for
+what is wanted, then for what the refusal tells, and is then judged like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
+from app.admission.bounds import check_wanted
+from app.admission.extend import decide_extension
+from app.admission.quote import Quotes
+from app.domain.events import (
+    Event,
+    ExtensionDecision,
+    ExtensionRejected,
+    InstanceExtended,
+    InstanceRejected,
+    InstanceStarted,
+    PromiseEnding,
+    StartDecision,
+)
+from app.domain.requests import ExtendRequest, StartRequest
+from app.domain.times import MAX_TIME_US, SECOND_US
+from app.domain.values import Policy, Rejection
+from app.domain.wanted import Wanted
+from app.engine.cloud import MINUTE_US, Cloud, Want
+
+Decision = TypeVar("Decision", StartDecision, ExtensionDecision)
+
+SHORTEST_US = MINUTE_US
+"""Nothing shorter is promised to a start that names no minimum."""
+LEAST_GAIN_US = 10 * MINUTE_US
+LEAST_GAIN = 0.5
+"""An automatic extension lengthens what is left by this share of it at least, and by ten minutes."""
+_TRIES = 4
+"""The number of lifetimes that are asked for, one after the other."""
+
+
+def decide_wanted(
+    request: StartRequest, wanted: Wanted, policy: Policy, at_us: int, decide: Callable[[StartRequest], StartDecision]
+) -> StartDecision:
+    """Return the decision on a start that takes what it can be promised. `decide` judges one that declares a lifetime.
+
+    It is refused if not even its minimum can be promised, and then tells what would be.
+    """
+    check_wanted(policy, wanted)
+
+    def judge(lifetime_us: int) -> StartDecision:
+        return decide(replace(request, lifetime_us=lifetime_us, wanted=None))
+
+    shortest_us = min(SHORTEST_US, policy.longest_lifetime_us or SHORTEST_US)
+    least_us = max(wanted.min_lifetime_us or shortest_us, policy.shortest_lifetime_us)
+    most_us = max(_furthest_us(wanted, policy, at_us, at_us), least_us)
+    decision, limited_by = _longest(most_us, least_us, judge, _instead_of_start)
+    if isinstance(decision, InstanceStarted):
+        return replace(decision, wanted=wanted, limited_by=limited_by)
+    decision = judge(least_us)
+    return replace(decision, wanted=wanted)
+
+
+def decide_look(cloud: Cloud, want: Want, at_us: int, quotes: Quotes | None) -> Event | None:
+    """Return what comes of looking at an instance that wants a longer lifetime: its extension, or the notice that it
+    gets none if this is the last look before its promise ends; None if neither.
+    """
+    is_last, left_us = at_us >= want.last_look_us(cloud.policy.grace_us), want.deadline_us - at_us
+    reason: Rejection | None = None
+    if left_us >= 0:
+        gain_us = max(LEAST_GAIN_US, int(LEAST_GAIN * left_us))
+        decision = _decide_longer(cloud, want, gain_us, at_us, quotes)
+        if isinstance(decision, InstanceExtended):
+            return decision
+        reason = None if decision is None else decision.reason
+    if not is_last:
+        return None
+    lifetime_us = want.deadline_us - want.started_us
+    return PromiseEnding(
+        at_us=at_us,
+        instance_id=want.instance_id,
+        lifetime_us=lifetime_us,
+        deadline_us=want.deadline_us,
+        reason=reason,
+    )
+
+
+def _decide_longer(
+    cloud: Cloud, want: Want, gain_us: int, at_us: int, quotes: Quotes | None
+) -> ExtensionDecision | None:
+    """Return the longest extension, or why there is none that gains enough; None if it may have no more yet."""
+    most_us = _furthest_us(want.wanted, cloud.policy, want.started_us, at_us)
+    least_us = want.deadline_us - want.started_us + gain_us
+    if want.wanted.lifetime_us is not None:
+        least_us = min(least_us, want.wanted.lifetime_us)
+    least_us = max(least_us, cloud.policy.shortest_lifetime_us)
+    if most_us < least_us:
+        return None
+
+    def judge(lifetime_us: int) -> ExtensionDecision:
+        (decision,) = decide_extension(cloud, ExtendRequest(want.instance_id, lifetime_us), at_us, quotes)
+        return decision
+
+    decision, limited_by = _longest(most_us, least_us, judge, acceptable_lifetime_us)
+    if isinstance(decision, ExtensionRejected):
+        return decision
+    return replace(decision, is_automatic=True, limited_by=limited_by)
+
+
+def _longest(
+    most_us: int, least_us: int, judge: Callable[[int], Decision], instead: Callable[[Decision], int | None]
+) -> tuple[Decision, Rejection | None]:
+    """Return the decision on the longest lifetime that is accepted, and why it is not `most_us`.
+
+    If none of at least `least_us` is found, the decision is a refusal.
+    """
+    decision, limited_by = judge(most_us), None
+    for _ in range(_TRIES):
+        if not isinstance(decision, InstanceRejected | ExtensionRejected):
+            break
+        longest_us = instead(decision) or 0
+        if longest_us < least_us:
+            break
+        limited_by = decision.reason
+        decision = judge(max(longest_us - longest_us % SECOND_US, least_us))
+    return decision, limited_by
+
+
+def _furthest_us(wanted: Wanted, policy: Policy, started_us: int, at_us: int) -> int:
+    """Return the longest lifetime to ask for: the one wanted, or one that ends at the horizon of the forecast.
+
+    It is within the longest that the policy allows.
+    """
+    furthest_us = wanted.lifetime_us
+    if furthest_us is None:
+        furthest_us = min(at_us - started_us + policy.horizon_us, MAX_TIME_US - started_us)
+        furthest_us -= furthest_us % SECOND_US
+    return min(furthest_us, policy.longest_lifetime_us or furthest_us)
+
+
+def _instead_of_start(decision: StartDecision) -> int | None:
+    found = acceptable_instead(decision)
+    return None if found is None else found.lifetime_us

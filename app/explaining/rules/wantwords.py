@@ -1,0 +1,63 @@
+"""Sentences for people about starts that take the longest lifetime that can be promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from app.domain.events import InstanceStarted, PromiseEnding, Recorded, StartDecision
+from app.domain.times import length_text, time_text
+from app.domain.values import Rejection
+from app.domain.wanted import Wanted
+
+_LIMITS = {
+    Rejection.SLA_UNATTAINABLE: "no longer one was quoted at its eviction probability",
+    Rejection.BUDGET_EXHAUSTED: "what its promise has left admitted no longer one",
+    Rejection.NO_HISTORY: "there was not enough history",
+    Rejection.QUOTES_STALE: "the quotes were too old",
+}
+
+
+def lifetime_in_words(decision: StartDecision) -> str:
+    """Return for how long a start asked, as the end of a sentence."""
+    if decision.wanted is not None:
+        return f", {wanted_in_words(decision.wanted)}"
+    return "" if decision.lifetime_us is None else f", for at most {length_text(decision.lifetime_us)}"
+
+
+def wanted_in_words(wanted: Wanted) -> str:
+    """Return the lifetimes that a start takes: `for as long as possible, at least 1 h`."""
+    most = "as long as possible" if wanted.lifetime_us is None else f"up to {length_text(wanted.lifetime_us)}"
+    least = "" if wanted.min_lifetime_us is None else f", at least {length_text(wanted.min_lifetime_us)}"
+    return f"for {most}{least}"
+
+
+def given_in_words(decision: InstanceStarted) -> Iterator[str]:
+    """Tell what was promised to a start that takes what it can get, and why not more."""
+    if decision.wanted is None or decision.lifetime_us is None:
+        return
+    given = length_text(decision.lifetime_us)
+    if not decision.wanted.exceeds(decision.lifetime_us):
+        yield f"It got {given}, all that it wanted."
+        return
+    yield f"It got {given}: {limit_in_words(decision.limited_by)}. It is extended while that is possible."
+
+
+def limit_in_words(reason: Rejection | None) -> str:
+    """Return why a promise is not longer, as half a sentence."""
+    return "nothing is promised further ahead" if reason is None else _LIMITS.get(reason, reason.value)
+
+
+def endings_in_words(notices: Iterable[Recorded]) -> Iterator[str]:
+    """Tell of each notice that a promise ends."""
+    for item in notices:
+        if isinstance(item.event, PromiseEnding):
+            yield ending_in_words(item.event)
+
+
+def ending_in_words(event: PromiseEnding) -> str:
+    """Tell when a promise ends, why it is not longer, and what becomes of the instance then."""
+    return (
+        f"At {time_text(event.at_us)}: its promise ends at {time_text(event.deadline_us)}, after "
+        f"{length_text(event.lifetime_us)}; {limit_in_words(event.reason)}. If it runs on it overruns, and is evicted "
+        "before all that have a promise."
+    )
