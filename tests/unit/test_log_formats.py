@@ -102,7 +102,7 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     node = NodeAdded(at_us=1, node="n", capacity=Resources(2))
     assert encode(node, 1) == encode(node)
     newest = json.loads(encode(started))
-    assert newest["basis"].pop("book") is None
+    assert [newest["basis"].pop(name) for name in ("book", "windows", "floor")] == [None] * 3
     assert newest.pop("wanted") is None
     assert newest.pop("limited_by") is None
     assert json.loads(encode(started, 1)) == newest
