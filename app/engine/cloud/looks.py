@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.domain.times import SECOND_US
@@ -42,6 +43,15 @@ class Want:
                 return at_us
             left_us //= 2
         return last_us
+
+
+def looks_due(wants: Iterable[Want], grace_us: int, after_us: int, until_us: int) -> list[tuple[int, Want]]:
+    """Return who of these is looked at after a time and until another, each with the time of the look, in their order.
+
+    Who should have been told before is among them.
+    """
+    looks = ((want.next_look_us(grace_us, after_us), want) for want in wants)
+    return sorted((one for one in looks if one[0] <= until_us), key=lambda one: (one[0], one[1].instance_id))
 
 
 def _whole(at_us: int) -> int:

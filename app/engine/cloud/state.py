@@ -99,7 +99,7 @@ class Cloud:
         self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk = self._instances.first_at_risk
-        self.wants, self.looks_due = self._wants.by_id, self._wants.due
+        self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
