@@ -68,19 +68,11 @@ def drive(
     """
     from app.workbench.drive import drive as run  # noqa: PLC0415
 
+    promised = sla_of(sla, no_sla=no_sla)
     policy = policy_of(
-        sla_of(sla, no_sla=no_sla),
-        guarantee,
-        eviction,
-        every,
-        samples,
-        horizon,
-        history,
-        seed,
-        forecast,
-        strata,
+        promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
-    policy = replace(policy, placement=placement_named(placement), min_windows=min_windows)
+    policy = replace(policy, placement=placement_named(placement))
     scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
     retry_s = parse_duration(retry_for) / 1e6
     with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
@@ -135,6 +127,7 @@ def policy_of(
     seed: int,
     forecast: str,
     strata: str,
+    min_windows: int = 0,
 ) -> Policy:
     """Return the policy that the options describe; `sla` None is no SLA."""
     default = new_policy(promise_of(sla, guarantee, forecast))
@@ -150,6 +143,7 @@ def policy_of(
         sample_count=samples,
         seed=seed,
         strata_us=strata_of(strata),
+        min_windows=min_windows,
         clock_step_us=None,  # a workload may be idle for as long as it likes
     )
 

@@ -165,5 +165,5 @@ def test_the_words() -> None:
 
 
 def test_the_option_is_part_of_the_policy() -> None:
-    found = policy_of(0.1, None, "yjf", "6h", 10, "30d", "all", 0, "calibrated", "1h,8h,2d,7d")
-    assert found.min_windows == 0
+    found = policy_of(0.1, None, "yjf", "6h", 10, "30d", "all", 0, "calibrated", "1h,8h,2d,7d", 12)
+    assert found.min_windows == 12
