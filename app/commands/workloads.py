@@ -66,16 +66,20 @@ def drive(
 
     The cloud has an external clock. A drive that was cut off can be run again: starts are answered as before.
     """
-    from app.workbench.drive import drive as run  # noqa: PLC0415
-
     promised = sla_of(sla, no_sla=no_sla)
     policy = policy_of(
         promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
     policy = replace(policy, placement=placement_named(placement))
     scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
-    retry_s = parse_duration(retry_for) / 1e6
-    with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
+    with TenureClient(url, token, retry_s=parse_duration(retry_for) / 1e6, timeout_s=_TIMEOUT_S) as client:
+        _drive(client, cloud, scenario, batch, as_json=as_json)
+
+
+def _drive(client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, as_json: bool) -> None:
+    from app.workbench.drive import drive as run  # noqa: PLC0415 - compiled code is slow to load
+
+    with progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
     print_outcome(outcome, as_json=as_json)
 
