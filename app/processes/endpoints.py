@@ -63,6 +63,7 @@ ENDPOINTS = (
             errors.LifetimeOutOfBounds,
             errors.ProbabilityOutOfBounds,
             errors.ProbabilityUnexpected,
+            errors.GroupOnDemand,
             errors.TooManyClasses,
             errors.TooManyInstances,
             errors.TooManyEvictions,

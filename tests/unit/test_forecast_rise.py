@@ -106,7 +106,7 @@ def test_a_load_that_ended_before_a_start_is_no_rise() -> None:
 
 
 def test_shares_fall_with_room_and_rise_with_time() -> None:
-    log = slowed(random_log(7, 400, EvictionPolicy.YJF), 400_000_000)
+    log = slowed(random_log(3, 400, EvictionPolicy.YJF), 400_000_000)
     rises, _ = read(log, log[-1].event.at_us)
     assert rises.counts[0] > 5
     table = rises.shares[0]
