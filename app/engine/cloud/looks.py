@@ -28,6 +28,11 @@ class Want:
     deadline_us: int
     is_told: bool = False
 
+    @property
+    def first_look_us(self) -> int:
+        """The time when half of what its last promise left is over."""
+        return self.deadline_us - (self.deadline_us - self.promised_us) // 2
+
     def last_look_us(self, grace_us: int) -> int:
         """Return the time when it is looked at for the last time, at least the lead before the promise ends."""
         last_us = self.deadline_us - max(LEAD_US, grace_us) - MINUTE_US
@@ -50,7 +55,8 @@ def looks_due(wants: Iterable[Want], grace_us: int, after_us: int, until_us: int
 
     Who should have been told before is among them.
     """
-    looks = ((want.next_look_us(grace_us, after_us), want) for want in wants)
+    begun = (one for one in wants if one.first_look_us <= until_us or one.last_look_us(grace_us) <= until_us)
+    looks = ((want.next_look_us(grace_us, after_us), want) for want in begun)
     return sorted((one for one in looks if one[0] <= until_us), key=lambda one: (one[0], one[1].instance_id))
 
 
