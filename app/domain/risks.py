@@ -1,4 +1,4 @@
-"""What a risk is, and the words in which it is told everywhere.
+"""The words in which a risk is told everywhere.
 
 A *risk* is the forecast's estimate of the probability that an instance is evicted before its declared lifetime is over
 (docs/glossary.md). It never stands alone: its bound and the windows that it rests on tell how sure it is.
