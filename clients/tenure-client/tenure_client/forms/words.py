@@ -33,7 +33,7 @@ LineWord = Annotated[
     str,
     one_of(
         ("small", "within", "paid"),
-        "The line of the stratified guarantee: a small risk; one within the promise, beside few risky instances; one "
+        "The line of the stratified guarantee: a small risk; one within the promise; one "
         "beyond it that the book pays for.",
     ),
 ]
