@@ -21,7 +21,7 @@ NodeStatusWord = Annotated[
         "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
-_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
+_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted", "too_few_windows")
 _EVICTIONS = ("on_demand_start", "node_removed", "drill")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 LimitWord = Annotated[
