@@ -7,10 +7,10 @@ said here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from app.domain.events.formats import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT, since_of
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Forecast, Guarantee, Policy, value_since
 
@@ -18,6 +18,7 @@ FORECAST = Forecast.CALIBRATED
 """The forecast of a new cloud."""
 GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
 """The guarantee of a new cloud, by its forecast. The second pair is the published method."""
+_MIN_WINDOWS = next(one for one in fields(Policy) if one.name == "min_windows")
 
 PROTECTED_SINCE = 5
 """The log format that can hold the fields below."""
@@ -38,7 +39,10 @@ def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy
     """
     can_hold = log_format >= value_since(GUARANTEES[FORECAST])
     forecast = named.get("forecast", FORECAST if can_hold else Forecast.REPLAY)
-    return Policy(**{"forecast": forecast, "guarantee": GUARANTEES[forecast]} | dict(named))
+    method: dict[str, Any] = {"forecast": forecast, "guarantee": GUARANTEES[forecast]}
+    if log_format >= since_of(_MIN_WINDOWS):
+        method["min_windows"] = 0
+    return Policy(**method | dict(named))
 
 
 def protected_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:

@@ -96,7 +96,7 @@ class NodeStatus(StrEnum):
     DRAINED = "drained"
 
 
-@newer(QUOTA_EXCEEDED=5, OVERRUNNING=5)
+@newer(TOO_FEW_WINDOWS=5, QUOTA_EXCEEDED=5, OVERRUNNING=5)
 class Rejection(StrEnum):
     """The reason for which a start was rejected."""
 
@@ -105,6 +105,7 @@ class Rejection(StrEnum):
     NO_HISTORY = "no_history"
     QUOTES_STALE = "quotes_stale"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    TOO_FEW_WINDOWS = "too_few_windows"
     QUOTA_EXCEEDED = "quota_exceeded"
     OVERRUNNING = "overrunning"
 
@@ -222,6 +223,7 @@ class Policy:
     longest_lifetime_us: int | None = field(default=None, metadata={"since": 5})
     least_probability: float | None = field(default=None, metadata={"since": 5})
     highest_probability: float | None = field(default=None, metadata={"since": 5})
+    min_windows: int | None = field(default=None, metadata={"since": 5})
     owner_cores: int | None = field(default=None, metadata={"since": 5})
     owner_share: float | None = field(default=None, metadata={"since": 5})
     overrunning_cores: int | None = field(default=None, metadata={"since": 5})
@@ -280,6 +282,20 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """The evidence floor that refused a start, or a longer lifetime.
+
+    `min_windows`: how many windows the policy asks for; `enough_us`: when a history that grows on as it did will hold
+    them for this lifetime, None if that is not known; `affordable_us`: the longest lifetime that would have been
+    promised, 0 if there is none.
+    """
+
+    min_windows: int
+    enough_us: int | None
+    affordable_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaUse:
     """The quota that refuses a start: what its owner used just before it, what the start asks for, and what is allowed.
 
@@ -299,8 +315,10 @@ class Basis:
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
     quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
-    `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
-    the pooled guarantee has a `budget`, and only the stratified one a `book`. `quota`: the one that refuses the start.
+    `probability_bound` its upper bound at the policy's confidence. `windows` is the evidence that this rests on,
+    None where the policy has no `min_windows`. All but `slots` are None if no table was read. Only the pooled guarantee
+    has a `budget`, only the stratified one a `book`, and only a refusal for want of windows a `floor`.
+    `quota` is the one that refuses.
     """
 
     slots: int
@@ -311,6 +329,8 @@ class Basis:
     budget: Budget | None = None
     probability_bound: float | None = None
     book: Book | None = field(default=None, metadata={"since": 4})
+    windows: float | None = field(default=None, metadata={"since": 5})
+    floor: Floor | None = field(default=None, metadata={"since": 5})
     quota: QuotaUse | None = field(default=None, metadata={"since": 5})
 
 

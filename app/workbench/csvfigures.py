@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from app.domain.times import parse_seconds
-from app.domain.values import AdmittedBy, Book, Budget, QuotaKind, QuotaUse
+from app.domain.values import AdmittedBy, Book, Budget, Floor, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
 from app.workbench.logcells import LONGEST, Cells
 
@@ -42,6 +42,12 @@ def read_wanted(cells: Cells) -> Wanted:
     wanted = cells["wanted_lifetime_s"]
     lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
     return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
+
+
+def read_floor(cells: Cells) -> Floor:
+    """Return the evidence floor that refuses a start."""
+    enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
+    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
 
 
 def read_quota(cells: Cells) -> QuotaUse:

@@ -29,9 +29,9 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Book, Budget, Market, Policy, QuotaUse, Resources
+from app.domain.values import Book, Budget, Floor, Market, Policy, QuotaUse, Resources
 from app.domain.wanted import Wanted
-from app.workbench.csvfigures import read_book, read_budget, read_quota, read_wanted
+from app.workbench.csvfigures import read_book, read_budget, read_floor, read_quota, read_wanted
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
@@ -84,6 +84,9 @@ COLUMNS = (
     "automatic",
     "members",
     "nodes",
+    "windows",
+    "min_windows",
+    "enough_s",
     "owner",
     "owner_cores",
     "owner_share",
@@ -135,6 +138,10 @@ class LogRow(NamedTuple):
     wanted: Wanted | None = None
     limited_by: str | None = None
     automatic: str | None = None
+    windows: float | None = None
+    min_windows: int | None = None
+    enough_us: int | None = None
+    floor: Floor | None = None
     owner: str | None = None
     owner_cores: int | None = None
     owner_share: float | None = None
@@ -302,6 +309,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             book=read_book(cells) if cells.get("risky") else None,
             wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             quota=read_quota(cells) if cells.get("quota") else None,
+            floor=read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )
     except ValueError as error:
@@ -324,9 +332,9 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots", "members"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
     "displaces_overrunning": lambda text: text == "yes",
 }

@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla`, `strata_us` and `limits` are None until the log shows what is in force.
+    """The state after the lines so far. `sla`, `strata_us`, `min_windows` and `limits` are None until shown.
 
     `quotas`: the cores and the share of owners that have quotas of their own.
     """
@@ -80,6 +80,7 @@ class World:
     limits: Limits | None = None
     quotas: dict[str, tuple[int | None, float | None]] = field(default_factory=dict)
     grace_us: int | None = None
+    min_windows: int | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)
     handovers: dict[str, LogRow] = field(default_factory=dict)
     overdue: set[str] = field(default_factory=set)

@@ -134,6 +134,7 @@ class PolicyChange(TypedDict, total=False):
     longest_lifetime_s: float | None
     least_probability: float | None
     highest_probability: float | None
+    min_windows: int | None
     owner_cores: int | None
     owner_share: float | None
     overrunning_cores: int | None
