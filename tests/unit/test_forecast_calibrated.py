@@ -34,7 +34,8 @@ def random_rises(random: Random) -> Rises:
             some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
             shares[r] = np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
     seen_us = random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US])
-    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]))
+    activity = np.array([random.choice([-1.0, 0.0, 2.0]) for _ in range(3)])
+    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]), activity=activity)
 
 
 def random_state(seed: int, steps: int) -> tuple[RandomCloud, Rises]:
@@ -171,6 +172,8 @@ def test_an_estimate_worked_out_by_hand() -> None:
     assert found == pytest.approx(max(1 / (1 + exp(-score)), LEAST), rel=1e-9)
     raised = eviction_probability(rises._replace(level=1.25), outlook, EDGES_US[7])
     assert raised == pytest.approx(1 / (1 + exp(-score - 1.25)), rel=1e-9)
+    busy = eviction_probability(rises._replace(activity=np.array([1.5, 9.0, 9.0])), outlook, EDGES_US[7])
+    assert busy == pytest.approx(1 / (1 + exp(-score - 0.5 * 1.5)), rel=1e-9)
 
 
 def test_without_a_slot_nothing_is_promised() -> None:
