@@ -1,17 +1,19 @@
-"""Shows what is lost if every lifetime is declared as a quarter and extended on the way.
+"""Shows what is lost if lifetimes are not declared as they are: as a quarter, extended on the way, or not at all.
 
     python -m benchmarks.extensions                          # the four full pairs at 0.01, 0.05 and 0.10
     python -m benchmarks.extensions --platforms A-B:7x12 --sla 0.05 --guarantee pooled --forecast replay
 
-Each platform is run twice: with true declarations, and with a quarter of each lifetime declared at the start. The owner
-of such an instance asks for one more quarter when half of the last one is over, and once more at its end if that was
-refused. Refused twice, it runs on without a promise until its true end.
+Each platform is run three times. `true`: with true declarations. `quarters`: with a quarter of each lifetime declared
+at the start. The owner of such an instance asks for one more quarter when half of the last one is over, and once more
+at its end if that was refused. Refused twice, it runs on without a promise until its true end. `longest`: each start
+asks for as long as possible, and takes no less than a quarter of its lifetime; the service extends it while it can.
 
 A line shows: admitted / requested; completed core-hours of those requested, both by true lifetimes, whether promised to
-the end or not; the share of the extensions asked for that was promised; evictions without a promise; and evicted within
-the promise / admitted in each stratum of *true* lifetimes. The sums over the platforms follow, in multiples of the
+the end or not; the share of the extensions asked for that was promised, or how many there were for each start;
+evictions without a promise; and evicted within the promise / admitted in each stratum of *true* lifetimes. A second
+line has the same by strata of the lifetime *promised* last. The sums over the platforms follow, in multiples of the
 promise, with the number of strata that are *broken*: 20 admissions, and the interval at 95 % wholly above the promise.
-Exit code 1 if less completes than with true declarations, one is broken, or a sum is above 2.
+Exit code 1 if less completes than with true declarations, a stratum of what was promised is broken, or a sum above 2.
 Deterministic. The recorded traces are read from ../shared/traces, or from --traces.
 """
 
@@ -25,16 +27,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.admission.intervals import exact_interval
-from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, Recorded
+from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PromiseEnding, Recorded
 from app.domain.requests import ExtendRequest, Operation, StartRequest
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
+from app.domain.wanted import Wanted
 from app.workbench.evaluate import DrivenCloud, opening
 from app.workbench.tally import Scenario
 from app.workbench.workload import flavors, operations
 from benchmarks.platforms import FULL, TRACES, Platform, named
 
 PARTS = 4
+KINDS = ("true", "quarters", "longest")
 ENOUGH = 20
 """A stratum of a run is judged from so many admissions on."""
 MOST = 2.0
@@ -50,9 +54,17 @@ class Outcome:
     completed_core_us: int = 0
     admitted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
     evicted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
+    promised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
+    promised_evicted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRATA, 0))
     overrun: int = 0
     asked: int = 0
     extended: int = 0
+    told: int = 0
+
+    def counts(self, by: str) -> list[tuple[int, int]]:
+        """Return evicted and admitted by strata of lifetimes, `true` or `promised`."""
+        evicted, admitted = (self.evicted, self.admitted) if by == "true" else (self.promised_evicted, self.promised)
+        return [(evicted[name], admitted[name]) for name in STRATA]
 
 
 class _Counting:
@@ -62,6 +74,7 @@ class _Counting:
         self.outcome = Outcome()
         self._true, self._cores = true, cores
         self._deadlines_us: dict[str, int] = {}
+        self._strata: dict[str, str] = {}
 
     def write(self, recorded: Recorded) -> None:
         """Take the next event."""
@@ -70,15 +83,28 @@ class _Counting:
             self._deadlines_us[event.instance_id] = event.at_us + (event.lifetime_us or 0)
             true = self._true[event.instance_id]
             self.outcome.admitted[stratum_of(true.lifetime_us or 0)] += 1
+            self._promise(event.instance_id, event.lifetime_us or 0)
             self.outcome.completed_core_us += self._core_us(true)
         elif isinstance(event, InstanceExtended):
             self._deadlines_us[event.instance_id] = event.deadline_us
+            self._promise(event.instance_id, event.lifetime_us)
+            self.outcome.extended += 1
+        elif isinstance(event, PromiseEnding):
+            self.outcome.told += 1
         elif isinstance(event, InstanceEvicted):
             true = self._true[event.instance_id]
             within = event.at_us <= self._deadlines_us[event.instance_id]
             self.outcome.evicted[stratum_of(true.lifetime_us or 0)] += within
+            self.outcome.promised_evicted[self._strata[event.instance_id]] += within
             self.outcome.overrun += not within
             self.outcome.completed_core_us -= self._core_us(true)
+
+    def _promise(self, name: str, lifetime_us: int) -> None:
+        """Count an instance in the stratum of the lifetime that it was promised last, and there alone."""
+        if (former := self._strata.get(name)) is not None:
+            self.outcome.promised[former] -= 1
+        self._strata[name] = stratum_of(lifetime_us)
+        self.outcome.promised[self._strata[name]] += 1
 
     def request(self, true: StartRequest) -> None:
         """Count a spot start that is asked for."""
@@ -89,15 +115,15 @@ class _Counting:
         return self._cores[true.flavor] * (true.lifetime_us or 0)
 
 
-def run(scenario: Scenario, parts: int) -> Outcome:
-    """Lead a cloud through the workload, with lifetimes declared in so many parts."""
+def run(scenario: Scenario, kind: str) -> Outcome:
+    """Lead a cloud through the workload, with lifetimes declared in one of the three ways."""
     steps = [*operations(scenario.workload)]
     true = {s.instance_id: s for s in steps if isinstance(s, StartRequest) and s.market is Market.SPOT}
     counting = _Counting(true, {name: size.cores for name, size in flavors(scenario.workload).items()})
     with ThreadPoolExecutor(1) as executor:
         cloud = DrivenCloud(scenario.policy, executor, logs=[counting])
         cloud.record(opening(scenario))
-        for step in in_parts(steps, true, parts):
+        for step in _declared(steps, true, kind):
             if isinstance(step, StartRequest) and step.instance_id in true:
                 counting.request(true[step.instance_id])
             _take(cloud, step, counting.outcome)
@@ -106,9 +132,18 @@ def run(scenario: Scenario, parts: int) -> Outcome:
 
 def _take(cloud: DrivenCloud, step: Operation, outcome: Outcome) -> None:
     decision = cloud.step(step)
-    if isinstance(step, ExtendRequest) and decision is not None:
-        outcome.asked += 1
-        outcome.extended += isinstance(decision, InstanceExtended)
+    outcome.asked += isinstance(step, ExtendRequest) and decision is not None
+
+
+def _declared(steps: Sequence[Operation], true: dict[str, StartRequest], kind: str) -> Iterator[Operation]:
+    """Return the steps as their owners would send them who declare lifetimes in this way."""
+    if kind != "longest":
+        return in_parts(steps, true, PARTS if kind == "quarters" else 1)
+    return (_longest(step) if isinstance(step, StartRequest) and step.instance_id in true else step for step in steps)
+
+
+def _longest(start: StartRequest) -> StartRequest:
+    return replace(start, lifetime_us=None, wanted=Wanted(None, max((start.lifetime_us or 0) // PARTS, 1)))
 
 
 def in_parts(steps: Sequence[Operation], true: dict[str, StartRequest], parts: int) -> Iterator[Operation]:
@@ -142,6 +177,7 @@ def main() -> None:
     parser.add_argument("--sla", type=float, nargs="*", default=(0.01, 0.05, 0.10))
     parser.add_argument("--guarantee", type=Guarantee, default=Guarantee.STRATIFIED)
     parser.add_argument("--forecast", type=Forecast, default=Forecast.CALIBRATED)
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="how lifetimes are declared")
     parser.add_argument("--traces", type=Path, default=TRACES)
     arguments = parser.parse_args()
     held = [_compare(arguments, sla) for sla in arguments.sla]
@@ -151,22 +187,22 @@ def main() -> None:
 def _compare(arguments: argparse.Namespace, sla: float) -> bool:
     print(f"SLA {sla}, {arguments.guarantee}, {arguments.forecast}", flush=True)
     found = {}
-    for kind, parts in (("true", 1), ("quarters", PARTS)):
-        found[kind] = [_show(arguments, sla, platform, kind, parts) for platform in arguments.platforms]
-    completed = {kind: _completed(outcomes) for kind, outcomes in found.items()}
-    sums = {kind: _multiples(outcomes, sla) for kind, outcomes in found.items()}
-    broken = {kind: sum(_broken(one, sla) for one in outcomes) for kind, outcomes in found.items()}
-    for kind in found:
-        cells = " ".join("       -" if one is None else f"{one:8.2f}" for one in sums[kind])
-        print(
-            f"  {'all, in multiples':18} {kind:8} core {completed[kind]:.3f} broken {broken[kind]} {'':33} {cells}",
-            flush=True,
-        )
-    within = all(one is None or one <= MOST for one in sums["quarters"])
-    return completed["quarters"] >= completed["true"] and within and not broken["quarters"]
+    for kind in arguments.kinds:
+        found[kind] = [_show(arguments, sla, platform, kind) for platform in arguments.platforms]
+    held = True
+    for kind, outcomes in found.items():
+        for by in ("true", "promised"):
+            sums, broken = _multiples(outcomes, sla, by), sum(_broken(one, sla, by) for one in outcomes)
+            cells = " ".join("       -" if one is None else f"{one:8.2f}" for one in sums)
+            what = f"  {'all, in multiples':18} {kind:8} core {_completed(outcomes):.3f} broken {broken}"
+            print(f"{what} {by:>33} {cells}", flush=True)
+            if by == "promised" and kind != "true":
+                held &= not broken and all(one is None or one <= MOST for one in sums)
+        held &= "true" not in found or _completed(outcomes) >= _completed(found["true"])
+    return held
 
 
-def _show(arguments: argparse.Namespace, sla: float, platform: Platform, kind: str, parts: int) -> Outcome:
+def _show(arguments: argparse.Namespace, sla: float, platform: Platform, kind: str) -> Outcome:
     policy = Policy(
         guarantee=arguments.guarantee,
         forecast=arguments.forecast,
@@ -174,33 +210,35 @@ def _show(arguments: argparse.Namespace, sla: float, platform: Platform, kind: s
         clock_step_us=None,
         eviction_probability=sla,
     )
-    found = run(Scenario(platform.capacities, platform.workload(arguments.traces), policy), parts)
+    found = run(Scenario(platform.capacities, platform.workload(arguments.traces), policy), kind)
     admitted = sum(found.admitted.values()) / found.requested
     core = found.completed_core_us / found.requested_core_us
-    extended = f"{found.extended / found.asked:.3f}" if found.asked else "    -"
-    cells = " ".join(f"{f'{found.evicted[name]}/{found.admitted[name]}':>8}" for name in STRATA)
-    print(
+    asked = found.asked or sum(found.admitted.values())
+    extended = f"{found.extended / asked:.3f}" if found.extended else "    -"
+    what = (
         f"  {platform.platform:18} {kind:8} core {core:.3f} admitted {admitted:.3f} extended {extended}"
-        f" overrun {found.overrun:4}  {cells}",
-        flush=True,
+        f" told {found.told:4} overrun {found.overrun:4}"
     )
+    for by in ("true", "promised"):
+        cells = " ".join(f"{f'{evicted}/{of}':>8}" for evicted, of in found.counts(by))
+        print(f"{what if by == 'true' else by.rjust(len(what))}  {cells}", flush=True)
     return found
 
 
-def _broken(outcome: Outcome, sla: float) -> int:
+def _broken(outcome: Outcome, sla: float, by: str) -> int:
     """Return in how many strata the promise is broken beyond chance, of those with enough admissions."""
-    strata = [(outcome.evicted[name], outcome.admitted[name]) for name in STRATA]
-    return sum(exact_interval(*one)[0] > sla for one in strata if one[1] >= ENOUGH)
+    return sum(exact_interval(*one)[0] > sla for one in outcome.counts(by) if one[1] >= ENOUGH)
 
 
 def _completed(outcomes: Sequence[Outcome]) -> float:
     return sum(one.completed_core_us for one in outcomes) / sum(one.requested_core_us for one in outcomes)
 
 
-def _multiples(outcomes: Sequence[Outcome], sla: float) -> list[float | None]:
-    evicted = [sum(one.evicted[name] for one in outcomes) for name in STRATA]
-    admitted = [sum(one.admitted[name] for one in outcomes) for name in STRATA]
-    return [lost / of / sla if of else None for lost, of in zip(evicted, admitted, strict=True)]
+def _multiples(outcomes: Sequence[Outcome], sla: float, by: str) -> list[float | None]:
+    sums = [
+        tuple(map(sum, zip(*cells, strict=True))) for cells in zip(*(one.counts(by) for one in outcomes), strict=True)
+    ]
+    return [lost / of / sla if of else None for lost, of in sums]
 
 
 if __name__ == "__main__":

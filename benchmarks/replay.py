@@ -39,10 +39,10 @@ from app.engine.cluster import (
     Ints,
     fitting_node,
     place,
-    place_on_demand,
     release,
 )
 from app.engine.compiled import compiled
+from app.engine.eviction import place_on_demand
 from app.forecast.compute import Forecaster
 from app.forecast.replay import Replay
 from app.forecast.replayed import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations

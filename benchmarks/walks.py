@@ -12,7 +12,8 @@ from time import perf_counter
 
 import numpy as np
 
-from app.engine.cluster import NEVER_US, Cluster, empty_cluster, spot_rows_by_youth
+from app.engine.cluster import NEVER_US, Cluster, empty_cluster
+from app.engine.eviction import spot_rows_by_youth
 
 SIZES = (4_000, 8_000, 16_000)
 TIMES = 20

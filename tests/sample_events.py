@@ -194,5 +194,15 @@ LOG: list[Event] = [
         deadline_us=at(17) + 6 * HOUR_US,
         reason=Rejection.BUDGET_EXHAUSTED,
     ),
+    started(23, "group", lifetime_us=HOUR_US, basis=Basis(slots=2), nodes=("n", "n", "n")),
+    InstanceRejected(
+        **ending(23, "crowd"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=DAY_US,
+        basis=Basis(slots=0),
+        count=256,
+    ),
 ]
 """In an order that a log could have."""

@@ -16,6 +16,7 @@ from app.admission.extend import (
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.looks import looks_before
 from app.admission.moments import is_ahead, is_external, time_of, time_of_change
+from app.admission.plain import is_plain_start, runs_alone
 from app.admission.quote import Quotes
 from app.domain.errors import (
     ExtensionOfEnded,
@@ -173,24 +174,15 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
             break
         name = step.instance_id
         if isinstance(step, StopRequest):
-            if name in stopped or not (name in started or name in cloud.running):
+            if name in stopped or not (name in started or runs_alone(cloud, name)):
                 break
             stopped.add(name)
         else:
-            if name in started or name in batch.known or not _is_plain_start(cloud, step):
+            if name in started or name in batch.known or not is_plain_start(cloud, step):
                 break
             started.add(name)
         run.append(step)
     return run
-
-
-def _is_plain_start(cloud: Cloud, start: StartRequest) -> bool:
-    return (
-        start.market is Market.ON_DEMAND
-        and start.eviction_probability is None
-        and start.flavor in cloud.flavors
-        and start.instance_id not in cloud.running
-    )
 
 
 def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us: int) -> int:
@@ -200,7 +192,7 @@ def _decide_run(batch: Batch, cloud: Cloud, run: Sequence[Operation], server_us:
         return 0
     recorded = cloud.apply_run(
         [
-            accepted(cloud, step, at_us, node, None, ())
+            accepted(cloud, step, at_us, (node,), None, ())
             if isinstance(step, StartRequest)
             else InstanceStopped(at_us=at_us, instance_id=step.instance_id)
             for step, node in zip(run, nodes, strict=False)
@@ -312,8 +304,8 @@ def _decide(
     if isinstance(step, StartRequest):
         if is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
-        if is_full(cloud):
-            raise TooManyInstances(f"{len(cloud.running)} instances run here, and {MOST_RUNNING} may: stop some")
+        if is_full(cloud, step.count):
+            raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
         return None, decide_start(cloud, step, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")

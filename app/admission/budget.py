@@ -31,7 +31,7 @@ def read_budget(
     """
     lifetime_us, seen_us = request.lifetime_us or 0, at_us - cloud.created_us
     admitted, evicted = cloud.classes.get(probability, ClassCounts())
-    committed, reached = cloud.exposure(request.flavor, probability, at_us)
+    committed, reached = cloud.exposure(request.flavor, probability, at_us, request.count)
     budget = Budget(
         earned=probability * (admitted + 1),
         evicted=evicted,

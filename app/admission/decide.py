@@ -14,6 +14,7 @@ from app.admission.strata import read_book
 from app.domain.errors import (
     DrillImpossible,
     FlavorNotFound,
+    GroupOnDemand,
     LifetimeMissing,
     NodeNotEmpty,
     ProbabilityUnexpected,
@@ -35,6 +36,7 @@ from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
+from app.engine.outlook import slots_left
 
 MOST_VICTIMS = 1000
 """The number of instances that one start may evict. Its answer names them all, and is in one piece."""
@@ -100,13 +102,15 @@ def drill_victim(cloud: Cloud, instance_id: str | None) -> str:
 
 
 def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequence[Event]:
+    if request.count > 1:
+        raise GroupOnDemand("an on-demand start has a count of 1: only spot instances are placed in groups")
     if request.eviction_probability is not None:
         raise ProbabilityUnexpected("an on-demand start carries no eviction_probability: it is never evicted")
     node, victims = cloud.place_on_demand(request.flavor, at_us)
     if node is None:
         return [_rejected(request, at_us, Rejection.NO_CAPACITY, None)]
     evictions = _evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
-    return [*evictions, accepted(cloud, request, at_us, node, None, victims)]
+    return [*evictions, accepted(cloud, request, at_us, (node,), None, victims)]
 
 
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
@@ -114,14 +118,13 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise LifetimeMissing("a spot start must declare its lifetime")
     check_lifetime(cloud.policy, request.lifetime_us)
     check_probability(cloud.policy, request.eviction_probability)
-    slots = cloud.available_slots(request.flavor)
+    slots = slots_left(cloud.available_slots(request.flavor), request.count)
     basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
-    node = cloud.fitting_node(request.flavor)
-    if node is None:
+    if slots == 0:
         refusal = Rejection.NO_CAPACITY
-    if refusal is not None or node is None:
-        return _rejected(request, at_us, refusal or Rejection.NO_CAPACITY, basis)
-    return accepted(cloud, request, at_us, node, basis, ())
+    if refusal is not None:
+        return _rejected(request, at_us, refusal, basis)
+    return accepted(cloud, request, at_us, cloud.fitting_nodes(request.flavor, request.count), basis, ())
 
 
 def _read_quote(
@@ -208,25 +211,31 @@ def _deadline_us(cloud: Cloud, at_us: int) -> int | None:
 
 
 def accepted(
-    cloud: Cloud, request: StartRequest, at_us: int, node: str, basis: Basis | None, victims: tuple[str, ...]
+    cloud: Cloud,
+    request: StartRequest,
+    at_us: int,
+    places: tuple[str, ...],
+    basis: Basis | None,
+    victims: tuple[str, ...],
 ) -> InstanceStarted:
-    """Return the acceptance of a start on this node, after the eviction of these victims."""
+    """Return the acceptance of a start, each machine on its node, after the eviction of these victims."""
     deadline_us = _deadline_us(cloud, at_us) if victims else None
     ready_us = None
     if cloud.handovers or deadline_us is not None:
-        ready_us = cloud.ready_us(node, request.flavor, victims, at_us if deadline_us is None else deadline_us, at_us)
+        ready_us = cloud.ready_us(places, request.flavor, victims, at_us if deadline_us is None else deadline_us, at_us)
     return InstanceStarted(
         at_us=at_us,
         instance_id=request.instance_id,
         market=request.market,
         flavor=request.flavor,
-        node=node,
+        node=places[0],
         lifetime_us=request.lifetime_us,
         probability=request.eviction_probability,
         basis=basis,
         victims=victims,
         deadline_us=deadline_us,
         ready_us=ready_us,
+        nodes=places if len(places) > 1 else (),
     )
 
 
@@ -240,4 +249,5 @@ def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis
         lifetime_us=request.lifetime_us,
         probability=request.eviction_probability,
         basis=basis,
+        count=request.count,
     )

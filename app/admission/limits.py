@@ -12,7 +12,7 @@ from app.engine.cloud import Cloud
 MOST_CLASSES = 100
 """The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
 MOST_RUNNING = 250_000
-"""The limit of running instances in a cloud. All of its state is read at once and kept in memory."""
+"""The limit of running machines in a cloud: instances, and members of groups. All of its state is kept in memory."""
 
 
 def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) -> list[str]:
@@ -24,7 +24,8 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     of the policy; the steps before it may change each.
     """
     ids, before = set(), len(steps) - 1
-    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or is_full(cloud, before)
+    machines = sum(step.count for step in steps if isinstance(step, StartRequest))
+    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or is_full(cloud, machines)
     every_start = every_start or any(not isinstance(step, Operation) for step in steps)
     for step in steps:
         if isinstance(step, StopRequest | ExtendRequest):
@@ -40,9 +41,9 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     return sorted(ids)
 
 
-def is_full(cloud: Cloud, more: int = 0) -> bool:
-    """Return True if no other instance may run once `more` have been started."""
-    return len(cloud.running) + more >= MOST_RUNNING
+def is_full(cloud: Cloud, more: int) -> bool:
+    """Return True if so many more machines may not run."""
+    return cloud.machine_count + more > MOST_RUNNING
 
 
 def is_class_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> bool:

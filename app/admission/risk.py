@@ -3,7 +3,7 @@
 A quantile table gives this for an instance that starts now. A running one is treated like an instance that starts now
 and sees these slots: the free ones, its own, and those of instances that would be evicted before it (younger and
 overrunning ones). Instances of one flavor that do not fit on one node together are counted as if they did, so the
-estimate is no promise; the promise was made at the start.
+estimate is no promise; the promise was made at the start. Of a group it is that of the last of its members.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def exposed_instances(cloud: Cloud, now_us: int) -> Callable[[], Iterator[Expose
             if now_us < one.deadline_us:
                 slots = available[one.flavor] + 1 + _how_many(before, demand)
                 yield Exposed(one.instance_id, one.flavor, one.deadline_us - now_us, slots)
-            before = [some + more for some, more in zip(before, demand, strict=True)]
+            before = [some + one.count * more for some, more in zip(before, demand, strict=True)]
 
     return found
 

@@ -183,6 +183,10 @@ class ProbabilityUnexpected(Invalid):
     """An on-demand start carries no eviction probability: it is never evicted."""
 
 
+class GroupOnDemand(Invalid):
+    """Only spot instances are placed in groups: an on-demand start has a count of 1."""
+
+
 class PolicyInvalid(Invalid):
     """The policy's values contradict each other."""
 

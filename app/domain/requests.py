@@ -14,7 +14,8 @@ class StartRequest:
 
     `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime, or say
     with `wanted` which ones they take. `owner` is the caller if the policy restricts callers to their own ids; None
-    allows any id.
+    allows any id. `count` is the number of members of a group, which are placed, promised and evicted together; only
+    spot starts may have more than 1.
     """
 
     instance_id: str
@@ -25,6 +26,7 @@ class StartRequest:
     at_us: int | None = None
     owner: str | None = None
     wanted: Wanted | None = None
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

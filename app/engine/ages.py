@@ -13,7 +13,7 @@ from app.engine.compiled import compiled
 
 
 class SpotAges:
-    """The rows of running spot instances, oldest first."""
+    """The rows of running spot instances, oldest first; those of a group's members stand together."""
 
     def __init__(self) -> None:
         self._rows = np.empty(0, np.int64)
@@ -54,7 +54,7 @@ def _keep_running(cluster: Cluster, rows: Ints, count: int, newest: int) -> int:
     for i in range(count):
         row = rows[i]
         if cluster.is_spot[row] and cluster.node_of[row] != NO_NODE and cluster.born[row] <= newest:
-            if cluster.born[row] <= last:
+            if cluster.born[row] < last:
                 return 0
             last = cluster.born[row]
             rows[kept] = row

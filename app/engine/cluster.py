@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.compiled import bare, compiled, inlined
+from app.engine.compiled import compiled, inlined
 
 NO_NODE = -1
 UNCOUNTED = 1 << 40
@@ -33,7 +33,8 @@ class Cluster(NamedTuple):
     """The arrays of one cluster.
 
     free (N, R): capacity left; is_open (N): takes placements; node_of (S): the row's node; demand (S, R);
-    born (S): start order, greater for later starts; deadline_us (S): end of the declared lifetime; is_spot (S).
+    born (S): start order, greater for later starts and equal for the members of one group; deadline_us (S): end of the
+    declared lifetime; is_spot (S).
     """
 
     free: Ints
@@ -158,23 +159,6 @@ def release(cluster: Cluster, row: int) -> None:
         cluster.free[node, r] += cluster.demand[row, r]
 
 
-@compiled
-def spot_rows_by_youth(cluster: Cluster, now_us: int) -> Ints:
-    """Return the rows of spot instances on open nodes, youngest first; overrunning ones count as youngest of all."""
-    rows = np.empty(cluster.node_of.shape[0], np.int64)
-    age = np.empty(cluster.node_of.shape[0], np.int64)
-    count = 0
-    for row in range(cluster.node_of.shape[0]):
-        if cluster.is_spot[row] and cluster.node_of[row] != NO_NODE and cluster.is_open[cluster.node_of[row]]:
-            rows[count] = row
-            age[count] = -cluster.born[row]
-            if now_us > cluster.deadline_us[row]:
-                age[count] -= NEVER_US
-            count += 1
-    # The default, quicksort, takes quadratic time if overrunning instances alternate with others.
-    return rows[np.argsort(age[:count], kind="mergesort")]
-
-
 @inlined
 def add(room: Ints, demand: Ints, sign: int) -> None:
     """Add a demand (R) to a room (R), or subtract it (sign -1)."""
@@ -182,73 +166,19 @@ def add(room: Ints, demand: Ints, sign: int) -> None:
         room[r] += sign * demand[r]
 
 
-@bare
-def spare_unneeded(cluster: Cluster, demand: Ints, room: Ints, victims: Ints, count: int) -> int:
-    """Remove from `victims` those whose eviction is not needed, trying the oldest first; return how many stay.
-
-    `room` (R) is the node's free room before any eviction; it is restored on return.
-    """
-    for i in range(count):
-        add(room, cluster.demand[victims[i]], 1)
-    for i in range(count - 1, -1, -1):
-        add(room, cluster.demand[victims[i]], -1)
-        if fits(room, demand):
-            victims[i] = NO_NODE
-        else:
-            add(room, cluster.demand[victims[i]], 1)
-    kept = 0
-    for i in range(count):
-        if victims[i] != NO_NODE:
-            victims[kept] = victims[i]
-            add(room, cluster.demand[victims[i]], -1)
-            kept += 1
-    return kept
-
-
-@bare
-def plan_eviction(
-    cluster: Cluster, demand: Ints, by_youth: Ints, room: Ints, policy: int, victims: Ints
-) -> tuple[int, int]:
-    """Return the node to clear for a demand (R) that does not fit, and the number of `victims` (S rows, youngest
-    first).
-
-    Returns (NO_NODE, 0) if evicting all spot instances of any one node would not make room. `by_youth`: rows of spot
-    instances, youngest first; those not on an open node are skipped. `room` (N, R): the free room, restored on return;
-    it may be `cluster.free` itself if nobody else reads that meanwhile.
-    In a walk over all spot instances, youngest first, the node that has room first is the one whose oldest victim is
-    youngest. The instance that made room is always needed, so it is that node's oldest victim. Start order is strict,
-    so there are no ties. `yjf_global` evicts every instance on the walk.
-    """
-    found, walked = NO_NODE, 0
-    while found == NO_NODE and walked < by_youth.shape[0]:
-        node = cluster.node_of[by_youth[walked]]
-        if node != NO_NODE and cluster.is_open[node]:
-            add(room[node], cluster.demand[by_youth[walked]], 1)
-            if fits(room[node], demand):
-                found = node
-        walked += 1
-    count = 0
-    for i in range(walked):
-        node = cluster.node_of[by_youth[i]]
-        if node != NO_NODE and cluster.is_open[node]:
-            add(room[node], cluster.demand[by_youth[i]], -1)
-            if found != NO_NODE and (policy == YJF_GLOBAL or node == found):
-                victims[count] = by_youth[i]
-                count += 1
-    if policy == YJF and count > 0:
-        count = spare_unneeded(cluster, demand, room[found], victims, count)
-    return found, count
-
-
 @compiled
-def place_on_demand(
-    cluster: Cluster, demand: Ints, now_us: int, placement: int, policy: int, victims: Ints
-) -> tuple[int, int]:
-    """Return the node for an on-demand start and the number of victims; (NO_NODE, 0) if there is none."""
-    node = fitting_node(cluster, demand, placement)
-    if node != NO_NODE:
-        return node, 0
-    return plan_eviction(cluster, demand, spot_rows_by_youth(cluster, now_us), cluster.free.copy(), policy, victims)
+def fitting_nodes(cluster: Cluster, demand: Ints, count: int, placement: int) -> Ints:
+    """Return the nodes that so many members of a demand (R) take one after the other; none if they do not all fit.
+
+    `cluster.free` is used up: pass a copy.
+    """
+    nodes = np.empty(count, np.int64)
+    for k in range(count):
+        nodes[k] = fitting_node(cluster, demand, placement)
+        if nodes[k] == NO_NODE:
+            return nodes[:0]
+        add(cluster.free[nodes[k]], demand, -1)
+    return nodes
 
 
 @compiled
@@ -276,12 +206,12 @@ def plan_run(cluster: Cluster, demands: Ints, steps: Ints, placement: int) -> In
 
 
 @compiled
-def move_run(cluster: Cluster, demands: Ints, moves: Ints, born: int, load: Ints, peak: Ints) -> None:
+def move_run(cluster: Cluster, demands: Ints, moves: Ints, load: Ints, peak: Ints) -> None:
     """Place and release instances in order, as the starts and stops that a run of events tells.
 
-    A move (K, 5): the row; the index of its demand in `demands` (F, R), or STOP; of a start also the node, the deadline
-    and 1 for spot. The first start of all would be `born` first. `load` (R), what on-demand instances use, is kept up,
-    and `peak` (R) becomes the highest that it was after a start.
+    A move (K, 6): the row; the index of its demand in `demands` (F, R), or STOP; of a start also the node, the
+    deadline, 1 for spot, and the start order. `load` (R), what on-demand instances use, is kept up, and `peak` (R)
+    becomes the highest that it was after a start.
     """
     for k in range(moves.shape[0]):
         row, kind = moves[k, 0], moves[k, 1]
@@ -291,7 +221,7 @@ def move_run(cluster: Cluster, demands: Ints, moves: Ints, born: int, load: Ints
             release(cluster, row)
             continue
         cluster.demand[row] = demands[kind]
-        cluster.born[row] = born + k
+        cluster.born[row] = moves[k, 5]
         cluster.deadline_us[row] = moves[k, 3]
         cluster.is_spot[row] = moves[k, 4] == 1
         place(cluster, row, moves[k, 2])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cluster import Cluster, Ints
-from app.engine.compiled import compiled, inlined
+from app.engine.compiled import bare, compiled, inlined
 
 
 @compiled
@@ -31,18 +31,30 @@ def exposure(
 
     oldest_first (K): the rows of spot instances by age; promises (S); probabilities (C): the classes, rising; `room`
     (R) may be below zero. Overrunning instances and those on closed nodes are not charged: the first have no promise
-    left, and on-demand starts never evict the second.
+    left, and on-demand starts never evict the second. A group is charged once, at the share that all of it reaches.
     """
     taken, committed = np.zeros(room.shape[0], np.int64), np.zeros(probabilities.shape[0])
-    for row in oldest_first:
+    for i in range(oldest_first.shape[0]):
+        row = oldest_first[i]
         if now_us > cluster.deadline_us[row] or not cluster.is_open[cluster.node_of[row]]:
             continue
         for r in range(room.shape[0]):
             taken[r] += cluster.demand[row, r]
         at = class_index(probabilities, promises[row])
-        if at >= 0:
+        if at >= 0 and not is_followed(cluster, oldest_first, i):
             committed[at] += charge(share(taken, room), cluster.deadline_us[row] - now_us, seen_us)
     return committed, taken
+
+
+@bare
+def is_followed(cluster: Cluster, oldest_first: Ints, at: int) -> bool:
+    """Return True if another member of the same group, on an open node, comes behind this place."""
+    behind = at + 1
+    while behind < oldest_first.shape[0] and cluster.born[oldest_first[behind]] == cluster.born[oldest_first[at]]:
+        if cluster.is_open[cluster.node_of[oldest_first[behind]]]:
+            return True
+        behind += 1
+    return False
 
 
 @inlined

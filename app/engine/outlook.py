@@ -34,6 +34,15 @@ class Outlook(NamedTuple):
     released: Ints
 
 
+def slots_left(slots: int, count: int) -> int:
+    """Return the slots at which a start of so many machines is quoted: those that its last machine finds.
+
+    The first member of a group that is evicted takes all others with it, so the group's risk is that of its most
+    exposed member.
+    """
+    return max(slots - count + 1, 0)
+
+
 def with_slots(outlook: Outlook, slots: int) -> Outlook:
     """Return the outlook as if so many slots were available, with as much more or less room as these take."""
     more = (slots - outlook.slots) * outlook.demand

@@ -5,6 +5,8 @@ Instances that started later, and those that overrun, are evicted before it. So 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from app.engine.cluster import NO_NODE, Cluster, Ints, add, release, slots_on
@@ -12,10 +14,11 @@ from app.engine.compiled import compiled
 from app.engine.exposure import share
 
 
-def without(cluster: Cluster, row: int) -> Cluster:
-    """Return the cluster as if the row's instance did not run, as a copy where they differ."""
+def without(cluster: Cluster, rows: Iterable[int]) -> Cluster:
+    """Return the cluster as if the instance in these rows did not run, as a copy where they differ."""
     rest = cluster._replace(free=cluster.free.copy(), node_of=cluster.node_of.copy())
-    release(rest, row)
+    for row in rows:
+        release(rest, row)
     return rest
 
 
@@ -46,15 +49,17 @@ def slots_seen(cluster: Cluster, demand: Ints, born: int, now_us: int) -> int:
 def reach(cluster: Cluster, oldest_first: Ints, room: Ints, row: int, now_us: int) -> float:
     """Return the share of the room (R) at which the row's instance stands: its own part, and that of all older ones.
 
-    oldest_first (K): the rows of spot instances by age. The share is 0 on a closed node, where on-demand starts never
-    evict it. See engine.exposure.
+    A group's own part is that of all its members on open nodes. oldest_first (K): the rows of spot instances by age.
+    The share is 0 on a closed node, where on-demand starts never evict it. See engine.exposure.
     """
-    taken = np.zeros(room.shape[0], np.int64)
+    taken, reached = np.zeros(room.shape[0], np.int64), 0.0
     for other in oldest_first:
+        if cluster.born[other] > cluster.born[row]:
+            break
         if now_us > cluster.deadline_us[other] or not cluster.is_open[cluster.node_of[other]]:
             continue
         for r in range(room.shape[0]):
             taken[r] += cluster.demand[other, r]
-        if other == row:
-            return share(taken, room)
-    return 0.0
+        if cluster.born[other] == cluster.born[row]:
+            reached = share(taken, room)
+    return reached

@@ -166,7 +166,7 @@ class Explaining:
             victims=victims,
             victim_count=len(ids),
             rank=ids.index(instance_id) + 1 if start else None,
-            freed=_total([v.resources for v in victims if v.node == start.node]) if start and complete else None,
+            freed=_freed(victims, start.node) if start and complete else None,
         )
 
     async def _victims(
@@ -191,6 +191,7 @@ class Explaining:
                 decision.lifetime_us,
                 deadline_us,
                 promise_of(decision, end_in(ends.get(decision.instance_id)), at_us),
+                decision.nodes,
             )
             for decision in decisions
             if isinstance(decision, InstanceStarted)
@@ -284,6 +285,8 @@ def _decided(
         cause_seq=cause_seq,
         cause_id=cause.instance_id if isinstance(cause, InstanceStarted) else None,
         promise=promise,
+        nodes=start.nodes if isinstance(start, InstanceStarted) else (),
+        removed=cause.node if isinstance(cause, NodeRemoved) else None,
     )
 
 
@@ -308,12 +311,17 @@ def _decided_extension(seq: int, event: ExtensionDecision, start: StartDecision)
         cause_id=None,
         promise=PromiseStatus.OPEN if is_promised else PromiseStatus.NONE,
         sentence=in_words(event),
+        nodes=start.nodes if isinstance(start, InstanceStarted) else (),
     )
 
 
 def _promise_of(instance: Instance, as_of_us: int) -> PromiseStatus:
     start = instance.as_extended
     return promise_of(start, instance.end, as_of_us) if isinstance(start, InstanceStarted) else PromiseStatus.NONE
+
+
+def _freed(victims: Sequence[Victim], node: str) -> Resources:
+    return _total([victim.resources for victim in victims for place in victim.places if place == node])
 
 
 def _total(resources: Sequence[Resources]) -> Resources:

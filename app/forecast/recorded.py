@@ -195,7 +195,7 @@ def read_operation(
     run, kind, target = state.run, operations.kind[index], operations.target[index]
     at_us, size = operations.at_us[index], operations.size[index]
     place = NONE
-    if kind == START_SPOT:
+    if kind == START_SPOT and not has_fellow_behind(operations, index):
         place = meet(state, learned, operations, rises, at_us, operations.deadline_us[index] - at_us, size, target)
     enter(run, operations, index)
     if run.counters[STATE_COUNT] > 1:
@@ -212,6 +212,13 @@ def read_operation(
             change_load(state, run.demand[target], -1)
     elif kind == NODE_ADDED:
         state.capacity[target] = operations.sizes[size]
+
+
+@bare
+def has_fellow_behind(operations: Operations, index: int) -> bool:
+    """Return True if the next start is of the same group. Of a group the last member is followed, the others run."""
+    behind = index + 1
+    return bool(behind < operations.born.shape[0] and operations.born[behind] == operations.born[index])
 
 
 @bare
@@ -269,7 +276,15 @@ def meet(
 def without_level(rises: Rises) -> Rises:
     """Return the rises as before any start was followed."""
     return Rises(
-        rises.rooms, rises.counts, rises.shares, rises.seen_us, 0.0, rises.starts, rises.effects, rises.activity
+        rises.rooms,
+        rises.counts,
+        rises.shares,
+        rises.seen_us,
+        0.0,
+        rises.starts,
+        rises.effects,
+        rises.spreads,
+        rises.activity,
     )
 
 

@@ -3,6 +3,7 @@
 Whole requests are replayed: every on-demand start (a rejected one asks for room again) and every admitted spot start.
 A request ends at its stop in the log. If there is none, its end is made up: an evicted spot instance ends at its
 declared lifetime (at its eviction if that is later), a rejected on-demand start at its declared lifetime or at once.
+A group is a start and an end for each of its members, of one start order, by which the engine knows it.
 Made-up ends precede the log's events of the same time, and are in start order among themselves.
 An operation depends only on earlier events, so a growing history keeps its operations. An event that was committed
 after the history had been read beyond its time (possible on a system clock) takes the time of that reading.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
 from typing import NamedTuple
@@ -60,10 +61,11 @@ ShortInts = NDArray[np.int32]
 class Operations(NamedTuple):
     """K operations in order, as columns; 45 bytes each.
 
-    at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, so that a virtual
-    instance fits between two starts; deadline_us: end of the declared lifetime, of an extension the new one; node: the
-    node in the log, or NO_NODE; ended_us: when the log's instance stopped or was evicted, or NEVER_US; size: index in
-    `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the distinct ones.
+    at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, one for the members
+    of a group, so that a virtual instance fits between two starts; deadline_us: end of the declared lifetime, of an
+    extension the new one; node: the node in the log, or NO_NODE; ended_us: when the log's instance stopped or was
+    evicted, or NEVER_US; size: index in `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the
+    distinct ones.
     """
 
     at_us: Ints
@@ -105,10 +107,13 @@ class Omitted(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A recorded instance that has not ended. `position` is the index of its start among the operations."""
+    """A recorded instance that has not ended. `position` is the index of its start among the operations.
+
+    The members of a group follow each other; `rows` has one for each.
+    """
 
     seq: int
-    row: int
+    rows: tuple[int, ...]
     position: int
     deadline_us: int
 
@@ -131,7 +136,7 @@ class History:
         self._ended: list[tuple[int, int]] = []
         self._nodes: dict[str, int] = {}
         self._live: dict[str, _Request] = {}
-        self._due: list[tuple[int, int, int]] = []
+        self._due: list[tuple[int, int, _Request]] = []
         self._free_rows: list[int] = []
         self._omitted: list[tuple[int, ...]] | None = [] if keeps_omitted else None
 
@@ -225,44 +230,52 @@ class History:
 
     @_fold.register
     def _(self, event: InstanceStarted, seq: int) -> None:
-        self._live[event.instance_id] = self._start(event, seq, self._nodes[event.node])
+        self._live[event.instance_id] = self._start(event, seq, [self._nodes[node] for node in event.places])
 
     @_fold.register
     def _(self, event: InstanceRejected, seq: int) -> None:
         if event.market is Market.SPOT:
+            if event.count > 1:  # nothing of its size is put into a world
+                return
             size = self._size(self.flavors[event.flavor].tolist())
             self._omit(REJECTED, event.at_us, VIRTUAL, event.lifetime_us or 0, size)
             return
-        request = self._start(event, seq, NO_NODE)
+        request = self._start(event, seq, [NO_NODE])
         self._end_at(event.at_us + (event.lifetime_us or 0), request, event.at_us)
 
     @_fold.register
     def _(self, event: InstanceExtended, _seq: int) -> None:
         request = self._live[event.instance_id]
         self._live[event.instance_id] = request._replace(deadline_us=event.deadline_us)
-        self._add(event.at_us, EXTENDED, request.row, deadline_us=event.deadline_us)
+        for row in request.rows:
+            self._add(event.at_us, EXTENDED, row, deadline_us=event.deadline_us)
 
     @_fold.register
     def _(self, event: InstanceStopped, _seq: int) -> None:
-        request = self._live.pop(event.instance_id)
-        self._ended.append((request.position, event.at_us))
-        self._end(event.at_us, request.row)
+        request = self._leave(event)
+        self._end(event.at_us, request)
 
     @_fold.register
     def _(self, event: InstanceEvicted, _seq: int) -> None:
-        request = self._live.pop(event.instance_id)
-        self._ended.append((request.position, event.at_us))
-        self._omit(DRILLED if event.reason is EvictionReason.DRILL else EVICTED, event.at_us, request.row)
+        request = self._leave(event)
+        for row in request.rows:
+            self._omit(DRILLED if event.reason is EvictionReason.DRILL else EVICTED, event.at_us, row)
         self._end_at(request.deadline_us, request, event.at_us)
 
-    def _start(self, event: InstanceStarted | InstanceRejected, seq: int, node: int) -> _Request:
+    def _leave(self, event: InstanceStopped | InstanceEvicted) -> _Request:
+        request = self._live.pop(event.instance_id)
+        self._ended += [(request.position + member, event.at_us) for member in range(len(request.rows))]
+        return request
+
+    def _start(self, event: InstanceStarted | InstanceRejected, seq: int, nodes: Sequence[int]) -> _Request:
         spot = event.market is Market.SPOT
-        row = self._take_row()
+        rows = tuple(self._take_row() for _ in nodes)
         position = self._count + len(self._fresh)
         deadline_us = event.at_us + (event.lifetime_us or 0) if spot else NEVER_US
-        demand = self.flavors[event.flavor].tolist()
-        self._add(event.at_us, START_SPOT if spot else START_ON_DEMAND, row, 2 * seq, deadline_us, node, demand)
-        return _Request(seq, row, position, deadline_us)
+        kind, demand = START_SPOT if spot else START_ON_DEMAND, self.flavors[event.flavor].tolist()
+        for row, node in zip(rows, nodes, strict=True):
+            self._add(event.at_us, kind, row, 2 * seq, deadline_us, node, demand)
+        return _Request(seq, rows, position, deadline_us)
 
     def _take_row(self) -> int:
         if self._free_rows:
@@ -272,18 +285,19 @@ class History:
 
     def _end_at(self, end_us: int, request: _Request, now_us: int) -> None:
         if end_us <= now_us:
-            self._end(now_us, request.row)
+            self._end(now_us, request)
         else:
-            heapq.heappush(self._due, (end_us, request.seq, request.row))
+            heapq.heappush(self._due, (end_us, request.seq, request))
 
     def _end_due(self, now_us: int) -> None:
         while self._due and self._due[0][0] <= now_us:
-            end_us, _, row = heapq.heappop(self._due)
-            self._end(end_us, row)
+            end_us, _, request = heapq.heappop(self._due)
+            self._end(end_us, request)
 
-    def _end(self, at_us: int, row: int) -> None:
-        self._add(at_us, END, row)
-        self._free_rows.append(row)
+    def _end(self, at_us: int, request: _Request) -> None:
+        for row in request.rows:
+            self._add(at_us, END, row)
+            self._free_rows.append(row)
 
     def _add(
         self,

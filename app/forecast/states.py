@@ -241,6 +241,8 @@ def enter_spot(run: Worlds, row: int) -> None:
 def leave_spot(run: Worlds, row: int) -> None:
     """Remove a spot request that has ended."""
     at, count = seat_by_age(run, run.born[row]), run.counters[SPOT_COUNT]
+    while at < count and run.spot[at] != row and run.born[run.spot[at]] == run.born[row]:
+        at += 1
     if at < count and run.spot[at] == row:
         for i in range(at, count - 1):
             run.spot[i] = run.spot[i + 1]

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.engine.cluster import NO_NODE, Bools, Ints, plan_eviction
+from app.engine.cluster import NO_NODE, Bools, Ints
 from app.engine.compiled import bare, compiled, inlined
+from app.engine.eviction import plan_eviction
 from app.forecast.replayed import (
     END,
     EXTENDED,
@@ -35,6 +36,7 @@ from app.forecast.states import (
     NOW,
     OPERATION_COUNT,
     SLOTS,
+    SPOT_COUNT,
     STATE_COUNT,
     YOUNGEST,
     YOUTH_COUNT,
@@ -50,6 +52,7 @@ from app.forecast.states import (
     next_older,
     put,
     raise_peak,
+    seat_by_age,
     seat_virtual,
     sort_by_youth,
     take,
@@ -155,7 +158,9 @@ def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> Non
 
 @inlined
 def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int) -> None:
-    """Start the row's instance in the k-th state, if possible."""
+    """Start the row's instance in the k-th state, if possible; a group's member only if all others can start too."""
+    if kind == START_SPOT and lacks_fellow(run, k, target):
+        return
     node = fitting_node_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
         node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy)
@@ -163,6 +168,29 @@ def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int)
             return
     if node != NO_NODE:
         put(run, k, target, node)
+    elif kind == START_SPOT:
+        take_fellows(run, k, target)
+
+
+@bare
+def lacks_fellow(run: Worlds, k: int, target: int) -> bool:
+    """Return True if the member of the same group that started just before, if there is one, could not.
+
+    The row's instance is the last of the spot requests.
+    """
+    before = run.counters[SPOT_COUNT] - 2
+    if before < 0 or run.born[run.spot[before]] != run.born[target]:
+        return False
+    return bool(run.node_of[k, run.spot[before]] == NO_NODE)
+
+
+@bare
+def take_fellows(run: Worlds, k: int, target: int) -> None:
+    """Take back the members of the same group that have started in the k-th state."""
+    at = run.counters[SPOT_COUNT] - 2
+    while at >= 0 and run.born[run.spot[at]] == run.born[target]:
+        take(run, k, run.spot[at])
+        at -= 1
 
 
 @bare
@@ -177,12 +205,22 @@ def plan_eviction_there(run: Worlds, k: int, demand: Ints, now_us: int, policy: 
 
 @bare
 def spot_rows_on(run: Worlds, k: int, node: int) -> int:
-    """Fill `gone` with the spot instances on a node, and return their number."""
-    count = 0
-    for row in range(run.node_of.shape[1]):
-        if run.node_of[k, row] == node and run.is_spot[row]:
-            run.gone[count] = row
-            count += 1
+    """Fill `gone` with the spot instances on a node, with all members of groups, and return the number of rows."""
+    count, last = 0, 0
+    for i in range(run.counters[SPOT_COUNT]):
+        row = run.spot[i]
+        if run.node_of[k, row] != node or run.born[row] == last:
+            continue
+        last = run.born[row]
+        for j in range(seat_by_age(run, last), run.counters[SPOT_COUNT]):
+            if run.born[run.spot[j]] != last:
+                break
+            if run.node_of[k, run.spot[j]] != NO_NODE:
+                run.gone[count] = run.spot[j]
+                count += 1
+    if run.node_of[k, VIRTUAL] == node:
+        run.gone[count] = VIRTUAL
+        count += 1
     return count
 
 

@@ -13,17 +13,13 @@ from typing import TypeAlias
 from app.admission.decide import decide_overdue
 from app.admission.quote import quotes_of_now
 from app.admission.risk import assess_risk, decide_risk, exposed_instances
-from app.domain.events import Event, Recorded
+from app.domain.events import Event
 from app.engine.cloud import Cloud
-from app.forecast.table import QuantileTable
-from app.forecasts.store.tables import Tables
-from app.forecasts.tables import decode_table, is_of
+from app.notices.newest import NewestTables, append_at_end
 from app.platform.each import for_each_cloud
 from app.platform.telemetry.metrics import NOTICES
-from app.platform.turns import Turns
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.log import LogAccess
 
 WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
@@ -32,12 +28,11 @@ WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 class NoticeWriter:
     """Appends notices to the logs of all clouds. `now_us` is the server's clock, in microseconds."""
 
-    def __init__(self, clouds: Clouds, states: States, tables: Tables, now_us: Callable[[], int]) -> None:
+    def __init__(self, clouds: Clouds, states: States, tables: NewestTables, now_us: Callable[[], int]) -> None:
         self._clouds = clouds
         self._states = states
         self._tables = tables
         self._now_us = now_us
-        self._newest: dict[int, QuantileTable] = {}
 
     async def report_overdue(self) -> int:
         """Report every eviction whose deadline has passed unconfirmed, once; return how many."""
@@ -74,7 +69,7 @@ class NoticeWriter:
         if threshold is None or cloud.youngest_spot() is None:
             return []
         exposed, at_risk, policy = exposed_instances(cloud, at_us), frozenset(cloud.at_risk), cloud.policy
-        table = await self._table(cloud_id)
+        table = await self._tables.of(cloud_id)
         if table is None or at_us - table.epoch_us > policy.table_max_age_us:
             return []
         quotes = quotes_of_now(table, cloud, cloud.flavors, at_us)
@@ -85,32 +80,9 @@ class NoticeWriter:
             cloud_id, lambda cloud, at_us: decide_risk(cloud, changed, threshold, table.epoch, at_us)
         )
 
-    async def _table(self, cloud_id: int) -> QuantileTable | None:
-        """Return the newest table, decoded once."""
-        newest = await self._tables.page(cloud_id, 1)
-        if not newest:
-            return None
-        held = self._newest.get(cloud_id)
-        if not is_of(held, newest[0]):
-            stored = await self._tables.get(cloud_id, newest[0].epoch)
-            if stored is not None:
-                self._newest[cloud_id] = held = await asyncio.to_thread(decode_table, stored)
-        return held
-
     async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Event]:
         """Decide over the log's end and append there."""
-
-        async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-            recorded: list[Recorded] = []
-            with Turns() as turns:
-                for event in decide(cloud, self._present_us(cloud)):
-                    recorded.append(cloud.apply(event))
-                    if turns.is_due():
-                        await turns.give()
-            return recorded
-
-        recorded = await self._states.appender(cloud_id).append_decided(decide_now)
-        return [item.event for item in recorded]
+        return await append_at_end(self._states, cloud_id, self._present_us, decide)
 
     def _present_us(self, cloud: Cloud) -> int:
         return cloud.present_us(self._now_us())

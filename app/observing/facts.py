@@ -63,6 +63,7 @@ class CloudFacts:
     drilled: int
     running: Mapping[str, int]
     at_risk: int
+    wanting: Mapping[str, int]
     handovers: Mapping[str, int]
     classes: Sequence[ClassFacts]
     strata: Sequence[StandingFacts]

@@ -106,6 +106,13 @@ FAMILIES = (
     _by(
         "status",
         _GAUGE,
+        "instances_wanting",
+        "Spot instances that want a longer lifetime than they are promised: `open`, or `told` that the promise ends.",
+        lambda c: c.wanting,
+    ),
+    _by(
+        "status",
+        _GAUGE,
         "handovers",
         "Evicted instances that no controller has confirmed as stopped: `pending`, or `overdue` past their deadline.",
         lambda c: c.handovers,

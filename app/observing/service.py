@@ -118,6 +118,7 @@ def facts_of(found: Observation, standing: Attainments, server_us: int) -> Cloud
         drilled=counts.spot_drilled,
         running=running,
         at_risk=len(cloud.at_risk),
+        wanting={"open": len(cloud.wants) - len(cloud.told), "told": len(cloud.told)},
         handovers=_handovers(cloud),
         classes=classes,
         strata=_strata(standing.outcomes, {one.name for one in classes}),

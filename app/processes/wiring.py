@@ -38,6 +38,8 @@ from app.identity.store import Tokens
 from app.importing.service import Imports
 from app.importing.store.imports import ImportedClouds
 from app.notices.jobs import NoticeWriter
+from app.notices.looks import Looks
+from app.notices.newest import NewestTables
 from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
@@ -99,6 +101,7 @@ class WorkerParts:
     notices: Callable[[], AsyncGenerator[Signal]]
     deliveries: Deliveries
     warnings: NoticeWriter
+    looks: Looks
     health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
@@ -253,7 +256,7 @@ async def open_worker(
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
         heads = LogHeads(database, log, pauses)
-        states = States(Logs(log, snapshots, heads))
+        states, newest = States(Logs(log, snapshots, heads)), NewestTables(tables)
         with forecast_executor(settings) as executor:
             async with heads.kept_up(), poster(settings, clock) as post:
                 yield WorkerParts(
@@ -262,7 +265,8 @@ async def open_worker(
                     Schedule(clouds, states, tables, runs, clock.now_us),
                     partial(listen, database),
                     deliveries(settings, database, heads, post, clock, pace or Pace()),
-                    NoticeWriter(clouds, states, tables, clock.now_us),
+                    NoticeWriter(clouds, states, newest, clock.now_us),
+                    Looks(clouds, states, newest, clock.now_us),
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),

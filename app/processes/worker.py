@@ -34,6 +34,7 @@ _CHANGED_S = 10
 _SNAPSHOT_S = 60
 _OVERDUE_S = 5
 _RISK_S = 30
+_LOOK_S = 10
 _ROLLUP_S = 1
 _MOST_CALLS = 100
 
@@ -72,6 +73,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_SNAPSHOT_S, parts.snapshotting.take_due)
     jobs.add(_OVERDUE_S, parts.warnings.report_overdue)
     jobs.add(_RISK_S, parts.warnings.assess_risks)
+    jobs.add(_LOOK_S, parts.looks.extend_wanted)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
     jobs.scheduler.add_listener(_ended, sum(_OUTCOMES))

@@ -7,6 +7,7 @@ is counted once, wherever a worker was killed. Reading goes on from that place: 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -88,7 +89,8 @@ class Rollup:
         starts = {name: decision_in(recorded) for name, recorded in earlier.items()}
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
         flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
-        nodes = {start.node for start in placed} | {e.node for e in events if isinstance(e, NodeAdded | NodeRemoved)}
+        nodes = {node for start in placed for node in start.places}
+        nodes |= {event.node for event in events if isinstance(event, NodeAdded | NodeRemoved)}
         fold = BucketFold(
             {name: resources.cores for name, resources in flavors.items()},
             await turn.levels([WHOLE, *sorted(nodes)]),
@@ -134,9 +136,11 @@ class BucketFold:
                 pass
 
     def _change(self, start: InstanceStarted, at_us: int, sign: int, counted: str | None) -> None:
-        cores = sign * self._cores[start.flavor]
-        on_demand, spot = (cores, 0) if start.market is Market.ON_DEMAND else (0, cores)
-        self._move(at_us, start.node, on_demand=on_demand, spot=spot, counted=counted)
+        """Change the levels by an instance. A group uses the nodes of all members, and is counted on the first."""
+        for node, count in Counter(start.places).items():
+            cores = sign * count * self._cores[start.flavor]
+            on_demand, spot = (cores, 0) if start.market is Market.ON_DEMAND else (0, cores)
+            self._move(at_us, node, on_demand=on_demand, spot=spot, counted=counted if node == start.node else None)
 
     def _move(
         self, at_us: int, node: str, *, on_demand: int = 0, spot: int = 0, total: int = 0, counted: str | None = None

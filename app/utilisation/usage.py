@@ -45,7 +45,7 @@ class NodeUsage:
 def usage_of(cloud: Cloud) -> Usage:
     """Return the cloud's present usage."""
     total = sum(node.capacity.cores for node in cloud.nodes.values())
-    cores, counts = (part.sum(axis=0).tolist() for part in cloud.use_by_node())
+    cores, counts = cloud.use_by_node()[0].sum(axis=0).tolist(), cloud.running_counts()
     return _usage(cores, counts, total)
 
 

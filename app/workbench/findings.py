@@ -165,7 +165,7 @@ class Watch:
             self._settle(BudgetPoint(end.at_us, self._left.earned, self._left.evicted + 1))
 
     def _occupy(self, start: InstanceStarted, at_us: int, sign: int) -> None:
-        cores = sign * self._flavors[start.flavor]
+        cores = sign * start.count * self._flavors[start.flavor]
         if start.market is Market.SPOT:
             self._move(at_us, spot=cores)
         else:

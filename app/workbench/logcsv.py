@@ -29,8 +29,9 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Basis, Book, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Book, Budget, Market, Policy, Resources
 from app.domain.wanted import Wanted
+from app.workbench.logcells import COMPOSED, LONGEST, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
     "seq",
@@ -80,13 +81,10 @@ COLUMNS = (
     "min_lifetime_s",
     "limited_by",
     "automatic",
+    "members",
+    "nodes",
 )
 
-LONGEST = "longest"
-"""Stands for a wanted lifetime that is as long as possible."""
-NO_STRATA = "none"
-"""Stands for one stratum of all lifetimes."""
-Cells = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -127,6 +125,18 @@ class LogRow(NamedTuple):
     wanted: Wanted | None = None
     limited_by: str | None = None
     automatic: str | None = None
+    members: int | None = None
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def machine_count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return self.members or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node or "",)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -199,79 +209,29 @@ def _own_cells(event: Event) -> Cells:
     return cells
 
 
-def _write_policy(cells: Cells, policy: Policy) -> None:
-    cells |= {
-        "eviction_policy": policy.eviction_policy,
-        "placement": policy.placement,
-        "forecast": policy.forecast,
-        "guarantee": policy.guarantee,
-        "probability": policy.eviction_probability,
-        "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
-        "threshold": policy.risk_threshold,
-        "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
-    }
-
-
-def _write_basis(cells: Cells, basis: Basis) -> None:
-    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
-        cells[name] = getattr(basis, name)
-    cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
-    if basis.budget is not None:
-        for name in ("earned", "committed", "charge", "risk"):
-            cells[name] = getattr(basis.budget, name)
-        cells["class_evicted"] = basis.budget.evicted
-        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
-
-    if basis.book is not None:
-        _write_book(cells, basis.book)
-
-
-def _write_book(cells: Cells, book: Book) -> None:
-    for name in ("earned", "committed", "risky", "admitted_by"):
-        cells[name] = getattr(book, name)
-    cells["class_evicted"] = book.evicted
-    cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
-    cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
-
-
-def _write_wanted(cells: Cells, wanted: Wanted) -> None:
-    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
-    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
-
-
-def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
-    cells["automatic"] = "yes" if is_automatic else None
-
-
-def _write_resources(cells: Cells, resources: Resources) -> None:
-    cells |= resources._asdict()
-
-
-def _seconds(us: int | None) -> str | None:
-    return None if us is None else seconds_text(us)
-
-
 def _writer_of(field: str) -> Callable[[Cells, Any], None]:
     """Return a function that puts the values of a field into their columns."""
-    if field in _COMPOSED:
-        return _COMPOSED[field]
+    if field in COMPOSED:
+        return COMPOSED[field]
     column = _COLUMN_OF.get(field, field.removesuffix("_us") + "_s" if field.endswith("_us") else field)
     convert = seconds_text if field.endswith("_us") else None
     return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
 
 
-_COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
-    "policy": _write_policy,
-    "wanted": _write_wanted,
-    "is_automatic": _write_automatic,
-    "basis": _write_basis,
-    "capacity": _write_resources,
-    "demand": _write_resources,
-}
 _COLUMN_OF = {"level": "reason", "probability": "risk"}
 _UNWRITTEN = {"at_us", "victims", "afterwards"}
 """The first stands in every line; the others are the evictions before the start, and what is always the same."""
-_OF_START = ("instance_id", "market", "flavor", "lifetime_s", *Resources._fields, "eviction_policy", "node")
+_OF_START = (
+    "instance_id",
+    "market",
+    "flavor",
+    "lifetime_s",
+    *Resources._fields,
+    "eviction_policy",
+    "node",
+    "members",
+    "nodes",
+)
 """The cells that later lines of the instance repeat."""
 _CELLS = COLUMNS[3:]
 _FIELDS_OF = {
@@ -371,13 +331,15 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
     """Return the field of a row that a column fills, and the function that reads its text."""
     if column == "strata_s":
         return "strata_us", _read_strata
+    if column == "nodes":
+        return "nodes", lambda text: tuple(text.split())
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk"), float),
 }

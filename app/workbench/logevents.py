@@ -160,5 +160,7 @@ _READ: dict[str, Reader] = {
     "victims": lambda *_: (),
     "is_automatic": lambda row, _: row.automatic is not None,
     "afterwards": lambda *_: AfterPromise.DISPLACED_FIRST,
+    "nodes": lambda row, _: row.nodes or (),
+    "count": lambda row, _: row.machine_count,
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

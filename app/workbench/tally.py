@@ -117,7 +117,7 @@ class WorkloadTally:
             for victim in victims:
                 self.evicted(victim, request.at_us or 0)
             return
-        core_us = self.demands[request.flavor].cores * (request.lifetime_us or 0)
+        core_us = request.count * self.demands[request.flavor].cores * (request.lifetime_us or 0)
         self.spot_requested += 1
         self.requested_core_us += core_us
         if epoch is not None:
@@ -170,7 +170,7 @@ class WorkloadTally:
         self.spot_admitted -= 1
         self.completed_core_us -= one.core_us
         request = replace(one.request, lifetime_us=lifetime_us)
-        self._admitted(request, self.demands[request.flavor].cores * lifetime_us)
+        self._admitted(request, request.count * self.demands[request.flavor].cores * lifetime_us)
 
     def evicted(self, victim: str, at_us: int) -> None:
         """Count the eviction of an admitted spot instance."""

@@ -192,7 +192,8 @@ def _renamed(question: Question) -> dict[str, str]:
 
 
 def _request(event: InstanceStarted | InstanceRejected, flavor: str) -> StartRequest:
-    return StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
+    asked = StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
+    return replace(asked, count=event.count)
 
 
 def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[ComparisonKey, StopRequest]]:

@@ -172,6 +172,7 @@ CONFLICTING = [
     Bad(errors.PolicyInvalid, "PATCH", "/v1/clouds/bounds", json={"policy": {"longest_lifetime_s": 1}}),
     Bad(errors.PolicyInvalid, "PATCH", "/v1/clouds/bounds", json={"policy": {"eviction_probability": 0.7}}),
     start(errors.ProbabilityUnexpected, {**START, "eviction_probability": 0.1}),
+    start(errors.GroupOnDemand, {**START, "count": 2}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"clock": "external"}}),
     Bad(errors.PolicyInvalid, "PATCH", CLOUD, json={"policy": {"table_max_age_s": 5}}),
     Bad(errors.PolicyInvalid, "POST", "/v1/clouds", json={"name": "other", "policy": {"table_max_age_s": 5}}),

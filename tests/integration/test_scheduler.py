@@ -27,6 +27,7 @@ from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
 from app.forecasts.tables import TableCache
 from app.notices.jobs import NoticeWriter
+from app.notices.newest import NewestTables
 from app.observing.metrics import CloudCollector
 from app.observing.service import CloudWatch, SeenClouds
 from app.observing.store import Observations
@@ -197,7 +198,7 @@ async def test_a_notice_takes_one_connection(process: Process, narrow: Database)
     await process.scheduler.add_node(name, "later", Resources(4), 3 * SECOND_US)
     log = EventLog(narrow)
     states = States(Logs(log, Snapshots(narrow), LogHeads(narrow, log)))
-    notices = NoticeWriter(Clouds(narrow), states, Tables(narrow), lambda: 5)
+    notices = NoticeWriter(Clouds(narrow), states, NewestTables(Tables(narrow)), lambda: 5)
     assert await notices.report_overdue() == 1
     assert await notices.report_overdue() == 0
     assert "a" in (await process.scheduler.state(name)).handovers

@@ -22,6 +22,20 @@ class NaiveInstance:
     born: float
     deadline_us: int
     node: NaiveNode
+    more: list[NaiveNode] = field(default_factory=list)
+    """Of a group, the nodes of its members but the first."""
+    count: int = 1
+
+    @property
+    def nodes(self) -> list[NaiveNode]:
+        return [self.node, *self.more]
+
+    def uses(self, node: NaiveNode, r: int) -> int:
+        return self.demand[r] * sum(one is node for one in self.nodes)
+
+    def is_on(self, node: NaiveNode | None) -> bool:
+        """Return True if a machine runs on the node; None: on any open one."""
+        return any(one.is_open if node is None else one is node for one in self.nodes)
 
 
 @dataclass
@@ -37,12 +51,12 @@ class NaiveCluster:
         return [node for node in self.nodes if node.name == name][-1]
 
     def on(self, node: NaiveNode) -> list[NaiveInstance]:
-        return [instance for instance in self.instances.values() if instance.node is node]
+        return [instance for instance in self.instances.values() if instance.is_on(node)]
 
     def holds(self, node: NaiveNode, instances: list[NaiveInstance], demand: tuple[int, ...]) -> bool:
         """Return True if the node, with these instances on it, has room for one more."""
         for r, capacity in enumerate(node.capacity):
-            used = sum(instance.demand[r] for instance in instances)
+            used = sum(instance.uses(node, r) for instance in instances)
             if capacity and used + demand[r] > capacity:
                 return False
         return True
@@ -59,7 +73,7 @@ class NaiveCluster:
     def room_on(self, node: NaiveNode, demand: tuple[int, ...]) -> list[int]:
         """Return what is free of the resources asked for; a resource that a node does not count is endless."""
         return [
-            (capacity or ENDLESS) - sum(instance.demand[r] for instance in self.on(node))
+            (capacity or ENDLESS) - sum(instance.uses(node, r) for instance in self.on(node))
             for r, capacity in enumerate(node.capacity)
             if demand[r]
         ]
@@ -72,12 +86,12 @@ class NaiveCluster:
         counts = [ENDLESS]
         for r, capacity in enumerate(node.capacity):
             if capacity and demand[r]:
-                counts.append((capacity - sum(i.demand[r] for i in self.on(node))) // demand[r])
+                counts.append((capacity - sum(i.uses(node, r) for i in self.on(node))) // demand[r])
         return min(counts)
 
     def youngest_first(self, node: NaiveNode | None, now_us: int) -> list[NaiveInstance]:
         """Spot instances of a node (or of all open ones); overrunning ones come first."""
-        found = [i for i in self.instances.values() if i.is_spot and i.node.is_open and node in (None, i.node)]
+        found = [i for i in self.instances.values() if i.is_spot and i.is_on(node)]
         return sorted(found, key=lambda i: youth(i, now_us), reverse=True)
 
     def plan_yjf(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
@@ -86,7 +100,7 @@ class NaiveCluster:
             victims = self.clear(node, demand, now_us) if node.is_open else None
             if victims is not None:
                 oldest = min(youth(victim, now_us) for victim in victims)
-                plans.append(((oldest, -len(victims), -position), node, victims))
+                plans.append(((oldest, -sum(one.count for one in victims), -position), node, victims))
         if not plans:
             return None
         _, node, victims = max(plans, key=lambda plan: plan[0])
@@ -139,11 +153,17 @@ class NaiveCluster:
         return [victim.name for victim in victims]
 
     def start_spot(self, instance: NaiveInstance) -> bool:
-        node = self.fitting_node(instance.demand)
-        if node is not None:
-            instance.node = node
+        """Place all of its machines or none."""
+        found: list[NaiveNode] = []
+        for _ in range(instance.count):
+            node = self.fitting_node(instance.demand)
+            if node is None:
+                self.instances.pop(instance.name, None)
+                return False
+            found.append(node)
+            instance.node, instance.more = found[0], found[1:]
             self.instances[instance.name] = instance
-        return node is not None
+        return True
 
 
 def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, float]:

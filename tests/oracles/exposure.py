@@ -17,9 +17,10 @@ def charges(cloud: Cloud, probability: float, now_us: int) -> float:
     for one in sorted(cloud.running.values(), key=lambda one: one.seq):
         if one.market is Market.ON_DEMAND or now_us > one.deadline_us:
             continue
-        if cloud.nodes[one.node].status is not NodeStatus.OPEN:
+        count = sum(cloud.nodes[node].status is NodeStatus.OPEN for node in one.places)
+        if not count:
             continue
-        taken = [a + b for a, b in zip(taken, cloud.flavors[one.flavor].resources, strict=True)]
+        taken = [a + count * b for a, b in zip(taken, cloud.flavors[one.flavor].resources, strict=True)]
         if (one.probability or 0.0) == probability:
             committed += charge(reached(taken, room), one.deadline_us - now_us, now_us - cloud.created_us)
     return committed

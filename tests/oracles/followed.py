@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import exp, log, log1p
 from typing import NamedTuple
 
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, Recorded
+from app.domain.events import Event, InstanceEvicted, InstanceRejected, InstanceStarted, Recorded
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import EvictionReason, Market, Policy, Resources
@@ -64,7 +64,7 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
     begin_us = log_[0].event.at_us
     for at, item in enumerate(before):
         event = item.event
-        if not isinstance(event, InstanceStarted | InstanceRejected) or event.market is not Market.SPOT:
+        if not is_spot_start(event):
             continue
         lifetime_us, day_us = event.lifetime_us or 0, begin_us + (event.at_us - begin_us) // DAY_US * DAY_US
         stratum, is_rejected = stratum_of(lifetime_us), isinstance(event, InstanceRejected)
@@ -72,7 +72,7 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
             continue
         if is_rejected and event.at_us < next_rejected_us.get(stratum, 0):
             continue
-        outlook = outlook_before(before[:at], event.flavor, event.at_us)
+        outlook = outlook_before(others_placed(before[:at], item), event.flavor, event.at_us)
         if not outlook.slots:
             continue
         next_us[stratum] = event.at_us + max(HOUR_US // 12, lifetime_us // 32)
@@ -94,6 +94,21 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
             known = Known(lifetime_us, said, evicted, not is_rejected, event.at_us, known_us)
         if is_known:
             yield Started(event.at_us, lifetime_us, outlook, rises, known, begin_us)
+
+
+def is_spot_start(event: Event) -> bool:
+    """Return True for a start that may be followed; rejected groups are not."""
+    if isinstance(event, InstanceRejected) and event.count > 1:
+        return False
+    return isinstance(event, InstanceStarted | InstanceRejected) and event.market is Market.SPOT
+
+
+def others_placed(before: Sequence[Recorded], item: Recorded) -> list[Recorded]:
+    """Return the log as if all members of the group but the last had just been started: that one is followed."""
+    event = item.event
+    if isinstance(event, InstanceRejected) or event.count == 1:
+        return [*before]
+    return [*before, Recorded(item.seq, replace(event, nodes=event.nodes[:-1]))]
 
 
 def _is_eviction(item: Recorded, name: str) -> bool:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.domain.values import Resources
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, Handover, Running
 
 
 def naive_ready_us(
-    cloud: Cloud, node: str, flavor: str, evicted: Sequence[str], deadline_us: int, now_us: int
+    cloud: Cloud, places: Sequence[str], flavor: str, evicted: Sequence[str], deadline_us: int, now_us: int
 ) -> int | None:
-    """Return what `Cloud.ready_us` promises."""
+    """Return what `Cloud.ready_us` promises: the time when the last of the nodes is ready."""
+    times = [_ready_us(cloud, (node, places.count(node)), flavor, evicted, deadline_us, now_us) for node in places]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _ready_us(
+    cloud: Cloud, at: tuple[str, int], flavor: str, evicted: Sequence[str], deadline_us: int, now_us: int
+) -> int | None:
+    node, count = at
 
     def size(name: str) -> Resources:
         return cloud.flavors[name].resources
 
-    leaving = [size(cloud.running[name].flavor) for name in evicted if cloud.running[name].node == node]
+    def machines(of: Iterable[Running | Handover]) -> list[tuple[Running | Handover, Resources]]:
+        return [(one, size(one.flavor)) for one in of for place in one.nodes or (one.node,) if place == node]
+
+    leaving = [demand for _, demand in machines(cloud.running[name] for name in evicted)]
     there = [(deadline_us, demand) for demand in leaving]
-    there += [(one.deadline_us, size(one.flavor)) for one in cloud.handovers.values() if one.node == node]
-    booked = [size(flavor), *(size(one.flavor) for one in cloud.running.values() if one.node == node)]
+    there += [(one.deadline_us, demand) for one, demand in machines(cloud.handovers.values())]
+    booked = [*[size(flavor)] * count, *(demand for _, demand in machines(cloud.running.values()))]
     for until_us in (now_us, *sorted(at_us for at_us, _ in there)):
         stays = [demand for at_us, demand in there if at_us > until_us]
         if _is_within(cloud.nodes[node].capacity, booked, leaving, stays):

@@ -37,6 +37,8 @@ class RandomCloud:
     started: int = 0
     nodes: int = 0
     flavors: int = 0
+    groups: bool = True
+    """Let some spot starts be groups."""
 
     def open(self) -> None:
         self.now_us = self.random.choice([0, 1000])
@@ -94,7 +96,9 @@ class RandomCloud:
             lifetime_us = None
         self.started += 1
         flavor = self.random.choice(list(self.cloud.flavors))
-        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us)
+        is_group = self.groups and market is Market.SPOT and self.random.random() < 0.3
+        count = self.random.choice([2, 2, 3, 5]) if is_group else 1
+        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, count=count)
         self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
 
     def stop(self) -> None:

@@ -93,7 +93,8 @@ class NaiveHistory:
         is_spot = event.market is Market.SPOT
         deadline_us = event.at_us + event.lifetime_us if is_spot else FOREVER
         nowhere = NaiveNode("nowhere", ())
-        return NaiveInstance(event.instance_id, is_spot, self.flavors[event.flavor], item.seq, deadline_us, nowhere)
+        demand = self.flavors[event.flavor]
+        return NaiveInstance(event.instance_id, is_spot, demand, item.seq, deadline_us, nowhere, count=event.count)
 
     def start(self, item: Recorded) -> Callable[[NaiveCluster], list[str]]:
         def act(cluster: NaiveCluster) -> list[str]:
@@ -121,7 +122,7 @@ class NaiveHistory:
                     change_node(event)(cluster)
                 case InstanceStarted():
                     instance = self.instance(item)
-                    instance.node = cluster.node(event.node)
+                    instance.node, *instance.more = map(cluster.node, event.places)
                     cluster.instances[instance.name] = instance
                 case InstanceExtended():
                     extend(event)(cluster)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -578,10 +578,11 @@ def test_an_on_demand_instance_that_stays_on_a_removed_node_is_found() -> None:
 
 @pytest.mark.parametrize("kind", ["node_drained", "node_opened", "node_removed"])
 def test_a_node_that_is_not_there_is_found(kind: str) -> None:
-    rows = live(lambda rows: any(row.kind == kind for row in rows))
-    at = first(rows, lambda row: row.kind == kind)
-    while is_eviction(rows[at - 1]):
-        at = at + 1 + first(rows[at + 1 :], lambda row: row.kind == kind)
+    def is_alone(before: LogRow, row: LogRow) -> bool:
+        return row.kind == kind and not is_eviction(before)
+
+    rows = live(lambda rows: any(is_alone(*pair) for pair in pairwise(rows)))
+    at = 1 + next(at for at, pair in enumerate(pairwise(rows)) if is_alone(*pair))
     rows[at] = rows[at]._replace(node="nowhere")
     found = audit(rows, []).finding
     assert found is not None

@@ -25,7 +25,7 @@ from app.domain.events import (
 )
 from app.domain.times import to_datetime
 from app.domain.values import Guarantee, Market, Policy, Resources, RiskLevel
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, Running
 from app.notices.leaving import notices_of
 from app.scheduling.store.codec import decode
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
@@ -121,9 +121,13 @@ def check_pages(cloud: Cloud) -> None:
 
 
 def used(cloud: Cloud, nodes: set[str]) -> tuple[int, ...]:
-    running = [one for one in cloud.running.values() if one.node in nodes]
-    cores = [sum(cloud.flavors[one.flavor].resources.cores for one in running if one.market is of) for of in MARKETS]
+    running = [one for one in cloud.running.values() if nodes.intersection(one.places)]
+    cores = [sum(cores_on(cloud, one, nodes) for one in running if one.market is of) for of in MARKETS]
     return *cores, *(sum(one.market is of for one in running) for of in MARKETS)
+
+
+def cores_on(cloud: Cloud, one: Running, nodes: set[str]) -> int:
+    return cloud.flavors[one.flavor].resources.cores * sum(place in nodes for place in one.places)
 
 
 def test_a_drill_is_of_a_running_spot_instance_alone() -> None:

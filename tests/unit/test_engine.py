@@ -14,7 +14,7 @@ from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeA
 from app.domain.requests import StartRequest
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
-from app.engine.cluster import spot_rows_by_youth
+from app.engine.eviction import spot_rows_by_youth
 from benchmarks.walks import cluster_of, walk_ms
 
 POLICIES = list(EvictionPolicy)
@@ -44,14 +44,14 @@ def naive_state(world: RandomCloud) -> NaiveCluster:
 
 
 def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
-    placed = {name: (running.node, running.seq) for name, running in cloud.running.items()}
-    assert placed == {name: (instance.node.name, instance.born) for name, instance in naive.instances.items()}
+    placed = {name: ([*running.places], running.seq) for name, running in cloud.running.items()}
+    assert placed == {name: ([n.name for n in one.nodes], one.born) for name, one in naive.instances.items()}
     spot = {name: running.deadline_us for name, running in cloud.running.items() if running.market is Market.SPOT}
     assert spot == {name: one.deadline_us for name, one in naive.instances.items() if one.is_spot}
     deadlines = {name: int(cloud.cluster.deadline_us[running.row]) for name, running in cloud.running.items()}
     assert {name: deadlines[name] for name in spot} == spot
     for node in cloud.nodes.values():
-        used = [i.demand for i in naive.instances.values() if i.node.name == node.name]
+        used = [i.demand for i in naive.instances.values() for at in i.nodes if at.name == node.name]
         left = [c - sum(demand[r] for demand in used) if c else 0 for r, c in enumerate(node.capacity)]
         assert list(cloud.free(node.name)) == left
         assert min(left) >= 0
@@ -63,9 +63,17 @@ def assert_same_decisions(cloud: Cloud, naive: NaiveCluster, now_us: int, policy
         fit = naive.fitting_node(demand)
         assert cloud.fitting_node(flavor.name) == (fit and fit.name)
         assert cloud.available_slots(flavor.name) == naive.slots(demand)
+        assert [*cloud.fitting_nodes(flavor.name, 3)] == group_nodes(naive, demand, 3)
         plan = naive.place_on_demand(demand, now_us, policy.value)
         found = (plan[0].name, tuple(victim.name for victim in plan[1])) if plan else (None, ())
         assert cloud.place_on_demand(flavor.name, now_us) == found
+
+
+def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> list[str]:
+    group = NaiveInstance("group", True, demand, 0, 0, naive.nodes[0], count=count)
+    placed = naive.start_spot(group)
+    naive.instances.pop("group", None)
+    return [node.name for node in group.nodes] if placed else []
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,7 +16,8 @@ from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, Instan
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.ages import SpotAges
 from app.engine.cloud import Cloud, bearers, instances
-from app.engine.cluster import empty_cluster, spot_rows_by_youth
+from app.engine.cluster import empty_cluster
+from app.engine.eviction import spot_rows_by_youth
 
 PROBABILITIES = (0.0, 0.01, 0.05, 0.2, 0.5)
 

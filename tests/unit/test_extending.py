@@ -310,16 +310,16 @@ def naive_slots(naive: NaiveCluster, name: str, now_us: int) -> int:
     """Evict all that goes before it, and itself, and count what fits."""
     one = naive.instances[name]
     left = {k: i for k, i in naive.instances.items() if not i.is_spot or youth(i, now_us) < youth(one, now_us)}
-    return max(NaiveCluster(naive.nodes, left).slots(one.demand), 1)
+    return max(NaiveCluster(naive.nodes, left).slots(one.demand) - one.count + 1, 1)
 
 
 def naive_reach(cloud: Cloud, naive: NaiveCluster, name: str, now_us: int) -> float:
     """The share of the room that it and all older ones take, in the scarcest resource."""
     one = naive.instances[name]
-    if not one.node.is_open:
+    if not one.is_on(None):
         return 0.0
     older = [i for i in naive.youngest_first(None, now_us) if now_us <= i.deadline_us and i.born <= one.born]
-    taken = [sum(i.demand[r] for i in older) for r in range(3)]
+    taken = [sum(i.demand[r] * sum(n.is_open for n in i.nodes) for i in older) for r in range(3)]
     room = cloud._room_at_peak().tolist()
     shares = [t / r if r > 0 else float("inf") for t, r in zip(taken, room, strict=True) if t > 0]
     return max(shares, default=0.0)

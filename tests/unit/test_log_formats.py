@@ -104,7 +104,18 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert newest["basis"].pop("book") is None
     assert newest.pop("wanted") is None
     assert newest.pop("limited_by") is None
+    assert newest.pop("nodes") == []
     assert json.loads(encode(started, 1)) == newest
+
+
+def test_a_group_is_written_in_its_format_only() -> None:
+    plain = InstanceStarted(at_us=1, instance_id="a", market=Market.SPOT, flavor="c1", node="n", basis=Basis(3))
+    group = replace(plain, nodes=("n", "n"))
+    assert "nodes" not in encode(plain, 4)
+    assert decode("instance_started", 1, encode(plain, 4)) == plain
+    assert decode("instance_started", 1, encode(group, 5)) == group
+    with pytest.raises(FormatNotInForce, match="nodes needs log format 5"):
+        encode(group, 4)
 
 
 def test_a_book_is_written_in_its_format_only() -> None:

@@ -77,6 +77,7 @@ def answers_request(decision: StartDecision, request: StartRequest, *, external:
         decision.instance_id == request.instance_id
         and decision.market == request.market
         and decision.flavor == request.flavor
+        and decision.count == request.count
         and decision.wanted == request.wanted
         and (decision.lifetime_us == request.lifetime_us or request.wanted is not None)
         and decision.probability == request.eviction_probability

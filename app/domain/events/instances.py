@@ -20,6 +20,7 @@ _WANTED = {"since": 5, "description": "Of a start that takes what it can be prom
 class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
+    Of a group, `nodes` are those of its members in order, and `node` is the first of them; else `nodes` is empty.
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
     room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
@@ -40,12 +41,26 @@ class InstanceStarted:
     limited_by: Rejection | None = field(
         default=None, metadata={"since": 5, "description": "Why a longer lifetime was not promised."}
     )
+    nodes: tuple[str, ...] = field(default=(), metadata={"since": 5})
+
+    @property
+    def count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return len(self.nodes) or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node,)
 
 
 @event("instance_rejected", subject="instance_id", group=Group.START, outcome="rejected")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRejected:
-    """A start was rejected. With `wanted`, `lifetime_us` is the least that it would have taken."""
+    """A start was rejected. With `wanted`, `lifetime_us` is the least that it would have taken.
+
+    `count` is the number of machines that it asked for.
+    """
 
     at_us: int
     instance_id: str
@@ -56,6 +71,7 @@ class InstanceRejected:
     probability: float | None = None
     basis: Basis | None = None
     wanted: Wanted | None = field(default=None, metadata=_WANTED)
+    count: int = field(default=1, metadata={"since": 5})
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")

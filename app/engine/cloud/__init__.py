@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want
+from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.outcomes import plus
 from app.engine.cloud.records import (
     ClassCounts,
@@ -38,6 +38,7 @@ __all__ = [
     "Section",
     "SectionKind",
     "Want",
+    "looks_due",
     "plus",
     "warm_up",
 ]

@@ -26,12 +26,13 @@ from app.engine.cluster import (
     Cluster,
     Ints,
     empty_cluster,
+    fitting_nodes,
     move_run,
     place,
-    place_on_demand,
     plan_run,
     release,
 )
+from app.engine.eviction import place_on_demand
 from app.engine.exposure import exposure
 
 
@@ -39,7 +40,8 @@ class Instances:
     """The running instances by id.
 
     `on_demand` is the sum of the resources that on-demand instances use. `at_risk` are the instances whose last notice
-    of risk said that it began; some of them may have ended while a run of events is folded.
+    of risk said that it began; some of them may have ended while a run of events is folded. An instance has one row, a
+    group one for each of its members; what is counted once for a group stands in the first of them.
     """
 
     def __init__(self, room: Room, head: Head, nodes: Nodes, flavors: Flavors) -> None:
@@ -52,9 +54,14 @@ class Instances:
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
-        self._are_at_risk = np.zeros(FIRST_ROWS, np.bool_)
+        self._are_at_risk, self._are_first, self._count_there = np.zeros((3, FIRST_ROWS), np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
         self._bearers, self._sections = BearerColumns(), SectionColumns()
+
+    @property
+    def machine_count(self) -> int:
+        """The number of running machines: single instances, and the members of groups."""
+        return len(self._rows) - len(self._free_rows)
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -73,7 +80,8 @@ class Instances:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
-            self._enter(self._sharing(replace(running, row=self._take_row())))
+            row, *more = (self._take_row() for _ in range(running.count))
+            self._enter(self._sharing(replace(running, row=row, more_rows=tuple(more))))
 
     def _sharing(self, one: Running) -> Running:
         """Return the instance with values that it shares with others."""
@@ -85,10 +93,11 @@ class Instances:
             lifetime_us=self._lengths.of(one.lifetime_us),
             probability=self._shares.of(one.probability),
             risk=self._shares.of(one.risk),
+            nodes=tuple(self._nodes.by_name[node].name for node in one.nodes),
         )
 
     def on_node(self, node: str) -> list[Running]:
-        """Return the instances running on the node, oldest first."""
+        """Return the instances of which a machine runs on the node, oldest first."""
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
         return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
 
@@ -117,7 +126,7 @@ class Instances:
     def oldest(self, after_seq: int, count: int, market: Market | None) -> tuple[str, ...]:
         """Return the ids of the first `count` instances that started after a seq, of one market or of both (None)."""
         cluster = self._room.cluster
-        asked = (cluster.node_of != NO_NODE) & (cluster.born > after_seq)
+        asked = self._are_first & (cluster.born > after_seq)
         if market is not None:
             asked &= cluster.is_spot == (market is Market.SPOT)
         rows = np.flatnonzero(asked)
@@ -127,23 +136,32 @@ class Instances:
 
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
-        within = self._are_spot() & (now_us < self._room.cluster.deadline_us)
+        within = self._are_first & self._are_spot() & (now_us < self._room.cluster.deadline_us)
         promised, counts = np.unique(self._promises[within], return_counts=True)
         return dict(zip(promised.tolist(), counts.tolist(), strict=True))
 
     def overrunning_now(self, now_us: int) -> Callable[[], dict[Section, int]]:
         """Return a function that counts the promised instances that overrun, by section, on any thread."""
-        return self._sections.counts(self._are_spot() & (self._room.cluster.deadline_us < now_us), self._promises)
+        overrun = self._are_first & self._are_spot() & (self._room.cluster.deadline_us < now_us)
+        return self._sections.counts(overrun, self._promises)
 
     def use_by_node(self) -> tuple[Ints, Ints]:
-        """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot."""
+        """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot.
+
+        A group counts once on each node of its members.
+        """
         cluster, shape = self._room.cluster, (len(self._room.cluster.free), 2)
         rows = np.flatnonzero(cluster.node_of != NO_NODE)
         at = cluster.node_of[rows], cluster.is_spot[rows].astype(np.int64)
         cores, counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         np.add.at(cores, at, cluster.demand[rows, Resources._fields.index("cores")])
-        np.add.at(counts, at, 1)
+        np.add.at(counts, at, self._count_there[rows].astype(np.int64))
         return cores, counts
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many instances run, by market: on-demand, spot. A group counts once."""
+        spot = int(np.count_nonzero(self._are_first & self._room.cluster.is_spot))
+        return len(self.running) - spot, spot
 
     def _are_spot(self) -> Bools:
         found: Bools = self._room.cluster.is_spot & (self._room.cluster.node_of != NO_NODE)
@@ -154,8 +172,15 @@ class Instances:
         node, count = place_on_demand(self._room.cluster, demand, now_us, placement, code, self._victims)
         return node, self._at(self._victims[:count].tolist())
 
+    def fitting_nodes(self, demand: Ints, count: int, placement: int) -> list[int]:
+        """Return the indices of the nodes that the members of a group take, none if they do not all fit."""
+        cluster = self._room.cluster
+        room = cluster._replace(free=cluster.free.copy())
+        found: list[int] = fitting_nodes(room, demand, count, placement).tolist()
+        return found
+
     def plan_run(self, run: Iterable[Operation], placement: int) -> list[int]:
-        """Return the indices of the nodes of on-demand starts, and of stops of running instances, in order.
+        """Return the indices of the nodes of on-demand starts, and of stops of running single instances, in order.
 
         They end before the first start that fits nowhere.
         """
@@ -177,23 +202,23 @@ class Instances:
     def move_run(self, events: Sequence[InstanceStarted | InstanceStopped], seq: int) -> tuple[Undo, Resources]:
         """Fold starts and stops of which the first stands at `seq`. Return the undo, and the highest on-demand load."""
         kinds: dict[str, int] = {}
-        moves: list[tuple[int, int, int, int, int]] = []
+        moves: list[tuple[int, ...]] = []
         moved: list[tuple[bool, Running]] = []
         for number, event in enumerate(events, seq):
             if isinstance(event, InstanceStarted):
                 running = self._started(event, number)
                 self._note(running)
-                node, kind = self._nodes.by_name[running.node].index, kinds.setdefault(event.flavor, len(kinds))
-                is_spot = running.market is Market.SPOT
-                moves.append((running.row, kind, node, running.deadline_us, is_spot))
+                kind, is_spot = kinds.setdefault(event.flavor, len(kinds)), running.market is Market.SPOT
+                for row, node in zip(running.rows, running.places, strict=True):
+                    moves.append((row, kind, self._nodes.by_name[node].index, running.deadline_us, is_spot, number))
                 moved.append((True, running))
             else:
                 running = self._unnote(event.instance_id)
-                moves.append((running.row, STOP, 0, 0, 0))
+                moves += [(row, STOP, 0, 0, 0, 0) for row in running.rows]
                 moved.append((False, running))
         load = np.array(self.on_demand, np.int64)
         peak = load.copy()
-        move_run(self._room.cluster, self._demands(kinds), np.array(moves, np.int64), seq, load, peak)
+        move_run(self._room.cluster, self._demands(kinds), np.array(moves, np.int64), load, peak)
         self.on_demand = Resources(*load.tolist())
         return lambda: self._move_back(moved), Resources(*peak.tolist())
 
@@ -240,13 +265,15 @@ class Instances:
         return self._bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
     def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
-        return tuple(name for row in rows if (name := self._rows[row]) is not None)
+        """Return the ids of the instances in these rows, each once."""
+        return tuple(dict.fromkeys(name for row in rows if (name := self._rows[row]) is not None))
 
     def _start(self, event: InstanceStarted) -> Undo:
         self._enter(self._started(event, self._head.seq))
         return lambda: self._forget(event.instance_id)
 
     def _started(self, event: InstanceStarted, seq: int) -> Running:
+        row, *more = (self._take_row() for _ in event.places)
         return Running(
             event.instance_id,
             seq,
@@ -256,8 +283,10 @@ class Instances:
             self._nodes.by_name[event.node].name,
             self._lengths.of(event.lifetime_us),
             self._shares.of(event.probability if event.basis is None else event.basis.probability),
-            self._take_row(),
+            row,
             self._shares.of(risk_of(event)),
+            nodes=tuple(self._nodes.by_name[node].name for node in event.nodes),
+            more_rows=tuple(more),
         )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:
@@ -272,7 +301,7 @@ class Instances:
     def _put(self, running: Running) -> None:
         """Let a running instance have another lifetime."""
         self.running[running.instance_id] = running
-        self._room.cluster.deadline_us[running.row] = running.deadline_us
+        self._room.cluster.deadline_us[[*running.rows]] = running.deadline_us
         self._bearers.enter(running)
         self._sections.enter(running)
 
@@ -280,45 +309,53 @@ class Instances:
         self._leave(instance_id)
 
     def _reenter(self, running: Running) -> None:
-        # Events are undone in the reverse order, so its row is the one that was freed last.
-        if self._free_rows.pop() != running.row:
+        # Events are undone in the reverse order, so its rows are those that were freed last.
+        if any(self._free_rows.pop() != row for row in running.rows):
             raise AssertionError("the rows are not undone in order")
         self._enter(running)
 
     def _enter(self, running: Running) -> None:
-        row, cluster, flavor = running.row, self._room.cluster, self._flavors.by_name[running.flavor]
+        cluster, flavor = self._room.cluster, self._flavors.by_name[running.flavor]
         self._note(running)
-        cluster.demand[row] = flavor.demand
-        cluster.born[row] = running.seq
-        cluster.deadline_us[row] = running.deadline_us
-        cluster.is_spot[row] = running.market is Market.SPOT
+        for row, node in zip(running.rows, running.places, strict=True):
+            cluster.demand[row] = flavor.demand
+            cluster.born[row] = running.seq
+            cluster.deadline_us[row] = running.deadline_us
+            cluster.is_spot[row] = running.market is Market.SPOT
+            place(cluster, row, self._nodes.by_name[node].index)
         if running.market is Market.ON_DEMAND:
             self.on_demand = plus(self.on_demand, flavor.resources)
-        place(cluster, row, self._nodes.by_name[running.node].index)
 
     def _leave(self, instance_id: str) -> Running:
         running = self._unnote(instance_id)
-        release(self._room.cluster, running.row)
+        for row in running.rows:
+            release(self._room.cluster, row)
         if running.market is Market.ON_DEMAND:
             self.on_demand = minus(self.on_demand, self._flavors.by_name[running.flavor].resources)
         return running
 
     def _note(self, running: Running) -> None:
         """Enter the instance wherever it stands but in the compiled form."""
-        self._rows[running.row] = running.instance_id
+        before: set[str] = set()
+        for row, node in zip(running.rows, running.places, strict=True):
+            self._rows[row] = running.instance_id
+            self._are_first[row] = row == running.row
+            self._count_there[row] = node not in before
+            before.add(node)
+            self._promises[row] = running.probability or 0.0
         self.running[running.instance_id] = running
         self._are_at_risk[running.row] = running.instance_id in self.at_risk
-        self._promises[running.row] = running.probability or 0.0
         self._bearers.enter(running)
         self._sections.enter(running)
 
     def _unnote(self, instance_id: str) -> Running:
-        """Take the instance out again, and free its row."""
+        """Take the instance out again, and free its rows."""
         running = self.running.pop(instance_id)
-        self._rows[running.row] = None
-        self._are_at_risk[running.row] = False
+        self._are_at_risk[running.row] = self._are_first[running.row] = False
         self._bearers.leave(running.row)
-        self._free_rows.append(running.row)
+        for row in reversed(running.rows):
+            self._rows[row] = None
+            self._free_rows.append(row)
         return running
 
     def _take_row(self) -> int:
@@ -332,6 +369,8 @@ class Instances:
         grown = [np.concatenate([old, new]) for old, new in zip(cluster[2:], more[2:], strict=True)]
         self._room.cluster = Cluster(cluster.free, cluster.is_open, *grown)
         self._are_at_risk = np.append(self._are_at_risk, np.zeros(count, np.bool_))
+        self._are_first = np.append(self._are_first, np.zeros(count, np.bool_))
+        self._count_there = np.append(self._count_there, np.zeros(count, np.bool_))
         self._promises = np.concatenate([self._promises, np.zeros(count)])
         self._bearers.grow()
         self._sections.grow()

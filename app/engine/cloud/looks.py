@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.domain.times import SECOND_US
@@ -27,6 +28,11 @@ class Want:
     deadline_us: int
     is_told: bool = False
 
+    @property
+    def first_look_us(self) -> int:
+        """The time when half of what its last promise left is over."""
+        return self.deadline_us - (self.deadline_us - self.promised_us) // 2
+
     def last_look_us(self, grace_us: int) -> int:
         """Return the time when it is looked at for the last time, at least the lead before the promise ends."""
         last_us = self.deadline_us - max(LEAD_US, grace_us) - MINUTE_US
@@ -42,6 +48,16 @@ class Want:
                 return at_us
             left_us //= 2
         return last_us
+
+
+def looks_due(wants: Iterable[Want], grace_us: int, after_us: int, until_us: int) -> list[tuple[int, Want]]:
+    """Return who of these is looked at after a time and until another, each with the time of the look, in their order.
+
+    Who should have been told before is among them.
+    """
+    begun = (one for one in wants if one.first_look_us <= until_us or one.last_look_us(grace_us) <= until_us)
+    looks = ((want.next_look_us(grace_us, after_us), want) for want in begun)
+    return sorted((one for one in looks if one[0] <= until_us), key=lambda one: (one[0], one[1].instance_id))
 
 
 def _whole(at_us: int) -> int:

@@ -86,7 +86,7 @@ class SectionCounts:
         promised = _promise(event)
         if event.market is not Market.SPOT or promised is None:
             return
-        core_us = self._cores(event.flavor) * (event.lifetime_us or 0)
+        core_us = self._cores(event) * (event.lifetime_us or 0)
         more = OutcomeCounts(admitted=1, promised=promised, core_us=core_us)
         for section in sections_of(promised, event.lifetime_us, event.flavor, event.at_us):
             self._add(changed, section, more)
@@ -111,7 +111,7 @@ class SectionCounts:
         if running.probability is None:
             return None
         overran, is_drill = event.at_us > running.deadline_us, event.reason is EvictionReason.DRILL
-        core_us = self._cores(running.flavor) * (running.lifetime_us or 0)
+        core_us = self._cores(running) * (running.lifetime_us or 0)
         if overran:
             more = OutcomeCounts(overran=1, overrun_evicted=int(not is_drill))
         else:
@@ -126,7 +126,7 @@ class SectionCounts:
         running = self._instances.running[event.instance_id]
         if running.probability is None:
             return None
-        promised, cores, former_us = running.probability, self._cores(running.flavor), running.lifetime_us or 0
+        promised, cores, former_us = running.probability, self._cores(running), running.lifetime_us or 0
         changed: FormerCounts = {}
         later = sections_of(promised, event.lifetime_us, running.flavor, running.started_us)
         for before, after in zip(_sections(running), later, strict=True):
@@ -137,8 +137,9 @@ class SectionCounts:
                 self._add(changed, after, OutcomeCounts(1, promised=promised, core_us=cores * event.lifetime_us))
         return self._undo(changed)
 
-    def _cores(self, flavor: str) -> int:
-        return self._flavors.by_name[flavor].resources.cores
+    def _cores(self, one: InstanceStarted | Running) -> int:
+        """Return the cores of an instance, of all members if it is a group."""
+        return one.count * self._flavors.by_name[one.flavor].resources.cores
 
     def _add(self, changed: FormerCounts, section: Section, more: OutcomeCounts) -> None:
         """Add to a section; one that is a forgotten week has nothing but starts."""

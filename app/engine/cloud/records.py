@@ -44,7 +44,8 @@ class Flavor:
 class Running:
     """A running instance. `seq`, the position of its start in the log, orders instances by age.
 
-    `lifetime_us`: declared at the start, or promised since by an extension.
+    `lifetime_us`: declared at the start, or promised since by an extension. Of a group, `nodes` are those of its
+    members, and `node` is the first of them; else `nodes` is empty. `more_rows` are those of the members but the first.
     """
 
     instance_id: str
@@ -64,6 +65,23 @@ class Running:
     """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
     total_risk: float | None = None
     """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
+    nodes: tuple[str, ...] = ()
+    more_rows: tuple[int, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def count(self) -> int:
+        """The number of machines: the members of a group, else 1."""
+        return len(self.nodes) or 1
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node,)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The row of each machine in the compiled form."""
+        return (self.row, *self.more_rows)
 
     @property
     def deadline_us(self) -> int:
@@ -102,6 +120,8 @@ class Handover:
     scheduled_us: int
     deadline_us: int
     is_overdue: bool = False
+    nodes: tuple[str, ...] = ()
+    """Of a group, the nodes of its members."""
 
 
 class Counts(NamedTuple):

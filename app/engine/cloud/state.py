@@ -7,7 +7,6 @@ could not be made durable leaves no trace. Two folds of one log are equal bit fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
 from itertools import groupby, islice
 from operator import gt
 
@@ -19,7 +18,7 @@ from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, 
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
+from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.outcomes import SectionCounts
 from app.engine.cloud.records import (
     Counts,
@@ -51,7 +50,7 @@ from app.engine.cluster import (
     slots_of_each,
 )
 from app.engine.exposure import share
-from app.engine.outlook import Outlook, look_ahead
+from app.engine.outlook import Outlook, look_ahead, slots_left, with_slots
 from app.engine.standing import reach, slots_seen, without
 
 PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
@@ -98,8 +97,10 @@ class Cloud:
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
         self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
-        self.first_at_risk = self._instances.first_at_risk
-        self.wants, self.looks_due = self._wants.by_id, self._wants.due
+        self.first_at_risk, self.promises_within = self._instances.first_at_risk, self._instances.promises_within
+        self.use_by_node, self.on_node = self._instances.use_by_node, self._instances.on_node
+        self.running_counts = self._instances.counts
+        self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -153,6 +154,11 @@ class Cloud:
         """The compiled form of the placements."""
         return self._room.cluster
 
+    @property
+    def machine_count(self) -> int:
+        """The number of running machines: single instances, and the members of groups."""
+        return self._instances.machine_count
+
     def present_us(self, server_us: int) -> int:
         """Return the cloud's present time: the last event's if its clock is external or ahead of the server's."""
         return self.at_us if self.policy.clock is Clock.EXTERNAL else max(server_us, self.at_us)
@@ -161,6 +167,12 @@ class Cloud:
         """Return the node with room that a start of this flavor would take, or None."""
         node = fitting_node(self.cluster, self.flavors[flavor].demand, PLACEMENT_CODE[self.policy.placement])
         return None if node == NO_NODE else self._nodes.names[node]
+
+    def fitting_nodes(self, flavor: str, count: int) -> tuple[str, ...]:
+        """Return the nodes that the members of a group of this flavor would take, none if they do not all fit."""
+        code = PLACEMENT_CODE[self.policy.placement]
+        nodes = self._instances.fitting_nodes(self.flavors[flavor].demand, count, code)
+        return tuple(self._nodes.names[node] for node in nodes)
 
     def available_slots(self, flavor: str) -> int:
         """Return the number of instances of this flavor that fit now."""
@@ -194,13 +206,14 @@ class Cloud:
         nodes = self._instances.plan_run(run, PLACEMENT_CODE[self.policy.placement])
         return [self._nodes.names[node] for node in nodes]
 
-    def exposure(self, flavor: str, probability: float, now_us: int) -> tuple[float, float]:
-        """Return the charges of a class's running instances, and the share of the room that one more start would reach.
+    def exposure(self, flavor: str, probability: float, now_us: int, count: int = 1) -> tuple[float, float]:
+        """Return the charges of a class's running instances, and the share of the room that a start would reach.
 
-        The room is what the highest on-demand load so far would leave of the open nodes; see engine.exposure.
+        `count`: the machines of the start. The room is what the highest on-demand load so far would leave of the open
+        nodes; see engine.exposure.
         """
         charges, taken = self._exposure(probability, now_us)
-        return charges, share(taken + self.flavors[flavor].demand, self._room_at_peak())
+        return charges, share(taken + count * self.flavors[flavor].demand, self._room_at_peak())
 
     def charges(self, probability: float, now_us: int) -> float:
         """Return the charges of a class's running instances."""
@@ -232,13 +245,15 @@ class Cloud:
         """Return the slots that a running spot instance sees, and its outlook with these slots.
 
         It is seen like one that starts now at its age. So the slots are the free ones, its own, and those of instances
-        that would be evicted before it. On a closed node it sees one slot at least, its own.
+        that would be evicted before it; of a group, what the other members leave of them. It sees one slot at least,
+        its own, also on a closed node.
         """
         running = self.running[instance_id]
-        rest, demand = without(self.cluster, running.row), self.flavors[running.flavor].demand
-        slots = max(int(slots_seen(rest, demand, running.seq, now_us)), 1)
+        rest, demand = without(self.cluster, running.rows), self.flavors[running.flavor].demand
+        found = max(int(slots_seen(rest, demand, running.seq, now_us)), running.count)
         outlook = look_ahead(rest, self._room.sizes, demand, self._excess(), running.seq, now_us)
-        return slots, outlook._replace(slots=slots)
+        slots = slots_left(found, running.count)
+        return slots, with_slots(outlook._replace(slots=found), slots)
 
     def outlooks_now(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, Outlook]]:
         """Return a function that returns the outlooks of starts of these flavors as things are now, on any thread.
@@ -257,44 +272,29 @@ class Cloud:
         loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
         return np.array([max(peak - load, 0) for peak, load in loads], np.int64)
 
-    def on_node(self, node: str) -> list[Running]:
-        """Return the instances running on the node, oldest first."""
-        return self._instances.on_node(node)
-
     def youngest_spot(self) -> Running | None:
         """Return the spot instance started last, or None if none runs."""
         return self._instances.youngest_spot()
 
     def oldest(self, after_seq: int, count: int, market: Market | None = None) -> tuple[str, ...]:
-        """Return the ids of the first `count` running instances that started after a seq, of one market or of both."""
+        """Return the ids of the first `count` running instances started after a seq, of one market or of both."""
         return self._instances.oldest(after_seq, count, market)
-
-    def promises_within(self, now_us: int) -> dict[float, int]:
-        """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
-        return self._instances.promises_within(now_us)
-
-    def use_by_node(self) -> tuple[Ints, Ints]:
-        """Return the cores in use and the counts of instances (N, 2), by node and market: on-demand, spot."""
-        return self._instances.use_by_node()
 
     def free(self, node: str) -> Resources:
         """Return the free part of the node's capacity; 0 for a resource that it does not count."""
         return self._nodes.free(node)
 
-    def ready_us(self, node: str, flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int) -> int | None:
-        """Return when an instance's room is free if it is placed on the node now at the cost of `evicted`; None: at
-        once.
+    def ready_us(
+        self, places: Sequence[str], flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int
+    ) -> int | None:
+        """Return when the room of machines of a flavor, placed on these nodes now, is free; None: at once.
 
-        Evicted but unconfirmed instances occupy their room until their deadline. Everything booked on the node, this
-        instance included, must fit beside them.
+        See `Handovers.ready_us`.
         """
-        leaving = [
-            self.flavors[one.flavor].resources for one in map(self.running.get, evicted) if one and one.node == node
-        ]
-        left = reduce(plus, leaving, Resources(0))
-        free = Resources(*self.cluster.free[self.nodes[node].index].tolist())
-        room = plus(minus(free, self.flavors[flavor].resources), left)
-        return self._handovers.ready_us(node, room, (deadline_us, left), now_us)
+        return self._handovers.ready_us(places, flavor, self._room_on, (deadline_us, evicted), now_us)
+
+    def _room_on(self, node: str) -> Resources:
+        return Resources(*self.cluster.free[self.nodes[node].index].tolist())
 
     def nodes_in_order(self) -> list[Node]:
         """Return the nodes in node order, the order of their additions."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from app.domain.events import (
 from app.domain.values import Resources, RiskLevel
 from app.engine.cloud.departures import Departures
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.nodes import Flavors
+from app.engine.cloud.nodes import Flavors, minus, plus
 from app.engine.cloud.records import Facts, Fold, Handover, Undo
 
 OVERDUE_MAX = 1000
@@ -57,12 +58,35 @@ class Handovers:
             self._by_deadline = tuple(sorted(self.by_id.values(), key=_due))
         return self._by_deadline
 
-    def ready_us(self, node: str, room: Resources, leaves: tuple[int, Resources], now_us: int) -> int | None:
-        """Return when everything booked on the node fits beside what still leaves it; None: at once.
+    def ready_us(
+        self,
+        places: Sequence[str],
+        flavor: str,
+        room_on: Callable[[str], Resources],
+        leave: tuple[int, Iterable[str]],
+        now_us: int,
+    ) -> int | None:
+        """Return when machines of a flavor, placed on these nodes now, all have their room; None: at once.
 
-        `room`: what is free once `leaves`, the time and the size of what is evicted now, has left too.
+        `room_on`: a node's free room; `leave`: until when instances that are evicted for them may go on running, and
+        their ids. Evicted but unconfirmed instances occupy their room until their deadline. Everything booked on a
+        node, the new machines included, must fit beside them.
         """
-        return (self._departures.get(node) or Departures()).fits_us(room, leaves, now_us)
+        deadline_us, names = leave
+        leaving = [one for one in map(self._instances.running.get, names) if one]
+        found = []
+        for node, count in Counter(places).items():
+            left = self._total((one.flavor, one.places.count(node)) for one in leaving)
+            room = plus(minus(room_on(node), self._total([(flavor, count)])), left)
+            found.append((self._departures.get(node) or Departures()).fits_us(room, (deadline_us, left), now_us))
+        return max((one for one in found if one is not None), default=None)
+
+    def _total(self, machines: Iterable[tuple[str, int]]) -> Resources:
+        """Return what machines of these flavors and counts use."""
+        total = Resources(0)
+        for flavor, count in machines:
+            total = plus(total, (count * one for one in self._flavors.by_name[flavor].resources))
+        return total
 
     def _schedule(self, event: EvictionScheduled) -> Undo:
         running = self._instances.running[event.instance_id]
@@ -74,6 +98,7 @@ class Handovers:
             event.cause_seq,
             event.at_us,
             event.deadline_us,
+            nodes=running.nodes,
         )
         return self._change(event.instance_id, handover)
 
@@ -107,10 +132,11 @@ class Handovers:
             self._count(handover, 1)
 
     def _count(self, handover: Handover, sign: int) -> None:
-        leaving = self._departures.setdefault(handover.node, Departures())
-        leaving.add(handover.deadline_us, self._flavors.by_name[handover.flavor].resources, sign)
-        if not leaving.deadlines:
-            del self._departures[handover.node]
+        for node in handover.nodes or (handover.node,):
+            leaving = self._departures.setdefault(node, Departures())
+            leaving.add(handover.deadline_us, self._flavors.by_name[handover.flavor].resources, sign)
+            if not leaving.deadlines:
+                del self._departures[node]
         if handover.is_overdue and sign > 0:
             insort(self._overdue, _due(handover))
         elif handover.is_overdue:

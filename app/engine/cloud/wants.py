@@ -20,18 +20,19 @@ from app.domain.events import (
     PromiseEnding,
 )
 from app.engine.cloud.head import Head
-from app.engine.cloud.looks import Want
+from app.engine.cloud.looks import Want, looks_due
 from app.engine.cloud.records import Facts, Fold, Undo
 
 
 class Wants:
-    """The running instances that want a longer lifetime, by id, in the order in which they came to want it.
+    """The running instances that want a longer lifetime, by id, and which of them were told that their promise ends.
 
     It folds an event before the instances do, and reads nothing of them.
     """
 
     def __init__(self, head: Head) -> None:
         self.by_id: dict[str, Want] = {}
+        self.told: set[str] = set()
         self._head = head
         self._earliest_us = 0
 
@@ -53,6 +54,7 @@ class Wants:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         self.by_id.update((want.instance_id, want) for want in facts.wants)
+        self.told.update(want.instance_id for want in facts.wants if want.is_told)
 
     def due(self, after_us: int, until_us: int) -> list[tuple[int, Want]]:
         """Return who is looked at after a time and until another, each with the time of the look, in their order.
@@ -62,12 +64,9 @@ class Wants:
         if not self.by_id or until_us < self._earliest_us:
             return []
         grace_us = self._head.policy.grace_us
-        looks = [(want.next_look_us(grace_us, after_us), want) for want in self.by_id.values()]
-        due = sorted(
-            ((at_us, want) for at_us, want in looks if at_us <= until_us), key=lambda one: (one[0], one[1].instance_id)
-        )
+        due = looks_due(self.by_id.values(), grace_us, after_us, until_us)
         if not due:
-            self._earliest_us = min((at_us for at_us, _ in looks), default=0)
+            self._earliest_us = min(want.next_look_us(grace_us, after_us) for want in self.by_id.values())
         return due
 
     def move_run(self, events: Iterable[InstanceStarted | InstanceStopped]) -> Undo:
@@ -111,6 +110,7 @@ class Wants:
     def _put(self, instance_id: str, want: Want | None) -> Undo:
         """Enter a want in the place of the instance's former one."""
         old = self.by_id.pop(instance_id, None)
+        (self.told.add if want is not None and want.is_told else self.told.discard)(instance_id)
         if want is not None:
             self.by_id[instance_id] = want
             first_us = want.next_look_us(self._head.policy.grace_us, want.promised_us)

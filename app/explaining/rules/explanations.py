@@ -70,6 +70,15 @@ class Decided:
     cause_id: str | None
     promise: PromiseStatus
     sentence: str = ""
+    nodes: tuple[str, ...] = ()
+    """Of an accepted group, the nodes of its members."""
+    removed: str | None = None
+    """The node whose removal evicted the instance."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node or "",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,13 @@ class Victim:
     lifetime_us: int | None
     deadline_us: int | None
     promise: PromiseStatus
+    nodes: tuple[str, ...] = ()
+    """Of a group, the nodes of its members; `resources` are those of one member."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The node of each machine."""
+        return self.nodes or (self.node,)
 
     @property
     def is_overrunning(self) -> bool:

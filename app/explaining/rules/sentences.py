@@ -30,6 +30,7 @@ from app.explaining.rules.explanations import (
     PromiseStatus,
     Victim,
 )
+from app.explaining.rules.groupwords import asked_text, no_capacity_text, places_text, slots_text
 from app.explaining.rules.noticewords import (
     extensions_in_words,
     grace_in_words,
@@ -41,7 +42,6 @@ from app.explaining.rules.wantwords import endings_in_words, given_in_words, lif
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""
-_MARKETS = {Market.ON_DEMAND: "on-demand", Market.SPOT: "spot"}
 
 
 # --- one instance ----------------------------------------------------------------------------------------------------
@@ -67,46 +67,44 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         if explanation.grace is not None:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
-        yield f"Still running on {decision.node} after {length_text(explanation.as_of_us - decision.at_us)}."
+        ran = length_text(explanation.as_of_us - decision.at_us)
+        yield f"Still running on {places_text(decision.places)} after {ran}."
     yield from _promise(explanation, explanation.instance.as_extended)
 
 
 def _request(explanation: Explanation) -> str:
     decision = explanation.instance.decision
-    return (
-        f"At {time_text(decision.at_us)} {_article(_MARKETS[decision.market])} instance of flavor {decision.flavor} "
-        f"({resources_text(explanation.required)}) was asked for{lifetime_in_words(decision)}."
-    )
+    asked = asked_text(decision, resources_text(explanation.required))
+    return f"At {time_text(decision.at_us)} {asked} was asked for{lifetime_in_words(decision)}."
 
 
 def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
+    where = places_text(decision.places)
     if decision.market is Market.ON_DEMAND:
-        yield f"Accepted on {decision.node}; on-demand instances are never evicted."
+        yield f"Accepted on {where}; on-demand instances are never evicted."
         if decision.victims:
             yield f"No open node had room for it, so {_number(len(decision.victims))} had to go: " + (
                 f"{_names(decision.victims)}."
             )
     elif explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
-        yield f"Accepted on {decision.node}, because it fitted; no SLA was in force, so nothing was promised."
+        yield f"Accepted on {where}, because it fitted; no SLA was in force, so nothing was promised."
     elif decision.basis.budget is not None:
-        yield f"Accepted on {decision.node}: {_budgeted(decision.basis, decision.basis.budget)}"
+        yield f"Accepted on {where}: {_budgeted(decision.basis, decision.basis.budget)}"
         yield from _estimate(explanation, decision.basis)
     elif decision.basis.book is not None:
         first, *others = admitted_in_words(decision.basis, decision.basis.book)
-        yield from (f"Accepted on {decision.node}: {first}", *others)
+        yield from (f"Accepted on {where}: {first}", *others)
         yield from _estimate(explanation, decision.basis)
     else:
-        yield f"Accepted on {decision.node}: {_quoted(explanation, decision.basis)}, longer than was declared."
+        yield f"Accepted on {where}: {_quoted(explanation, decision.basis)}, longer than was declared."
         yield from _estimate(explanation, decision.basis)
 
 
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
     basis = decision.basis
     match decision.reason:
-        case Rejection.NO_CAPACITY if decision.market is Market.ON_DEMAND:
-            yield "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
         case Rejection.NO_CAPACITY:
-            yield "Rejected: no open node had room for it, and a spot start evicts nobody."
+            yield no_capacity_text(decision)
         case Rejection.QUOTES_STALE:
             yield (
                 f"Rejected: the newest quantile table{_of_epoch(explanation, basis)} was older than the policy's "
@@ -137,7 +135,7 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
     promised = f"{_percent(basis.probability)} ({'asked for by the start itself' if own else 'the SLA of the cloud'})"
     quoted = "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {length_text(basis.quoted_lifetime_us)}"
     return (
-        f"with {_count(basis.slots, 'slot')} of the flavor available, the table{_of_epoch(explanation, basis)} "
+        f"with {slots_text(basis, explanation.instance.decision.count)}, the table{_of_epoch(explanation, basis)} "
         f"guaranteed {quoted} at an eviction probability of {promised}"
     )
 
@@ -235,7 +233,8 @@ def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterato
         yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
         return
     if eviction.start is None:
-        why = f"its node {decision.node} was removed" if eviction.removal is not None else f"{eviction.reason.value}"
+        what = "its node" if decision.count == 1 else "one of its nodes,"
+        why = f"{what} {eviction.removal.node} was removed" if eviction.removal is not None else eviction.reason.value
         yield f"Evicted at {at}, because {why} (event {eviction.cause_seq})."
         return
     needed = "room" if eviction.required is None else resources_text(eviction.required)
@@ -256,8 +255,8 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
             "The rule in force evicts the youngest spot instances of the whole cloud until a node has room; "
             f"this was number {eviction.rank} of {eviction.victim_count}.{others}"
         )
-        if decision.node != eviction.start.node:
-            yield f"It ran on {decision.node}, so its going did not help {eviction.start.node}."
+        if eviction.start.node not in decision.places:
+            yield f"It ran on {places_text(decision.places)}, so its going did not help {eviction.start.node}."
     elif eviction.victim_count == 1:
         yield "It alone had to go: of all that would have made room, it was the one started last."
     else:
@@ -265,6 +264,8 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
             f"{_number(eviction.victim_count)} had to go, taken youngest first: had any of them been spared, "
             f"the start would not have fitted.{others}"
         )
+    if decision.count > 1:
+        yield "It is a group, which is evicted as a whole."
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
         yield "It had overrun its declared lifetime, and such instances go before all others."
@@ -329,8 +330,8 @@ _REASONS = {
 def _accepted(decided: Decided) -> str:
     if decided.market is Market.ON_DEMAND:
         cost = f", at the cost of {_number(len(decided.victims))}" if decided.victims else ""
-        return f"Accepted on {decided.node}{cost}{room_in_brief(decided)}."
-    return f"Accepted on {decided.node}{_wanted(decided)}{room_in_brief(decided)}."
+        return f"Accepted on {places_text(decided.places)}{cost}{room_in_brief(decided)}."
+    return f"Accepted on {places_text(decided.places)}{_wanted(decided)}{room_in_brief(decided)}."
 
 
 def _wanted(decided: Decided) -> str:
@@ -351,7 +352,7 @@ def _of_declared(decided: Decided) -> str:
 
 def _for_whom(decided: Decided) -> str:
     if decided.reason is EvictionReason.NODE_REMOVED:
-        return f" because {decided.node} was removed,"
+        return f" because {decided.removed or 'its node'} was removed,"
     if decided.reason is EvictionReason.DRILL:
         return " in a drill"
     return f" for {decided.cause_id}," if decided.cause_id else ""
@@ -390,10 +391,6 @@ def _number(count: int) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 
 def _percent(probability: float | None) -> str:

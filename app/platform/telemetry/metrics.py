@@ -76,8 +76,13 @@ EVICTIONS = _counter(
 )
 NOTICES = _counter(
     "tenure_notices_total",
-    "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`.",
+    "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`, `promise_ending`.",
     ["cloud", "kind"],
+)
+EXTENDED = _counter(
+    "tenure_automatic_extensions_total",
+    "Instances that this worker has extended because their starts wanted more, each time.",
+    ["cloud"],
 )
 DELIVERIES = _counter(
     "tenure_webhook_deliveries_total",

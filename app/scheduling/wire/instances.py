@@ -28,6 +28,7 @@ from app.domain.values import Basis, Book, Budget, EvictionReason, InstanceStatu
 from app.domain.wanted import Wanted
 from app.platform.http.fields import (
     AT,
+    WHOLE,
     Body,
     Name,
     PositiveSeconds,
@@ -55,6 +56,8 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.nodes import VictimAnswer
 
 BATCH_MAX = 1000
+MOST_MEMBERS = 256
+"""The number of members that a group may have: one event tells the node of each."""
 
 
 class StartBody(Body):
@@ -78,6 +81,11 @@ class StartBody(Body):
         None, description="The SLA of this start, instead of the cloud's. For spot only."
     )
     at_us: Time | None = Field(None, description=AT)
+    count: Annotated[int, Field(ge=1, le=MOST_MEMBERS), WHOLE] = Field(
+        1,
+        description="The number of members. A group of more than one is placed, promised, stopped and evicted as a "
+        "whole. For spot only.",
+    )
 
     @model_validator(mode="after")
     def _one_lifetime(self) -> Self:
@@ -95,7 +103,14 @@ class StartBody(Body):
     def request(self, owner: str | None) -> StartRequest:
         """Return the start; one that takes what it can be promised declares no lifetime."""
         request = StartRequest(
-            self.instance_id, self.market, self.flavor, self.lifetime_us, self.eviction_probability, self.at_us, owner
+            self.instance_id,
+            self.market,
+            self.flavor,
+            self.lifetime_us,
+            self.eviction_probability,
+            self.at_us,
+            owner,
+            count=self.count,
         )
         if self.lifetime is None and self.min_lifetime_us is None:
             return request
@@ -211,6 +226,8 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         lifetime_s=optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
+        count=decision.count,
+        nodes=nodes_of(decision),
         victims=victim_answers(decision.victims, decision.deadline_us) if isinstance(decision, InstanceStarted) else [],
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
         reason=decision.reason if isinstance(decision, InstanceRejected) else None,
@@ -266,6 +283,8 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
+        count=decision.count,
+        nodes=nodes_of(decision),
         reason=_reason(decision, end),
         quote=quote_answer(decision.basis),
         wanted=wanted_answer(decision.wanted),
@@ -273,6 +292,11 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
     )
+
+
+def nodes_of(decision: StartDecision) -> list[str]:
+    """Return the nodes of an accepted group's members, in order; of any other start none."""
+    return [*decision.nodes] if isinstance(decision, InstanceStarted) else []
 
 
 def victim_answers(victims: Iterable[str], deadline_us: int | None) -> list[VictimAnswer]:

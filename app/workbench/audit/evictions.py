@@ -85,7 +85,7 @@ def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None
     check_order(world, cause)
     check_decided_once(world, cause)
     require(cause, Rule.EVICTION, cause.node == node, f"it takes {cause.node}, but the evictions clear {node}")
-    check_placement(world, cause, node)
+    check_placement(world, cause, (node or "",))
     enter(world, cause)
 
 
@@ -97,7 +97,7 @@ def _check_node_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> N
     for row in victims:
         _check_victim(world, row)
         require(row, Rule.EVICTION, row.reason == EvictionReason.NODE_REMOVED, f"the reason is {row.reason!r}")
-        there = world.running[row.instance_id or ""].row.node == cause.node
+        there = cause.node in world.running[row.instance_id or ""].row.places
         require(row, Rule.EVICTION, there, f"{row.instance_id} does not run on {cause.node}, which is removed")
         leave(world, row)
     check_order(world, cause)

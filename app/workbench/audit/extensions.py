@@ -6,7 +6,7 @@ from app.domain.values import Budget, Market, Rejection
 from app.workbench.audit.books import Entered, check_book, earning_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.wanted import check_automatic
-from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, plus
+from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, freed
 from app.workbench.logcsv import LogRow
 
 
@@ -62,7 +62,8 @@ def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
     if instance is None or instance.row.market != Market.SPOT:
         fail(row, Rule.FOLD, f"{row.instance_id} is no running spot instance")
     start, former_us = instance.row, instance.row.lifetime_us or 0
-    same = (row.market, row.demand, row.node) == (start.market, start.demand, start.node)
+    told, expected = ((r.market, r.demand, r.node, r.nodes) for r in (row, start))
+    same = told == expected
     require(row, Rule.FOLD, same, f"it does not repeat what the start of {row.instance_id} says (event {start.seq})")
     require(row, Rule.FOLD, row.former_lifetime_us == former_us, f"its lifetime was {former_us / 1e6:g} s before")
     require(row, Rule.FOLD, (row.lifetime_us or 0) > former_us, "its lifetime does not become longer")
@@ -89,9 +90,9 @@ def _slots_seen(world: World, instance: AuditedInstance, now_us: int) -> int:
         room = node.free
         for other in world.spot_on(name, now_us):
             if other is instance or other.youth(now_us) > instance.youth(now_us):
-                room = plus(room, other.row.demand)
+                room = freed(room, other, name)
         slots += count_slots(room, instance.row.demand)
-    return max(slots, 1)
+    return max(slots - instance.row.machine_count + 1, 1)
 
 
 def _check_risk(row: LogRow, booked: LogRow) -> None:

@@ -25,7 +25,7 @@ def check_node_opened(world: World, row: LogRow) -> None:
 def check_node_removed(world: World, row: LogRow) -> None:
     """Check that nothing runs on the node, and remove it."""
     node_of(world, row)
-    left = [i for i in world.running.values() if i.row.node == row.node]
+    left = [i for i in world.running.values() if row.node in i.row.places]
     on_demand = [i for i in left if not i.is_spot]
     require(row, Rule.ON_DEMAND_STAYS, not on_demand, f"{ids_of(on_demand)} are on-demand and run on it")
     require(row, Rule.CAPACITY, not left, f"{ids_of(left)} run on a node that is gone")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.domain.values import Market, Rejection
+from collections import Counter
+
+from app.domain.values import Market, Rejection, Resources
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.sla import check_quote, is_owed_rejection, shortfall
 from app.workbench.audit.wanted import check_least, check_wanted
@@ -12,10 +14,10 @@ from app.workbench.audit.world import (
     enter,
     enter_in_book,
     fits,
-    fitting_node,
+    fitting_nodes,
     follow_placement,
     follow_policy,
-    plus,
+    freed,
 )
 from app.workbench.logcsv import LogRow
 
@@ -23,8 +25,8 @@ from app.workbench.logcsv import LogRow
 def check_started(world: World, row: LogRow) -> None:
     """Check a start without evictions."""
     check_decided_once(world, row)
-    fitting = fitting_node(world, row.demand)
-    require(row, Rule.CAPACITY, fitting is not None, f"no node has room for it, so {row.node} is over its capacity")
+    fitting = fitting_nodes(world, row)
+    require(row, Rule.CAPACITY, bool(fitting), f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         check_quote(world, row)
         check_wanted(row)
@@ -36,13 +38,17 @@ def check_started(world: World, row: LogRow) -> None:
         enter_in_book(world, row)
 
 
-def check_placement(world: World, row: LogRow, expected: str | None) -> None:
-    """Check that the start takes the node expected of it, and has room there."""
-    node = world.nodes.get(row.node or "")
-    if node is None:
-        fail(row, Rule.FOLD, f"there is no node {row.node!r}")
-    require(row, Rule.CAPACITY, fits(node.free, row.demand), f"{row.node} is over its capacity")
-    require(row, Rule.FOLD, row.node == expected, f"it takes {row.node}, but {expected} by {world.placement}")
+def check_placement(world: World, row: LogRow, expected: tuple[str, ...]) -> None:
+    """Check that the start takes the nodes expected of it, and has room there."""
+    for name, count in Counter(row.places).items():
+        node = world.nodes.get(name)
+        if node is None:
+            fail(row, Rule.FOLD, f"there is no node {name!r}")
+        demand = Resources(*(count * size for size in row.demand))
+        require(row, Rule.CAPACITY, fits(node.free, demand), f"{name} is over its capacity")
+    told = row.places == expected and row.node == expected[0] and row.machine_count == len(expected)
+    takes, due = (", ".join(names) for names in (row.places, expected))
+    require(row, Rule.FOLD, told, f"it takes {takes}, but {due} by {world.placement}")
 
 
 def check_rejected(world: World, row: LogRow) -> None:
@@ -61,17 +67,17 @@ def _check_on_demand_rejected(world: World, row: LogRow) -> None:
     for name, node in world.open_nodes():
         room = node.free
         for instance in world.spot_on(name, row.at_us):
-            room = plus(room, instance.row.demand)
+            room = freed(room, instance, name)
         require(row, Rule.ON_DEMAND_FIRST, not fits(room, row.demand), f"{name} could have made room for it")
 
 
 def _check_spot_rejected(world: World, row: LogRow) -> None:
-    fitting = fitting_node(world, row.demand)
+    fitting = fitting_nodes(world, row)
     if row.reason == Rejection.NO_CAPACITY:
-        require(row, Rule.SLA, fitting is None, f"rejected for want of capacity, but {fitting} has room")
+        require(row, Rule.SLA, not fitting, f"rejected for want of capacity, but {', '.join(fitting)} has room")
         return
     require(row, Rule.SLA, row.reason in set(Rejection), f"the reason {row.reason!r} is unknown")
-    require(row, Rule.SLA, fitting is not None, f"rejected as {row.reason}, but there is no capacity either")
+    require(row, Rule.SLA, bool(fitting), f"rejected as {row.reason}, but there is no capacity either")
     require(row, Rule.SLA, row.probability is not None, f"rejected as {row.reason} without an SLA")
     if row.reason == Rejection.BUDGET_EXHAUSTED:
         has_one = row.budget is not None or row.book is not None
@@ -95,6 +101,8 @@ def check_decided_once(world: World, row: LogRow) -> None:
         fail(row, Rule.FOLD, "it has no instance id")
     require(row, Rule.ONCE, name not in world.decided, f"{name} was decided before")
     require(row, Rule.FOLD, row.market in set(Market), f"the market {row.market!r} is unknown")
+    in_group = row.machine_count > 1
+    require(row, Rule.FOLD, not in_group or row.market == Market.SPOT, "only spot instances are in groups")
     require(row, Rule.FOLD, max(row.demand) > 0 and min(row.demand) >= 0, "it asks for nothing")
     world.decided.add(name)
     follow_placement(world, row)

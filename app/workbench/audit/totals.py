@@ -29,7 +29,9 @@ def totals_of(world: World, lines: Sequence[LogRow]) -> Totals:
         drilled=evicted[True],
         stopped=sum(row.kind == "instance_stopped" for row in lines),
         running={of.value: sum(row.market == of for row in running) for of in Market},
-        used_cores={of.value: sum(row.demand.cores for row in running if row.market == of) for of in Market},
+        used_cores={
+            of.value: sum(row.machine_count * row.demand.cores for row in running if row.market == of) for of in Market
+        },
         capacity_cores=sum(node.capacity.cores for node in world.nodes.values()),
         classes={promised: (admitted, lost) for promised, (admitted, lost) in sorted(world.classes.items())},
     )

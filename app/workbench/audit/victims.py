@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.domain.values import EvictionPolicy, Resources
-from app.workbench.audit.world import AuditedInstance, World, fits, ids_of, minus, plus
+from app.workbench.audit.world import AuditedInstance, World, fits, freed, held, ids_of
 from app.workbench.logcsv import LogRow
 
 
@@ -13,28 +13,29 @@ def plan_victims(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
         return _plan_global(world, cause)
     plans = []
     for order, (name, node) in enumerate(world.open_nodes()):
-        victims = _clear(node.free, world.spot_on(name, cause.at_us), cause.demand)
+        victims = _clear(name, node.free, world.spot_on(name, cause.at_us), cause.demand)
         if victims:
             oldest = min(victim.youth(cause.at_us) for victim in victims)
-            plans.append(((not oldest[0], -oldest[1], len(victims), order), name, victims))
+            machines = sum(victim.row.machine_count for victim in victims)
+            plans.append(((not oldest[0], -oldest[1], machines, order), name, victims))
     if not plans:
         return None, set()
     _, name, victims = min(plans, key=lambda plan: plan[0])
     return name, ids_of(victims)
 
 
-def _clear(free: list[int], spot: list[AuditedInstance], demand: Resources) -> list[AuditedInstance]:
+def _clear(node: str, free: list[int], spot: list[AuditedInstance], demand: Resources) -> list[AuditedInstance]:
     """Return the shortest youngest-first run that makes room, without those (oldest tried first) that may stay."""
     room, run = free, []
     for instance in spot:
-        room = plus(room, instance.row.demand)
+        room = freed(room, instance, node)
         run.append(instance)
         if fits(room, demand):
             break
     else:
         return []
     for instance in reversed(list(run)):
-        without = minus(room, instance.row.demand)
+        without = held(room, instance, node)
         if fits(without, demand):
             room = without
             run.remove(instance)
@@ -44,12 +45,13 @@ def _clear(free: list[int], spot: list[AuditedInstance], demand: Resources) -> l
 def _plan_global(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
     """Evict the cloud's youngest instances one by one until some node has room (the rule of the papers)."""
     rooms = {name: node.free for name, node in world.open_nodes()}
-    spot = [instance for name in rooms for instance in world.spot_on(name, cause.at_us)]
+    order = {name: place for place, name in enumerate(rooms)}
+    spot = {instance.born: instance for name in rooms for instance in world.spot_on(name, cause.at_us)}
     victims = []
-    for instance in sorted(spot, key=lambda i: i.youth(cause.at_us), reverse=True):
-        name = instance.row.node or ""
-        rooms[name] = plus(rooms[name], instance.row.demand)
+    for instance in sorted(spot.values(), key=lambda i: i.youth(cause.at_us), reverse=True):
         victims.append(instance)
-        if fits(rooms[name], cause.demand):
-            return name, ids_of(victims)
+        for name in sorted(rooms.keys() & instance.row.places, key=order.__getitem__):
+            rooms[name] = freed(rooms[name], instance, name)
+            if fits(rooms[name], cause.demand):
+                return name, ids_of(victims)
     return None, set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.domain.values import EvictionPolicy, Market, Placement, Resources
@@ -74,8 +74,8 @@ class World:
     at_us: int = 0
 
     def spot_on(self, node: str, now_us: int) -> list[AuditedInstance]:
-        """Return the spot instances of a node, youngest first."""
-        found = [i for i in self.running.values() if i.is_spot and i.row.node == node]
+        """Return the spot instances of which a machine runs on a node, youngest first."""
+        found = [i for i in self.running.values() if i.is_spot and node in i.row.places]
         return sorted(found, key=lambda i: i.youth(now_us), reverse=True)
 
     def open_nodes(self) -> list[tuple[str, _AuditedNode]]:
@@ -102,8 +102,9 @@ def node_of(world: World, row: LogRow) -> _AuditedNode:
 
 
 def enter(world: World, row: LogRow) -> None:
-    node = world.nodes[row.node or ""]
-    node.free = minus(node.free, row.demand)
+    for place in row.places:
+        node = world.nodes[place]
+        node.free = minus(node.free, row.demand)
     world.running[row.instance_id or ""] = AuditedInstance(row)
 
 
@@ -116,12 +117,13 @@ def leave(world: World, row: LogRow) -> None:
     start = instance.row
     same = _told(row) == _told(start)
     require(row, Rule.FOLD, same, f"it does not repeat what the start of {row.instance_id} says (event {start.seq})")
-    node = world.nodes[start.node or ""]
-    node.free = plus(node.free, start.demand)
+    for place in start.places:
+        node = world.nodes[place]
+        node.free = plus(node.free, start.demand)
 
 
 def _told(row: LogRow) -> tuple[object, ...]:
-    return row.market, row.demand, row.lifetime_us, row.node
+    return row.market, row.demand, row.lifetime_us, row.node, row.nodes
 
 
 def class_counts(world: World, probability: float) -> list[int]:
@@ -167,7 +169,23 @@ def ids_of(instances: Iterable[AuditedInstance]) -> set[str]:
 
 def fitting_node(world: World, demand: Resources) -> str | None:
     """Return the node with room that a start takes: the first, or the tightest of them."""
-    having_room = [(name, node.free) for name, node in world.open_nodes() if fits(node.free, demand)]
+    return _fitting(world, {name: node.free for name, node in world.open_nodes()}, demand)
+
+
+def fitting_nodes(world: World, row: LogRow) -> tuple[str, ...]:
+    """Return the nodes that the machines of a start take one after the other; none if they do not all fit."""
+    rooms, found = {name: node.free for name, node in world.open_nodes()}, []
+    for _ in range(row.machine_count):
+        name = _fitting(world, rooms, row.demand)
+        if name is None:
+            return ()
+        rooms[name] = minus(rooms[name], row.demand)
+        found.append(name)
+    return tuple(found)
+
+
+def _fitting(world: World, rooms: Mapping[str, list[int]], demand: Resources) -> str | None:
+    having_room = [(name, free) for name, free in rooms.items() if fits(free, demand)]
     if world.placement is Placement.BEST_FIT:
         having_room.sort(key=lambda one: [room for room, size in zip(one[1], demand, strict=True) if size])
     return having_room[0][0] if having_room else None
@@ -179,6 +197,20 @@ def count_slots(free: list[int], demand: Resources) -> int:
 
 def fits(free: list[int], demand: Resources) -> bool:
     return all(size <= room for room, size in zip(free, demand, strict=True))
+
+
+def freed(free: list[int], instance: AuditedInstance, node: str) -> list[int]:
+    """Return a node's free room with an instance gone."""
+    for place in instance.row.places:
+        free = plus(free, instance.row.demand) if place == node else free
+    return free
+
+
+def held(room: list[int], instance: AuditedInstance, node: str) -> list[int]:
+    """Return what is left of a node's room with an instance back again."""
+    for place in instance.row.places:
+        room = minus(room, instance.row.demand) if place == node else room
+    return room
 
 
 def plus(free: list[int], demand: Resources) -> list[int]:

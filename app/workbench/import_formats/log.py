@@ -131,6 +131,8 @@ class _LogReader:
         self._past.add_flavor(row.flavor, row.demand)
 
     def _started(self, line: int, row: LogRow) -> None:
+        if row.machine_count > 1:
+            raise self._broken(line, "groups of instances cannot be imported")
         self._running[row.instance_id or ""] = self._opened(line, row)
 
     def _rejected(self, line: int, row: LogRow) -> None:

@@ -18,6 +18,7 @@ from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer
 from tenure_client.forms.decisions import DecisionAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventAnswer, event_of
 from tenure_client.forms.forecasts import (
+    CurvesAnswer,
     QuotesAnswer,
     RunAnswer,
     TableAnswer,
@@ -127,14 +128,16 @@ def start(
     at: datetime | None = None,
     lifetime: Literal["longest"] | None = None,
     min_lifetime_s: float | None = None,
+    count: int = 1,
 ) -> Call[StartAnswer]:
     """Start an instance. Repeating the call returns the same answer; the same id with another body raises Conflict.
 
     Spot starts must declare a lifetime. `eviction_probability` is the start's own SLA, in place of the cloud's.
     `lifetime` asks for one as long as possible in place of `lifetime_s`; with `min_lifetime_s` the start takes the
     longest that can be promised, but at least that. It is extended later as far as it wants.
+    `count` members make a group, which is placed, promised, stopped and evicted as a whole.
     """
-    asked = Start(instance, market, flavor, lifetime_s, eviction_probability, at, lifetime, min_lifetime_s)
+    asked = Start(instance, market, flavor, lifetime_s, eviction_probability, at, lifetime, min_lifetime_s, count)
     body = to_builtins(asked)
     return endpoints.START.call(body=body, cloud=cloud)
 
@@ -238,6 +241,11 @@ def quotes(
     asked_s = None if lifetime_s is None else _seconds_text(lifetime_s)
     query = {"flavor": flavor, "eviction_probability": eviction_probability, "lifetime_s": asked_s, "slots": slots}
     return endpoints.QUOTES.call(query=query, cloud=cloud)
+
+
+def curves(cloud: str, flavor: str) -> Call[CurvesAnswer]:
+    """Read what the forecast in force says of a flavor by available slots and by lifetime, as of now."""
+    return endpoints.CURVES.call(query={"flavor": flavor}, cloud=cloud)
 
 
 def request_table(cloud: str) -> Call[RunAnswer]:

@@ -78,7 +78,8 @@ class Start(Struct, omit_defaults=True):
     """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's.
 
     `lifetime`, which is "longest", asks for a lifetime as long as possible in place of `lifetime_s`. `min_lifetime_s`
-    is the least that makes sense.
+    is the least that makes sense. `count` is the number of members of a group of spot instances, which are placed and
+    evicted as a whole.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Start(Struct, omit_defaults=True):
     at: datetime | None = None
     lifetime: str | None = None
     min_lifetime_s: float | None = None
+    count: int = 1
 
 
 class Stop(Struct, omit_defaults=True):

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.events import NoticeJson
 from tenure_client.forms.forecasts import EvidenceAnswer
-from tenure_client.forms.instances import AcceptableAnswer, ExtensionAnswer, InstanceAnswer, QuoteAnswer
+from tenure_client.forms.instances import NODES, AcceptableAnswer, ExtensionAnswer, InstanceAnswer, QuoteAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 from tenure_client.forms.words import (
     EvictionPolicyWord,
@@ -51,6 +51,7 @@ class DecisionAnswer(Answer, kw_only=True):
     cause_id: Annotated[str | None, Meta(description="The instance that this event started.")]
     promise: Annotated[PromiseWord, Meta(description="The effect of this event on the promise.")]
     sentence: Annotated[str, Meta(description="The decision in words.")]
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class DecisionsAnswer(Answer, kw_only=True):
@@ -84,6 +85,7 @@ class VictimDetailAnswer(Answer, kw_only=True):
         Moment | None, Meta(description="The time until which it may go on running; null without a grace period.")
     ]
     promise: PromiseWord
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class EvictionAnswer(Answer, kw_only=True):

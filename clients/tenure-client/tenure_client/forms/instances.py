@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from tenure_client.errors import ServiceRefused
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
@@ -21,6 +21,9 @@ from tenure_client.forms.words import (
     RejectionWord,
     VerdictWord,
 )
+
+_COUNT = "The number of machines: the members of a group, else 1."
+NODES = "Of an accepted group, the nodes of its members in order; else empty, and `node` says it."
 
 
 class DrillAnswer(Answer, kw_only=True):
@@ -65,7 +68,10 @@ class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
     epoch: Annotated[int | None, Meta(description="The epoch of the table; null if none was read.")]
-    slots: Annotated[int, Meta(description="Available slots of the flavor just before the decision.")]
+    slots: Annotated[
+        int,
+        Meta(description="Available slots of the flavor just before the decision; of a group, for its last member."),
+    ]
     eviction_probability: Annotated[
         float | None, Meta(description="The SLA of this start; null if the cloud has none.")
     ]
@@ -124,6 +130,8 @@ class StartAnswer(Answer, kw_only=True):
         WantedAnswer | None, Meta(description="Of a start that takes what it can be promised; `lifetime_s` is that.")
     ] = None
     limited_by: LimitWord | None = None
+    count: Annotated[int, Meta(description=_COUNT)] = 1
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
     @property
     def accepted(self) -> bool:
@@ -196,6 +204,8 @@ class InstanceAnswer(Answer, kw_only=True):
     ready_at: Annotated[
         Moment | None, Meta(description="The time from which its room was free; null: it was rejected.")
     ]
+    count: Annotated[int, Meta(description=_COUNT)] = 1
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class InstancesAnswer(Answer, kw_only=True):
@@ -215,6 +225,7 @@ class HandoverAnswer(Answer, kw_only=True):
     scheduled_at: Moment
     deadline: Moment
     status: HandoverStatusWord
+    nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
 
 
 class HandoversAnswer(Answer, kw_only=True):

@@ -1,0 +1,45 @@
+"""Words for the machines of an instance: one, or the members of a group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from app.domain.events import InstanceRejected, StartDecision
+from app.domain.values import Basis, Market
+
+_NAMED = 5
+"""Nodes named in a sentence; the fields hold all."""
+
+
+def places_text(places: Sequence[str]) -> str:
+    """Name the node of an instance, or those of a group's members with the number of members on each."""
+    if len(places) == 1:
+        return places[0]
+    on_each = Counter(places)
+    named = ", ".join(f"{node} ({count})" for node, count in on_each.most_common(_NAMED))
+    more = f" and {len(on_each) - _NAMED} more nodes" if len(on_each) > _NAMED else ""
+    return f"{named}{more}, as a group of {len(places)}"
+
+
+def asked_text(decision: StartDecision, size: str) -> str:
+    """Say what a start asked for; `size` is that of a machine in words."""
+    of_flavor = f"of flavor {decision.flavor} ({size}{' each' if decision.count > 1 else ''})"
+    if decision.count > 1:
+        return f"a group of {decision.count} spot instances {of_flavor}"
+    return f"{'an on-demand' if decision.market is Market.ON_DEMAND else 'a spot'} instance {of_flavor}"
+
+
+def no_capacity_text(decision: InstanceRejected) -> str:
+    """Say why there was no room for a start."""
+    if decision.market is Market.ON_DEMAND:
+        return "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
+    if decision.count > 1:
+        return f"Rejected: the open nodes did not have room for all {decision.count}, and a spot start evicts nobody."
+    return "Rejected: no open node had room for it, and a spot start evicts nobody."
+
+
+def slots_text(basis: Basis, count: int) -> str:
+    """Say how many slots a start was quoted at."""
+    slots = f"{basis.slots} slot{'' if basis.slots == 1 else 's'}"
+    return f"{slots} of the flavor available" + ("" if count == 1 else f" for the last of its {count} members")

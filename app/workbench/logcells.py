@@ -1,0 +1,91 @@
+"""Writers of the values that take several columns of a log as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from app.domain.times import seconds_text
+from app.domain.values import Basis, Book, Policy, Resources
+from app.domain.wanted import Wanted
+
+LONGEST = "longest"
+"""Stands for a wanted lifetime that is as long as possible."""
+NO_STRATA = "none"
+"""Stands for one stratum of all lifetimes."""
+Cells = dict[str, Any]
+
+
+def _write_policy(cells: Cells, policy: Policy) -> None:
+    cells |= {
+        "eviction_policy": policy.eviction_policy,
+        "placement": policy.placement,
+        "forecast": policy.forecast,
+        "guarantee": policy.guarantee,
+        "probability": policy.eviction_probability,
+        "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
+        "threshold": policy.risk_threshold,
+        "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
+    }
+
+
+def _write_basis(cells: Cells, basis: Basis) -> None:
+    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
+        cells[name] = getattr(basis, name)
+    cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
+    if basis.budget is not None:
+        for name in ("earned", "committed", "charge", "risk"):
+            cells[name] = getattr(basis.budget, name)
+        cells["class_evicted"] = basis.budget.evicted
+        cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
+
+    if basis.book is not None:
+        _write_book(cells, basis.book)
+
+
+def _write_book(cells: Cells, book: Book) -> None:
+    for name in ("earned", "committed", "risky", "admitted_by"):
+        cells[name] = getattr(book, name)
+    cells["class_evicted"] = book.evicted
+    cells["affordable_lifetime_s"] = _seconds(book.affordable_us)
+    cells["stratum_from_s"], cells["stratum_below_s"] = seconds_text(book.from_us), _seconds(book.below_us)
+
+
+def _write_wanted(cells: Cells, wanted: Wanted) -> None:
+    cells["wanted_lifetime_s"] = LONGEST if wanted.lifetime_us is None else seconds_text(wanted.lifetime_us)
+    cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
+
+
+def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
+    cells["automatic"] = "yes" if is_automatic else None
+
+
+def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
+    if nodes:
+        cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
+
+
+def _write_count(cells: Cells, count: int) -> None:
+    if count > 1:
+        cells["members"] = count
+
+
+def _write_resources(cells: Cells, resources: Resources) -> None:
+    cells |= resources._asdict()
+
+
+def _seconds(us: int | None) -> str | None:
+    return None if us is None else seconds_text(us)
+
+
+COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
+    "policy": _write_policy,
+    "wanted": _write_wanted,
+    "is_automatic": _write_automatic,
+    "basis": _write_basis,
+    "capacity": _write_resources,
+    "demand": _write_resources,
+    "nodes": _write_nodes,
+    "count": _write_count,
+}
+"""The fields that take several columns, or another form in theirs, with the functions that write them."""
