@@ -11,6 +11,8 @@ from functools import reduce
 
 from app.admission.judging import Judgement, judge_promise
 from app.domain.strata import STRATA
+from app.domain.times import to_datetime
+from app.domain.weeks import begin_of_week
 from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind, plus
 
 
@@ -22,6 +24,13 @@ class SectionStanding:
     counts: OutcomeCounts
     promised: float
     judgement: Judgement
+
+    @property
+    def name(self) -> str:
+        """The name of the stratum or the flavor; of a week its first day."""
+        if self.section.kind is not SectionKind.WEEK:
+            return self.section.name
+        return f"{to_datetime(begin_of_week(self.section.number)):%Y-%m-%d}"
 
     @property
     def ratio(self) -> float | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.venues.rules.pricefiles import PriceRows
     from app.workbench.venues.setting import BacktestSetting
 
-WHATS = ("survival", "bids", "cost")
+WHATS = ("survival", "bids", "cost", "ramp")
 METHODS = ("thesis", "tenure")
 _TOLD_REFUSALS = 5
 _FIRST_DAY = "2015-06-12"
@@ -42,6 +42,14 @@ Levels = Annotated[
 Types = Annotated[
     Path | None,
     typer.Option(metavar="FILE.csv", show_default="list prices of 2015", help="Machine types and on-demand prices."),
+]
+Jobs = Annotated[
+    Path | None,
+    typer.Option(metavar="LOG.swf|CSV", show_default="drawn: 1 to 12 h", help="Jobs that machines are leased for."),
+]
+Requests = Annotated[
+    int | None,
+    typer.Option(min=1, max=1_000_000, show_default="of the question", help="How many of the jobs are asked for."),
 ]
 
 
@@ -63,17 +71,21 @@ def backtest(
     window: Window = "60d",
     levels: Levels = None,
     types: Types = None,
+    jobs: Jobs = None,
+    requests: Requests = None,
     seed: Seed = 0,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Replay past moments of a venue: what a rule would have said with what was known then, and what came of it."""
-    from app.workbench.venues.run import backtest_of  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.venues.jobs import read_jobs  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
+    asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
     with progress_bar("backtesting") as progress:
         setting = _setting(prices, types, (_time(from_, "--from"), _time(to, "--to")), window, seed, progress)
-        found = {question: backtest_of(setting, question, method, shares) for question in questions}
+        found = {question: backtest_of(setting, question, method, shares, asked) for question in questions}
     if report is not None:
         _write_report(report, found, method, setting)
     if as_json:

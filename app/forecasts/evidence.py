@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from app.admission.quote import Quotes
-from app.domain.times import SECOND_US
 from app.domain.values import Forecast, Policy
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
@@ -18,8 +17,6 @@ T = TypeVar("T")
 
 _POINTS = 160
 _BUCKETS = 60
-_SHORTEST_US = 60 * SECOND_US
-"""The lifetime at which the chart of estimates begins."""
 
 
 def evidence_at(table: QuantileTable, flavor: str, slots: int) -> list[Evidence]:
@@ -42,6 +39,12 @@ def guaranteed_bound(table: Quotes, flavor: str, slots: int, probability: float,
     return table.bound(flavor, slots, lifetime_us - 1, confidence) if lifetime_us else None
 
 
+def guaranteed_windows(table: Quotes, flavor: str, slots: int, probability: float) -> float | None:
+    """Return the windows that what a quote guarantees rests on; None if it guarantees nothing."""
+    lifetime_us = table.lifetime_us(flavor, slots, probability)
+    return table.windows(flavor, slots, lifetime_us - 1) if lifetime_us else None
+
+
 def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
     """Return at most `most` items, evenly chosen, with the first and the last among them."""
     if len(items) <= most:
@@ -52,23 +55,6 @@ def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
 def evidence_rows(buckets: Sequence[Bucket]) -> list[Evidence]:
     """Return the rows of buckets shown in a table."""
     return [_evidence(bucket) for bucket in spread(buckets)]
-
-
-def lifetimes_by_slots(buckets: Sequence[Bucket], probabilities: Sequence[float], now: int) -> dict[str, object]:
-    """Return a chart of the lifetime guaranteed at each probability by available slots, of which `now` are there."""
-    shown = spread(buckets, _POINTS)
-    lifetimes = [bucket.lifetimes_us(np.array(probabilities)) for bucket in shown]
-    dots = len(shown) < _BUCKETS
-    series: list[dict[str, Any]] = [
-        _series(f"at {100 * probability:g} %", number, [int(row[number]) / SECOND_US for row in lifetimes], dots=dots)
-        for number, probability in reversed([*enumerate(probabilities)])
-    ]
-    seen = [value for one in series for value in one["values"] if value]
-    return {
-        "x": _slots_axis(shown, now),
-        "y": {"kind": "length", "label": "guaranteed lifetime", "lowest": max(1.0, min(seen, default=1.0))},
-        "series": series,
-    }
 
 
 def samples_by_slots(buckets: Sequence[Bucket], now: int) -> dict[str, object]:
@@ -86,40 +72,6 @@ def _slots_axis(shown: Sequence[Bucket], now: int) -> dict[str, object]:
     slots = [bucket.slots for bucket in shown]
     nearest = min(range(len(slots)), key=lambda at: abs(slots[at] - now))
     return {"kind": "number", "name": "slots", "label": "available slots", "values": slots, "shown": nearest}
-
-
-def estimates_by_lifetime(table: QuantileTable, flavor: str, slots: Sequence[int], most_us: int) -> dict[str, object]:
-    """Return a chart of the share evicted by each lifetime, at a few numbers of available slots."""
-    times = [int(us) for us in np.geomspace(_SHORTEST_US, max(most_us, 2 * _SHORTEST_US), _POINTS)]
-    series = [
-        _series(
-            f"{number} slot{'' if number == 1 else 's'}",
-            at,
-            [_certified(table.probability(flavor, number, us)) for us in times],
-            shape="step",
-        )
-        for at, number in enumerate(slots)
-    ]
-    return {
-        "x": {
-            "kind": "length",
-            "name": "lifetime",
-            "label": "lifetime",
-            "lowest": _SHORTEST_US / SECOND_US,
-            "values": [us / SECOND_US for us in times],
-        },
-        "y": {"kind": "share", "label": "estimate"},
-        "series": series,
-    }
-
-
-def _series(label: str, number: int, values: Sequence[float | None], **look: object) -> dict[str, Any]:
-    return {"label": label, "colour": f"line-{number + 1}", **look, "values": values}
-
-
-def _certified(probability: float | None) -> float | None:
-    """Return an estimate to draw; None beyond the longest time observed, where nothing is known."""
-    return None if probability is None or probability >= 1 else probability
 
 
 def _evidence(bucket: Bucket) -> Evidence:

@@ -8,9 +8,10 @@ from app.explaining import http as decisions
 from app.explaining import wire as decision_wire
 from app.following.http import events, webhooks
 from app.following.wire import webhooks as webhook_wire
-from app.forecasts.http import forecasts, reliability
+from app.forecasts.http import curves, forecasts, reliability
 from app.forecasts.wire import forecasts as forecast_wire
 from app.forecasts.wire import reliability as reliability_wire
+from app.forecasts.wire.curves import CurvesQuery
 from app.identity import http as tokens
 from app.identity import wire as token_wire
 from app.notices import http as handovers
@@ -155,6 +156,14 @@ ENDPOINTS = (
         query=forecast_wire.QuotesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
+    ),
+    Served(
+        endpoints.CURVES,
+        curves.read_curves,
+        role=Role.READER,
+        query=CurvesQuery,
+        errors=(errors.FlavorNotFound, errors.TableNotFound),
+        query_example={"flavor": "small"},
     ),
     Served(
         endpoints.EVENTS,

@@ -19,6 +19,7 @@ import pytest
 from processes import HEADERS, TOKEN, Process, tenure, tenure_json
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.domain.numbers import share_text
 from app.platform.pages.guard import COOKIE
 
 NAME = "agreed"
@@ -184,7 +185,8 @@ def test_the_command_line(service: Process, truth: Numbers) -> None:
     assert shown.returncode in {0, 1}, shown.stderr
     classes = json_of(shown.stdout)["classes"]
     assert {one["promised"]: (one["admitted"], one["evicted"]) for one in classes} == truth.classes
-    assert shown.returncode == (0 if all(one["is_kept"] for one in classes) else 1)
+    broken = any(part["verdict"] == "broken" for one in classes for part in one["strata"])
+    assert shown.returncode == (1 if broken or not all(one["is_kept"] for one in classes) else 0)
 
 
 def json_of(text: str) -> dict[str, Any]:
@@ -295,6 +297,56 @@ def test_books_of_strata_read_the_same_everywhere(service: Process, truth: Numbe
     table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
     for lifetimes, left, earned, lost, committed, risky in shown:
         assert re.search(rf" {lifetimes} +{earned} +{lost} +{left} +{committed} +{risky}\s", table), table
+
+
+def test_strata_flavors_and_weeks_read_the_same_everywhere(service: Process, truth: Numbers) -> None:
+    found = httpx2.get(f"{service.url}{CLOUD}/sla", headers=HEADERS, timeout=60).json()
+    told = scrape(service, "/metrics/clouds")
+    text = words(page(service, f"/clouds/{NAME}/promise"))
+    table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
+    for one in found["classes"]:
+        assert sums(one["strata"]) == truth.classes[one["promised"]]
+        assert plain(one["sentence"]) in table
+        assert plain(one["sentence"])[1:] in text
+    whole = tuple(map(sum, zip(*truth.classes.values(), strict=True)))
+    assert sums(found["flavors"]) == sums(found["weeks"]) == whole
+    strata = [(one, part) for one in found["classes"] for part in one["strata"] if part["admitted"]]
+    for part in [*(part for _, part in strata), *found["flavors"], *found["weeks"]]:
+        share = rf"{part['evicted']} \({re.escape(share_text(part['ratio']))}\)"
+        assert re.search(
+            rf"{re.escape(part['name'])} {part['admitted']} {share} .*?{re.escape(plain(part['sentence']))}", text
+        )
+        assert re.search(
+            rf"{re.escape(part['name'])} +{part['admitted']} +{share} .*{re.escape(plain(part['sentence']))}", table
+        )
+    for name, of in (("admitted", "admitted"), ("evicted", "evicted"), ("overran", "overran")):
+        by_stratum = {
+            (one["class"], one["stratum"]): value for one, value in told[f"tenure_cloud_stratum_{name}_instances"]
+        }
+        assert by_stratum == {(str(one["promised"]), part["name"]): part[of] for one, part in strata}
+        by_flavor = {one["flavor"]: value for one, value in told[f"tenure_cloud_flavor_{name}_instances"]}
+        assert by_flavor == {part["name"]: part[of] for part in found["flavors"]}
+
+
+def plain(sentence: str) -> str:
+    return sentence.replace(",", "")
+
+
+def sums(parts: list[dict[str, Any]]) -> tuple[int, int]:
+    return sum(part["admitted"] for part in parts), sum(part["evicted"] for part in parts)
+
+
+def test_the_curves_are_the_quotes(service: Process) -> None:
+    with httpx2.Client(base_url=service.url, headers=HEADERS, timeout=60) as client:
+        sheet = client.get(f"{CLOUD}/curves", params={"flavor": "c1"}).json()
+        (quote,) = client.get(f"{CLOUD}/quotes", params={"flavor": "c1"}).json()["quotes"]
+    text = words(page(service, f"/clouds/{NAME}/curves?flavor=c1"))
+    assert f"you are here: {sheet['slots']} slot" in text
+    assert sheet["slots"] == quote["slots"]
+    for one in sheet["guaranteed"]:
+        if one["slots"] == sheet["slots"]:
+            at = sheet["probabilities"].index(quote["eviction_probability"])
+            assert one["lifetimes_s"][at] == quote["lifetime_s"]
 
 
 def page(service: Process, path: str) -> str:

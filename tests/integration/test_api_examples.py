@@ -19,7 +19,7 @@ STORY = [
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "show_instance", "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
     "list_handovers", "confirm_handover", "quote_extension", "extend_instance", "stop_instance", "request_table",
-    "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes",
+    "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "read_process_metrics", "read_cloud_metrics",

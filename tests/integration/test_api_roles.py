@@ -29,6 +29,7 @@ LEAST = {
     "list_decisions": "reader",
     "list_instances": "reader",
     "show_instance": "reader",
+    "read_curves": "reader",
     "read_quotes": "reader",
     "list_events": "reader",
     "stream_events": "reader",

@@ -130,12 +130,32 @@ async def newest_table(url: str) -> QuantileTable:
     return QuantileTable.from_bytes(stored.data, epoch=stored.epoch, epoch_us=stored.epoch_us, seq=stored.seq)
 
 
+def test_the_curves_are_the_quotes_of_now(client: httpx2.Client) -> None:
+    path = f"/v1/clouds/{NAME}"
+    flavor = client.get(f"{path}/flavors").json()["flavors"][0]["name"]
+    sheet = client.get(f"{path}/curves", params={"flavor": flavor}).json()
+    now = {one["slots"]: one for one in sheet["guaranteed"]}[sheet["slots"]]
+    for probability, lifetime_s in zip(sheet["probabilities"], now["lifetimes_s"], strict=True):
+        asked = {"flavor": flavor, "eviction_probability": str(probability)}
+        (quote,) = client.get(f"{path}/quotes", params=asked).json()["quotes"]
+        assert (quote["slots"], quote["lifetime_s"]) == (sheet["slots"], lifetime_s)
+    (curve,) = (one for one in sheet["curves"] if one["slots"] == sheet["slots"])
+    for point in curve["points"][:: len(curve["points"]) // 4]:
+        asked = {"flavor": flavor, "lifetime_s": str(point["lifetime_s"])}
+        (quote,) = client.get(f"{path}/quotes", params=asked).json()["quotes"]
+        assert quote["estimated_eviction_probability"] == point["estimated_eviction_probability"]
+        assert quote["eviction_probability_bound"] == point["eviction_probability_bound"]
+    assert sheet["forecast"] == "calibrated"
+    assert client.get(f"{path}/curves", params={"flavor": "nobodys"}).status_code == 404
+
+
 def test_pages_say_which_forecast_they_show(client: httpx2.Client) -> None:
     signed_in = {"Cookie": f"tenure_token={TOKEN}"}
     quotes = client.get(f"/ui/clouds/{NAME}/quotes", headers=signed_in).text
     assert "From the rises of the on-demand load" in quotes
     curves = client.get(f"/ui/clouds/{NAME}/curves", headers=signed_in).text
-    assert "curves are those of the replays" in curves
+    assert "calibrated forecast" in curves
+    assert "by the formula that decides" in curves
     instance = client.get(f"/ui/clouds/{NAME}/instances/long", headers=signed_in).text
     assert "of its lifetime, or of six hours, in the history" in instance
 

@@ -78,3 +78,29 @@ def failed_cost(steps: Steps, end_us: int, starts_us: list[int], bid: float, lif
     failing = [fate[0] for fate in fates if fate is not None and fate[1] and fate[0] < lifetime_us]
     paid = [max((lived_us - paid_us) // HOUR_US, 0) for lived_us in failing]
     return steps[-1][1] * sum(paid) / len(paid) if paid else 0.0
+
+
+def replayed_cost(steps: Steps, end_us: int, starts_us: list[int], bid: float, lifetime_us: int) -> tuple[float, float]:
+    """Return what completed and failed runs cost on average, past starts being replayed in the scale of their price."""
+    now = steps[-1][1]
+    done, failed = [(1.0, float(hours(lifetime_us)))], []
+    for start_us in starts_us:
+        price = price_at(steps, start_us)
+        own_bid = bid * price / now * 1.0000001
+        fate = lasted(steps, end_us, start_us, own_bid)
+        if fate is None or (fate[0] < lifetime_us and not fate[1]):
+            continue
+        if start_us + lifetime_us > end_us:
+            continue
+        age_d = (end_us - start_us) / (24 * HOUR_US)
+        weight = math.exp(-((math.log(price / now) / 0.05) ** 2) / 2) * 0.5 ** (age_d / 10)
+        if fate[0] >= lifetime_us:
+            done.append((weight, true_cost(steps, start_us, lifetime_us) / price))
+        else:
+            paid = sum(price_at(steps, start_us + hour * HOUR_US) for hour in range(fate[0] // HOUR_US))
+            failed.append((weight, paid / price))
+    return tuple(now * _mean(one) for one in (done, failed))
+
+
+def _mean(weighed: list[tuple[float, float]]) -> float:
+    return sum(w * value for w, value in weighed) / sum(w for w, _ in weighed) if weighed else 0.0

@@ -1,4 +1,4 @@
-"""The page of a flavor's quantile curves and of the evidence for them."""
+"""The page of a flavor's curves: what the forecast in force says by available slots and by lifetime, as of now."""
 
 from __future__ import annotations
 
@@ -9,76 +9,130 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import FlavorNotFound
-from app.domain.times import from_datetime
+from app.domain.times import SECOND_US, from_datetime
+from app.domain.values import Forecast
 from app.engine.cloud import Cloud
-from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import estimates_by_lifetime, evidence_rows, lifetimes_by_slots, samples_by_slots, spread
+from app.forecasts.curves import FEW_WINDOWS, TOLD_US, CurveSheet, curves_now
+from app.forecasts.evidence import evidence_rows, samples_by_slots, spread
 from app.forecasts.pages.quotes import warming_until_us
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import beside
 
-_PROBABILITIES = (0.01, 0.05, 0.1)
+_ROWS = 12
+"""So many numbers of slots are told in a table, and the present one."""
 
 
 async def show(request: Request) -> Response:
-    """Show the curves of the requested flavor, or of the first one with evidence."""
+    """Show the curves of the requested flavor, or of the first one."""
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
-    cloud = await reached(request, Scheduler).state(name)
-    flavor = _flavor(request, table)
-    shown: dict[str, Any] = {"buckets": [], "bucket_count": 0, "charts": None, "slots_now": 0}
+    cloud, now_us = await reached(request, Scheduler).present(name)
+    flavors = flavors_of(cloud, table)
+    flavor, sheet = _flavor(request, flavors, table, cloud), None
     if table is not None and flavor is not None:
-        shown |= _curves(table, cloud, flavor)
+        sheet = await beside(curves_now(cloud, table, flavor, now_us))
     return render(
         request,
         "curves.html",
         table=table,
         flavor=flavor,
-        flavors=table.flavors if table else (),
+        flavors=flavors,
         policy=cloud.policy,
+        few=FEW_WINDOWS,
+        told_us=TOLD_US,
         warming_until_us=warming_until_us(cloud, from_datetime(server_time(request))),
         live=f"/ui/clouds/{name}/live",
-        **shown,
+        sheet=sheet,
+        **_shown(sheet, table),
     )
 
 
-def _flavor(request: Request, table: QuantileTable | None) -> str | None:
+def flavors_of(cloud: Cloud, table: QuantileTable | None) -> Sequence[str]:
+    """Return the flavors that have curves by the forecast in force."""
+    if table is None:
+        return ()
+    return table.flavors if cloud.policy.forecast is Forecast.REPLAY else [*cloud.flavors]
+
+
+def _flavor(request: Request, flavors: Sequence[str], table: QuantileTable | None, cloud: Cloud) -> str | None:
     wanted = request.query_params.get("flavor")
-    if table is None or (wanted is None and not table.flavors):
+    if not flavors or table is None:
         return None
-    if wanted is None:
-        return next((flavor for flavor in table.flavors if table.curve(flavor).buckets), table.flavors[0])
-    if wanted not in table.flavors:
-        raise FlavorNotFound(f"the table has no flavor {wanted!r}")
-    return wanted
+    if wanted is not None:
+        if wanted not in flavors:
+            raise FlavorNotFound(f"there are no curves of a flavor {wanted!r}")
+        return wanted
+    if cloud.policy.forecast is Forecast.REPLAY:
+        return next((flavor for flavor in flavors if table.curve(flavor).buckets), flavors[0])
+    return flavors[0]
 
 
-def _curves(table: QuantileTable, cloud: Cloud, flavor: str) -> dict[str, Any]:
-    buckets = table.curve(flavor).buckets
-    now = cloud.available_slots(flavor)
-    if not buckets:
-        return {"slots_now": now}
-    own = cloud.policy.eviction_probability
-    probabilities = sorted({*_PROBABILITIES, own})
-    longest_us = max(bucket.longest_us for bucket in buckets)
-    charts = (
-        lifetimes_by_slots(buckets, probabilities, now),
-        samples_by_slots(buckets, now),
-        estimates_by_lifetime(table, flavor, _slots_shown(buckets, now), longest_us),
-    )
+def _shown(sheet: CurveSheet | None, table: QuantileTable | None) -> dict[str, Any]:
+    """Return the charts and the rows of their tables."""
+    if sheet is None or table is None:
+        return {"charts": None, "rows": [], "buckets": [], "bucket_count": 0}
+    charts = [lifetimes_by_slots(sheet), estimates_by_lifetime(sheet)]
+    few = {one.slots for one in spread(sheet.by_slots, _ROWS)} | {sheet.slots_now}
+    rows = [one for one in sheet.by_slots if one.slots in few]
+    shown: dict[str, Any] = {"charts": charts, "rows": rows, "buckets": [], "bucket_count": 0}
+    if sheet.forecast is Forecast.REPLAY:
+        buckets = table.curve(sheet.flavor).buckets
+        charts.append(samples_by_slots(buckets, sheet.slots_now))
+        shown |= {"buckets": evidence_rows(buckets), "bucket_count": len(buckets)}
+    return shown
+
+
+def lifetimes_by_slots(sheet: CurveSheet) -> dict[str, Any]:
+    """Return a chart of the lifetime guaranteed at each probability by available slots."""
+    shown, most_us = sheet.by_slots, sheet.by_lifetime[0].points[-1].lifetime_us
+    series = [
+        _series(
+            f"at {100 * probability:g} %",
+            number,
+            [min(one.lifetimes_us[number], most_us) / SECOND_US for one in shown],
+            dots=len(shown) < _ROWS,
+        )
+        for number, probability in reversed([*enumerate(sheet.probabilities)])
+    ]
+    slots = [one.slots for one in shown]
+    here = slots.index(sheet.slots_now) if sheet.slots_now in slots else None
+    x = {"kind": "number", "name": "slots", "label": "available slots", "values": slots}
+    lowest = sheet.by_lifetime[0].points[0].lifetime_us / SECOND_US
     return {
-        "slots_now": now,
-        "buckets": evidence_rows(buckets),
-        "bucket_count": len(buckets),
-        "charts": charts,
+        "x": x | ({} if here is None else {"shown": here, "here": sheet.slots_now}),
+        "y": {"kind": "length", "label": "guaranteed lifetime", "lowest": lowest} | _thin(sheet),
+        "series": series,
     }
 
 
-def _slots_shown(buckets: Sequence[Bucket], now: int) -> list[int]:
-    """Return a few numbers of slots from the fewest seen to the most, and the present one."""
-    chosen = {bucket.slots for bucket in spread(buckets, 4)}
-    return sorted(chosen | ({now} if 0 < now <= buckets[-1].slots else set()))[:5]
+def estimates_by_lifetime(sheet: CurveSheet) -> dict[str, Any]:
+    """Return a chart of the estimate by lifetime, at a few numbers of slots, with the bound at the present one."""
+    times = [point.lifetime_us / SECOND_US for point in sheet.by_lifetime[0].points]
+    series = [
+        _series(f"{one.slots} slot{'' if one.slots == 1 else 's'}", number, [point.estimate for point in one.points])
+        for number, one in enumerate(sheet.by_lifetime)
+    ]
+    bounded = [one for one in sheet.by_lifetime if one.slots == sheet.slots_now] or sheet.by_lifetime[-1:]
+    for one in bounded:
+        values = [point.bound for point in one.points]
+        series.append({"label": f"bound at {one.slots}", "colour": "edge", "dash": [3, 4], "values": values})
+    return {
+        "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "lowest": times[0], "values": times}
+        | _thin(sheet),
+        "y": {"kind": "share", "label": "estimate"},
+        "series": series,
+    }
+
+
+def _thin(sheet: CurveSheet) -> dict[str, float]:
+    """Return where the evidence begins to be thin, on an axis of lifetimes."""
+    return {} if sheet.thin_us is None else {"thin": sheet.thin_us / SECOND_US}
+
+
+def _series(label: str, number: int, values: Sequence[float | None], **look: object) -> dict[str, Any]:
+    return {"label": label, "colour": f"line-{number % 5 + 1}", **look, "values": values}

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.intervals import CONFIDENCE
+from app.admission.outcomes import largest
 from app.admission.reliability import Calibration, Reliability
 from app.domain.values import Guarantee
 from app.forecasts.reliability import Reliabilities
@@ -15,6 +16,9 @@ from app.scheduling.scheduler import Scheduler
 
 _LOOKED_AT = 5_000
 """The number of newest events from which admitted spot instances are compared."""
+_FLAVORS, _WEEKS = 20, 12
+"""So many flavors, those with most admissions, and so many of the newest weeks are shown."""
+_OTHER = "all others"
 
 
 async def show(request: Request) -> Response:
@@ -29,6 +33,9 @@ async def show(request: Request) -> Response:
         policy=policy,
         pooled=policy.guarantee is Guarantee.POOLED,
         classes=standing.classes,
+        outcomes=standing.outcomes,
+        flavors=largest(standing.outcomes.flavors, _FLAVORS, _OTHER),
+        weeks=standing.outcomes.weeks[: -_WEEKS - 1 : -1],
         confidence=CONFIDENCE,
         at_us=at_us,
         stretch=stretch,

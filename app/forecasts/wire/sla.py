@@ -7,8 +7,6 @@ from app.admission.intervals import CONFIDENCE
 from app.admission.outcomes import Outcomes, SectionStanding
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.domain.values import Book, Guarantee
-from app.domain.weeks import begin_of_week
-from app.engine.cloud import Section, SectionKind
 from app.platform.http.fields import optional_seconds
 from app.scheduling.scheduler import Attainments
 from tenure_client.forms.answer import answer_of
@@ -29,13 +27,6 @@ def sla_answer(found: Attainments) -> SlaAnswer:
     )
 
 
-def section_name(section: Section) -> str:
-    """Return the name of a section; a week has that of its first day."""
-    if section.kind is SectionKind.WEEK:
-        return f"{to_datetime(begin_of_week(section.number)):%Y-%m-%d}"
-    return section.name
-
-
 def _class(found: Attainment, guarantee: Guarantee, outcomes: Outcomes) -> ClassAnswer:
     budget = answer_of(ClassBudgetAnswer, found, spent=found.evicted) if guarantee is Guarantee.POOLED else None
     books = [_book(one) for one in found.books] if guarantee is Guarantee.STRATIFIED else None
@@ -53,7 +44,7 @@ def _class(found: Attainment, guarantee: Guarantee, outcomes: Outcomes) -> Class
 def _standing(one: SectionStanding) -> StandingAnswer:
     counts, judgement = one.counts, one.judgement
     return StandingAnswer(
-        name=section_name(one.section),
+        name=one.name,
         promised=one.promised,
         admitted=counts.admitted,
         evicted=counts.evicted,

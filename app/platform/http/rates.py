@@ -39,6 +39,7 @@ COSTS = {
     "list_webhooks": 10,
     "quote_extension": 5,
     "read_cloud_metrics": 50,
+    "read_curves": 20,
     "read_quotes": 5,
     "read_reliability": 50,
     "read_sla": 5,

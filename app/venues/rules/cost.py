@@ -140,3 +140,71 @@ def _analog(
     for hour in range(hours):
         whole += exp(moved[hour] / weights)
     return whole
+
+
+def failed_cost(past: PastStarts, price: float, lifetime_us: int, paid_us: int) -> float:
+    """Return (4.16): the price now for the mean of the full hours, beyond those paid, of the past runs that fail."""
+    fails = past.revoked & (past.lasted_us >= 0) & (past.lasted_us < lifetime_us)
+    hours = np.maximum((past.lasted_us[fails] - paid_us) // HOUR_US, 0)
+    return price * float(hours.mean()) if len(hours) else 0.0
+
+
+def success_cost(price: float, lifetime_us: int, paid_us: int) -> float:
+    """Return (4.15): the price now for every hour that is not paid yet."""
+    return market_cost(price, max(lifetime_us - paid_us, 0))
+
+
+def replayed_costs(
+    steps: PriceSteps, starts_us: Ints, prices: Dollars, bids: Dollars, lifetime_us: int
+) -> tuple[Dollars, Dollars]:
+    """Return for each bid the cost of a run that completes and of one that fails, at the end of the steps.
+
+    Past starts near the price now are replayed with prices and bid in its scale; nearer and later ones weigh more, and
+    one start at which nothing moves is added. Unlike `analog_cost` nothing is clipped: what is paid is a sum.
+    """
+    now = float(steps.price[-1])
+    done, failed = np.empty(len(bids)), np.empty(len(bids))
+    near = np.flatnonzero(np.abs(np.log(prices / now)) <= 3 * _NEAR)[::2]
+    for at, bid in enumerate(bids.tolist()):
+        done[at], failed[at] = _replayed(
+            steps.at_us, steps.price, steps.end_us, starts_us[near], prices[near], bid / now, lifetime_us
+        )
+    return now * done, now * failed
+
+
+@compiled
+def _replayed(
+    at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, prices: Dollars, ratio: float, lifetime_us: int
+) -> tuple[float, float]:
+    """Return the costs in prices at the start: of completed runs and of failed ones."""
+    hours = ceil(lifetime_us / HOUR_US)
+    done, done_weight, failed, failed_weight, step = 1.0 * hours, 1.0, 0.0, 0.0, 0
+    for start in range(starts_us.shape[0]):
+        begin_us, price_then = starts_us[start], prices[start]
+        while step + 1 < at_us.shape[0] and at_us[step + 1] <= begin_us:
+            step += 1
+        bill, paid, at, is_over, is_hidden = 0.0, 0.0, step, False, begin_us + lifetime_us > end_us
+        hour_us = begin_us
+        while not is_hidden and not is_over and hour_us < begin_us + lifetime_us:
+            while not is_over and at + 1 < at_us.shape[0] and at_us[at + 1] <= hour_us:
+                at += 1
+                is_over |= price[at] > ratio * price_then * 1.0000001
+                is_hidden |= isnan(price[at])
+            if not is_over or at_us[at] == hour_us:
+                paid = bill
+            if not is_over:
+                bill += price[at] / price_then
+            hour_us += HOUR_US
+        while not is_hidden and not is_over and at + 1 < at_us.shape[0] and at_us[at + 1] < begin_us + lifetime_us:
+            at += 1
+            is_over |= price[at] > ratio * price_then * 1.0000001
+            is_hidden |= isnan(price[at])
+        if is_hidden:
+            continue
+        distance = log(price_then) - log(price[price.shape[0] - 1])
+        weight = exp(-((distance / _NEAR) ** 2) / 2) * 0.5 ** ((end_us - begin_us) / _HALF_LIFE_US)
+        if is_over:
+            failed, failed_weight = failed + weight * paid, failed_weight + weight
+        else:
+            done, done_weight = done + weight * bill, done_weight + weight
+    return done / done_weight, failed / failed_weight if failed_weight else 0.0

@@ -27,4 +27,13 @@ STATED: Mapping[str, Sequence[StatedFigure]] = {
         StatedFigure("3.2", "error, June to November 2012", "S_lb < .7: avg, ma, mmc best, .015-.025; above: mkt best"),
         StatedFigure("3.3", "error by alpha", "ma_4 best; ma better than mmc"),
     ),
+    "ramp": (
+        StatedFigure("4.4", "tau at e = p = .25", "13 % at S_lb 0, 2.2 % at 1; 1 - tau >= S_lb up to .971"),
+        StatedFigure("4.5", "profit at e = .25", "break-even at p from .15 to .25; least at S_lb .75"),
+        StatedFigure(
+            "4.6", "profit at p = .25", "S_lb 0: from .10-.11 (e 0) to -.52 (e 1) of 6003 dollars; 1: .43 to .36"
+        ),
+        StatedFigure("4.7", "profit by p", "linear; flat at about p = .2; above rising with S_lb, below falling"),
+        StatedFigure("4.8", "profit at S_lb = .95", "at p = .5, e from 0 to 1 costs .25 of 6003 dollars"),
+    ),
 }

@@ -18,6 +18,7 @@ from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer
 from tenure_client.forms.decisions import DecisionAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventAnswer, event_of
 from tenure_client.forms.forecasts import (
+    CurvesAnswer,
     QuotesAnswer,
     RunAnswer,
     TableAnswer,
@@ -240,6 +241,11 @@ def quotes(
     asked_s = None if lifetime_s is None else _seconds_text(lifetime_s)
     query = {"flavor": flavor, "eviction_probability": eviction_probability, "lifetime_s": asked_s, "slots": slots}
     return endpoints.QUOTES.call(query=query, cloud=cloud)
+
+
+def curves(cloud: str, flavor: str) -> Call[CurvesAnswer]:
+    """Read what the forecast in force says of a flavor by available slots and by lifetime, as of now."""
+    return endpoints.CURVES.call(query={"flavor": flavor}, cloud=cloud)
 
 
 def request_table(cloud: str) -> Call[RunAnswer]:

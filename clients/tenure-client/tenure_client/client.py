@@ -77,6 +77,7 @@ class Methods:
     explain = Method(calls.explain)
     decisions = Method(calls.decisions)
     quotes = Method(calls.quotes)
+    curves = Method(calls.curves)
     request_table = Method(calls.request_table)
     tables = Method(calls.tables)
     newest_table = Method(calls.newest_table)

@@ -16,7 +16,7 @@ from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
 from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventsAnswer
-from tenure_client.forms.forecasts import QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
+from tenure_client.forms.forecasts import CurvesAnswer, QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
 from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
@@ -176,6 +176,7 @@ DRILL = Endpoint(
     "POST", f"{_CLOUD}/drill", DrillAnswer, Chapter.INSTANCES, "Evict an instance as a drill", repeat=Repeat.ONCE
 )
 QUOTES = Endpoint("GET", f"{_CLOUD}/quotes", QuotesAnswer, Chapter.QUOTES, "Ask for quotes")
+CURVES = Endpoint("GET", f"{_CLOUD}/curves", CurvesAnswer, Chapter.QUOTES, "See the curves of the forecast in force")
 EVENTS = Endpoint("GET", f"{_CLOUD}/events", EventsAnswer, Chapter.EVENTS, "Read the event log")
 EVENT_STREAM = Endpoint("GET", f"{_CLOUD}/events/stream", str, Chapter.EVENTS, "Follow the event log")
 CREATE_CLOUD = Endpoint("POST", "/v1/clouds", CloudAnswer, Chapter.CLOUDS, "Create a cloud", 201, repeat=Repeat.ONCE)

@@ -150,12 +150,41 @@ function options(chart, width, height) {
     padding: [10, 26, 0, 0],
     hooks: {
       init: [(plot) => (plot.tenure = chart)],
+      drawClear: [greyThin],
+      draw: [markHere],
       setCursor: [(plot) => plot.cursor.idx === null && plot.setLegend({ idx: shownFirst(plot) })],
       ready: [(plot) => plot.setLegend({ idx: shownFirst(plot) })],
       setData: [(plot) => plot.setLegend({ idx: shownFirst(plot) })],
     },
     series: [{ label: chart.x.name ?? "", value: (_, v) => (v === null ? "–" : SHOWN[chart.x.kind](v)) }, ...chart.series.map((series) => asSeries(chart, series))],
   };
+}
+
+// From `thin` on, on either axis, the ground is grey: few windows speak there.
+function greyThin(plot) {
+  const { x, y } = plot.tenure;
+  const { left, top, width, height } = plot.bbox;
+  const inside = (at, low, high) => Math.min(Math.max(at, low), high);
+  plot.ctx.fillStyle = colour("sunken");
+  if (x.thin !== undefined) {
+    const from = inside(plot.valToPos(x.thin, "x", true), left, left + width);
+    plot.ctx.fillRect(from, top, left + width - from, height);
+  }
+  if (y.thin !== undefined) plot.ctx.fillRect(left, top, width, inside(plot.valToPos(y.thin, "y", true), top, top + height) - top);
+}
+
+// Where the cloud is now, on the axis below.
+function markHere(plot) {
+  if (plot.tenure.x.here === undefined) return;
+  const { top, height } = plot.bbox;
+  const at = plot.valToPos(plot.tenure.x.here, "x", true);
+  plot.ctx.strokeStyle = colour("ink");
+  plot.ctx.setLineDash([6, 4]);
+  plot.ctx.beginPath();
+  plot.ctx.moveTo(at, top);
+  plot.ctx.lineTo(at, top + height);
+  plot.ctx.stroke();
+  plot.ctx.setLineDash([]);
 }
 
 // The highest sum is painted first, so that those below it stay visible.

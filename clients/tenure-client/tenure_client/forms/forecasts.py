@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import RunCauseWord, RunStatusWord
+from tenure_client.forms.words import ForecastWord, RunCauseWord, RunStatusWord
 
 
 class EvidenceAnswer(Answer, kw_only=True):
@@ -44,6 +44,13 @@ class FlavorQuoteAnswer(Answer, kw_only=True):
         float | None,
         Meta(description="The upper bound of that probability at the policy's confidence; null: no evidence."),
     ]
+    windows: Annotated[
+        float | None,
+        Meta(description="How many windows, independent pieces of evidence, that probability and its bound rest on."),
+    ]
+    lifetime_windows: Annotated[
+        float | None, Meta(description="How many windows `lifetime_s` and its bound rest on; null: no evidence.")
+    ]
     evidence: list[EvidenceAnswer]
 
 
@@ -54,6 +61,55 @@ class QuotesAnswer(Answer, kw_only=True):
         Moment, Meta(description="From this time on spot starts are rejected, unless there is a newer table.")
     ]
     quotes: list[FlavorQuoteAnswer]
+
+
+class CurvePointAnswer(Answer, kw_only=True):
+    """The estimate of a lifetime at a number of available slots."""
+
+    lifetime_s: Seconds
+    estimated_eviction_probability: Annotated[
+        float | None, Meta(description="Null if nothing observed ran that long, so nothing is certified.")
+    ]
+    eviction_probability_bound: Annotated[
+        float | None, Meta(description="Its upper bound, at the policy's confidence.")
+    ]
+    window_count: Annotated[
+        float | None, Meta(description="How many independent windows of this lifetime the estimate rests on.")
+    ]
+    is_thin: Annotated[bool, Meta(description="True if these are fewer than `few_windows`.")]
+
+
+class LifetimeCurveAnswer(Answer, kw_only=True):
+    """Estimates by lifetime. A longer lifetime is never safer."""
+
+    slots: int
+    points: list[CurvePointAnswer]
+
+
+class GuaranteedAnswer(Answer, kw_only=True):
+    """The lifetimes guaranteed at a number of available slots, in the order of `probabilities`."""
+
+    slots: int
+    lifetimes_s: list[Seconds]
+
+
+class CurvesAnswer(Answer, kw_only=True):
+    """The curves of a flavor by the forecast in force, as of now: by available slots, and by lifetime."""
+
+    flavor: str
+    forecast: ForecastWord
+    epoch: int
+    epoch_at: Annotated[Moment, Meta(description="The end of the history that the table was computed from.")]
+    slots: Annotated[int, Meta(description="The present number of available slots.")]
+    confidence: Annotated[float, Meta(description="The confidence of the bounds.")]
+    few_windows: Annotated[int, Meta(description="Estimates that rest on fewer windows are thin.")]
+    probabilities: Annotated[list[float], Meta(description="Rising; the cloud's own is among them.")]
+    guaranteed: Annotated[
+        list[GuaranteedAnswer], Meta(description="By rising slots, the present number among them; empty: no evidence.")
+    ]
+    curves: Annotated[
+        list[LifetimeCurveAnswer], Meta(description="At a few numbers of slots, the present one among them.")
+    ]
 
 
 class BucketAnswer(Answer, kw_only=True):

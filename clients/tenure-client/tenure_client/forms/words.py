@@ -21,7 +21,7 @@ NodeStatusWord = Annotated[
         "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
-_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
+_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted", "too_few_windows")
 _EVICTIONS = ("on_demand_start", "node_removed", "drill")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 LimitWord = Annotated[
@@ -33,7 +33,7 @@ LineWord = Annotated[
     str,
     one_of(
         ("small", "within", "paid"),
-        "The line of the stratified guarantee: a small risk; one within the promise, beside few risky instances; one "
+        "The line of the stratified guarantee: a small risk; one within the promise; one "
         "beyond it that the book pays for.",
     ),
 ]
