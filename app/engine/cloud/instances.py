@@ -58,8 +58,7 @@ class Instances:
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._are_at_risk, self._are_first, self._count_there = np.zeros((3, FIRST_ROWS), np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
-        self.bearers, self._sections = BearerColumns(), SectionColumns()
-        self.owner_rows = OwnerRows()
+        self.bearers, self._sections, self.owner_rows = BearerColumns(), SectionColumns(), OwnerRows()
 
     @property
     def machine_count(self) -> int:
@@ -289,6 +288,7 @@ class Instances:
             self._shares.of(event.probability if event.basis is None else event.basis.probability),
             row,
             self._shares.of(risk_of(event)),
+            took_offer=event.wanted is not None,
             owner=self._names.of(event.owner),
             nodes=tuple(self._nodes.by_name[node].name for node in event.nodes),
             more_rows=tuple(more),
