@@ -104,7 +104,10 @@ def _trace(name: str, traces: Path) -> tuple[TraceInstance, ...]:
 
 
 def _read_log(path: Path) -> list[TraceInstance]:
-    """Return the jobs of a log in the Standard Workload Format that ran in its first days on few processors."""
+    """Return the jobs of a log in the Standard Workload Format that ran in its first days on few processors.
+
+    The first of them starts at second 0: the log's own first week holds none.
+    """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [line.split() for line in file if line.strip() and not line.startswith(";")]
     found = []
@@ -112,7 +115,8 @@ def _read_log(path: Path) -> list[TraceInstance]:
         start_us = (int(submit_s) + max(int(wait_s), 0)) * SECOND_US
         if int(run_s) > 0 and 0 < int(processors) <= _LOG_PROCESSORS and start_us < _LOG_DAYS * DAY_US:
             found.append(TraceInstance(name, start_us, int(run_s) * SECOND_US, int(processors)))
-    return sorted(found, key=lambda one: one.start_us)
+    begin_us = min(one.start_us for one in found)
+    return sorted((one._replace(start_us=one.start_us - begin_us) for one in found), key=lambda one: one.start_us)
 
 
 def _read_jobs(path: Path) -> list[TraceInstance]:

@@ -5,6 +5,8 @@
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
     python -m benchmarks.promises placement   # first fit against best fit, on the papers' sixteen configurations
+    python -m benchmarks.promises strata      # the stratified guarantee on all platforms (benchmarks.strata)
+    python -m benchmarks.promises all         # everything
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces, or from --traces.
 
@@ -13,7 +15,7 @@ those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. F
 quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share that
 was evicted within its lifetime is compared with the mean of the bounds.
 
-Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`.
+Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`, or a line of `strata` fails.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload, combine
-from benchmarks.platforms import FULL, HELD_OUT, SIXTEEN, TRACES, Platform
+from benchmarks.platforms import ALL, FULL, HELD_OUT, SIXTEEN, TRACES, Platform
+from benchmarks.strata import SLAS as SLAS_OF_STRATA
+from benchmarks.strata import measure as judge_strata
 
 GUARANTEES = (Guarantee.POOLED, Guarantee.PER_INSTANCE)
 SLAS = (0.25, 0.10, 0.05, 0.01)
@@ -88,6 +92,7 @@ def main() -> int:
         "synthetic": synthetic,
         "frequency": frequency,
         "placement": placement,
+        "strata": strata,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(parts)}; by default all")
@@ -97,7 +102,7 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=1, help="first of the ten seeds of the synthetic workloads")
     arguments = parser.parse_args()
     good = True
-    for part in arguments.parts or list(parts):
+    for part in parts if arguments.parts in ([], ["all"]) else arguments.parts:
         good &= parts[part](arguments)
     return 0 if good else 1
 
@@ -201,6 +206,11 @@ def placement(arguments: argparse.Namespace) -> bool:
             f"mean {ratios.mean():.3f}"
         )
     return True
+
+
+def strata(arguments: argparse.Namespace) -> bool:
+    """Judge the stratified guarantee on all platforms of the yardsticks."""
+    return judge_strata(ALL, SLAS_OF_STRATA, arguments.traces)
 
 
 Results = dict[tuple[Guarantee, Platform], Result]

@@ -35,6 +35,7 @@ from app.domain.values import (
     Clock,
     EvictionPolicy,
     EvictionReason,
+    Floor,
     Guarantee,
     Market,
     Policy,
@@ -203,6 +204,15 @@ LOG: list[Event] = [
         lifetime_us=DAY_US,
         basis=Basis(slots=0),
         count=256,
+    ),
+    PolicyChanged(at_us=at(23), policy=replace(POLICY, min_windows=30)),
+    InstanceRejected(
+        **ending(24, "unseen"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.TOO_FEW_WINDOWS,
+        lifetime_us=DAY_US,
+        basis=replace(BASIS, budget=None, windows=7.5, floor=Floor(30, at(100), 6 * HOUR_US)),
     ),
 ]
 """In an order that a log could have."""

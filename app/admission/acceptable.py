@@ -24,6 +24,8 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
     `stratified` every book one whose risk is at most half of it.
     """
     basis = decision.basis
+    if basis is not None and basis.floor is not None and isinstance(decision, InstanceRejected):
+        return Acceptable(basis.floor.affordable_us or None, None) if _is_floor(decision) else None
     if basis is not None and basis.book is not None and isinstance(decision, InstanceRejected):
         if decision.reason is not Rejection.BUDGET_EXHAUSTED:
             return None
@@ -40,6 +42,11 @@ def acceptable_instead(decision: StartDecision) -> Acceptable | None:
     return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)
 
 
+def _is_floor(decision: InstanceRejected) -> bool:
+    """Return True unless something else, like the want of room, refused the start before its floor did."""
+    return decision.reason is Rejection.TOO_FEW_WINDOWS
+
+
 def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
     """Return the longest lifetime that would have been accepted in place of one refused; None if none longer was.
 
@@ -47,6 +54,8 @@ def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:
     """
     if not isinstance(decision, ExtensionRejected):
         return None
+    if decision.basis.floor is not None:
+        return decision.basis.floor.affordable_us or None
     if decision.reason is Rejection.BUDGET_EXHAUSTED:
         account = decision.basis.book or decision.basis.budget
         return None if account is None else account.affordable_us

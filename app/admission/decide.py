@@ -8,6 +8,7 @@ from functools import partial
 
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
+from app.admission.floor import floor_above, windows_of
 from app.admission.longest import decide_wanted
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
@@ -34,7 +35,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
-from app.domain.values import Basis, EvictionReason, Guarantee, Market, Rejection
+from app.domain.values import Basis, EvictionReason, Floor, Guarantee, Market, Rejection
 from app.engine.cloud import Cloud
 from app.engine.outlook import slots_left
 
@@ -145,19 +146,44 @@ def _read_quote(
     quoted_us = quotes.lifetime_us(request.flavor, slots, promised)
     estimate = quotes.probability(request.flavor, slots, declared_us)
     bound = quotes.bound(request.flavor, slots, declared_us, policy.confidence)
-    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
+    windows = windows_of(policy, quotes, request.flavor, slots, declared_us)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound, windows=windows)
     if at_us - quotes.epoch_us > policy.table_max_age_us:
         return basis, Rejection.QUOTES_STALE
     if quoted_us is None or estimate is None:
         return basis, Rejection.NO_HISTORY
-    if policy.guarantee is Guarantee.POOLED:
-        budget = read_budget(cloud, request, promised, estimate, slots, quotes, at_us)
-        basis = replace(basis, budget=budget)
-        return basis, None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
-    if policy.guarantee is Guarantee.STRATIFIED:
-        book = read_book(cloud, request, promised, estimate, slots, quotes, at_us)
+    floor = floor_above(cloud, basis, quotes)
+    if floor is None:
+        return _judge(cloud, request, basis, quotes, at_us)
+    affordable_us = _affordable_us(cloud, request, basis, floor, quotes, at_us)
+    return replace(basis, floor=replace(floor, affordable_us=affordable_us)), Rejection.TOO_FEW_WINDOWS
+
+
+def _judge(
+    cloud: Cloud, request: StartRequest, basis: Basis, quotes: Quotes, at_us: int
+) -> tuple[Basis, Rejection | None]:
+    """Return what the guarantee says of a start whose risk is known, and the reason to reject it, or None."""
+    guarantee, promised, estimate = cloud.policy.guarantee, basis.probability or 0.0, basis.estimated_probability or 0.0
+    if guarantee is Guarantee.POOLED:
+        budget = read_budget(cloud, request, promised, estimate, basis.slots, quotes, at_us)
+        return replace(basis, budget=budget), None if affords(budget, promised) else Rejection.BUDGET_EXHAUSTED
+    if guarantee is Guarantee.STRATIFIED:
+        book = read_book(cloud, request, promised, estimate, basis.slots, quotes, at_us)
         return replace(basis, book=book), None if book.admitted_by else Rejection.BUDGET_EXHAUSTED
-    return basis, None if quoted_us > declared_us else Rejection.SLA_UNATTAINABLE
+    within = (basis.quoted_lifetime_us or 0) > (request.lifetime_us or 0)
+    return basis, None if within else Rejection.SLA_UNATTAINABLE
+
+
+def _affordable_us(cloud: Cloud, request: StartRequest, basis: Basis, floor: Floor, quotes: Quotes, at_us: int) -> int:
+    """Return the longest lifetime that has enough windows and that the guarantee admits too; 0 if there is none."""
+    longest_us = quotes.lifetime_of_windows(request.flavor, basis.slots, floor.min_windows)
+    estimate = quotes.probability(request.flavor, basis.slots, longest_us)
+    shorter = replace(request, lifetime_us=longest_us)
+    judged, refusal = _judge(cloud, shorter, replace(basis, estimated_probability=estimate), quotes, at_us)
+    if refusal is None or not longest_us:
+        return longest_us
+    account = judged.book or judged.budget
+    return (account.affordable_us or 0) if account is not None else max((judged.quoted_lifetime_us or 0) - 1, 0)
 
 
 def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:

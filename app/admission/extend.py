@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from app.admission.bounds import check_lifetime
 from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
+from app.admission.floor import floor_above, windows_of
 from app.admission.quote import Quotes
 from app.admission.strata import admitting_line, most_risk
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
@@ -20,7 +21,7 @@ from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceExte
 from app.domain.requests import ExtendRequest
 from app.domain.strata import stratum_index
 from app.domain.times import SECOND_US, to_datetime
-from app.domain.values import Basis, Book, Budget, Clock, Forecast, Guarantee, Market, Rejection
+from app.domain.values import Basis, Book, Budget, Clock, Floor, Forecast, Guarantee, Market, Rejection
 from app.engine.cloud import ClassCounts, Cloud, Running
 from app.engine.exposure import charge, unseen
 
@@ -111,6 +112,10 @@ def _read_figures(
         return figures, Rejection.QUOTES_STALE
     if basis.quoted_lifetime_us is None or basis.estimated_probability is None:
         return figures, Rejection.NO_HISTORY
+    floor = floor_above(cloud, basis, quotes)
+    if floor is not None:
+        floor = replace(floor, affordable_us=_evidenced_us(cloud, running, basis, floor, at_us, quotes))
+        return figures._replace(basis=replace(basis, floor=floor)), Rejection.TOO_FEW_WINDOWS
     if policy.guarantee is Guarantee.STRATIFIED:
         book = _read_book(cloud, running, figures, quotes, at_us)
         figures = figures._replace(basis=replace(basis, book=book))
@@ -122,6 +127,22 @@ def _read_figures(
     return figures, None if basis.quoted_lifetime_us > figures.rest_us else Rejection.SLA_UNATTAINABLE
 
 
+def _evidenced_us(cloud: Cloud, running: Running, basis: Basis, floor: Floor, at_us: int, quotes: Quotes) -> int:
+    """Return the longest lifetime with enough windows for its rest that would be promised; 0 if none longer would."""
+    age_us, rest_us = (
+        at_us - running.started_us,
+        quotes.lifetime_of_windows(running.flavor, basis.slots, floor.min_windows),
+    )
+    if age_us + rest_us <= (running.lifetime_us or 0):
+        return 0
+    found, refusal = _read_figures(cloud, running, age_us + rest_us, at_us, quotes)
+    if refusal is None:
+        return age_us + rest_us
+    account = found.basis.book or found.basis.budget
+    longest_us = age_us + (found.basis.quoted_lifetime_us or 0) - 1 if account is None else account.affordable_us or 0
+    return longest_us if longest_us > (running.lifetime_us or 0) else 0
+
+
 def _figures(
     cloud: Cloud, running: Running, promised: float, lifetime_us: int, at_us: int, slots: int, quotes: Quotes
 ) -> _Figures:
@@ -130,7 +151,8 @@ def _figures(
     quoted_us = quotes.lifetime_us(running.flavor, slots, max(promised - borne, _LEAST))
     estimate = quotes.probability(running.flavor, slots, rest_us)
     bound = quotes.bound(running.flavor, slots, rest_us, cloud.policy.confidence)
-    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound)
+    windows = windows_of(cloud.policy, quotes, running.flavor, slots, rest_us)
+    basis = Basis(slots, quotes.epoch, promised, quoted_us, estimate, probability_bound=bound, windows=windows)
     total = None if estimate is None else min(borne + estimate, 1.0)
     return _Figures(basis, rest_us, borne, total)
 

@@ -34,6 +34,12 @@ class Quotes(Protocol):
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         """Return the upper bound of a lifetime's eviction probability at this confidence; None if nothing is known."""
 
+    def windows(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
+        """Return the windows that the estimate of a lifetime rests on; None if the table has nothing on the flavor."""
+
+    def lifetime_of_windows(self, flavor: str, slots: int, count: int) -> int:
+        """Return the longest lifetime whose estimate rests on at least so many windows; 0 if there is none."""
+
     def seen_from(self, outlooks: Mapping[str, Outlook]) -> Quotes:
         """Return the calibrated forecast of starts with these outlooks, by flavor."""
 

@@ -2,8 +2,9 @@
 
 Each stratum of declared lifetimes has a *book* of its own for each promised probability p (engine.cloud.books). A start
 earns at most what it risks four times over, so nothing is earned without risk. A start is admitted by the first of
-three lines that allows it: its risk is small; its risk is within p and few such instances run; or a tenth of what the
-book has left pays for it, at a risk of 5 p at most. Exposed starts are paid for like any other.
+three lines that allows it: its risk is small; its risk is within p and the book is not in debt; or a tenth of what the
+book has left pays for it, at a risk of 5 p at most and beside few risky instances. Exposed starts are paid for like any
+other.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ SPREAD = 10.0
 """One start may use the tenth part of what is left."""
 HIGHEST = 5.0
 """No start is admitted whose risk is above so many p."""
-RISKY_WITHIN = 5
 RISKY_BEYOND = 2
-"""So many risky instances may run beside a start within p, and beside one beyond it, whatever the book has left."""
+"""So many risky instances may run, together with a start whose risk is beyond p, whatever the book has left."""
 
 
 class AdmittingLine(NamedTuple):
@@ -48,7 +48,7 @@ def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     paid = min(HIGHEST * probability, (left - book.committed) / SPREAD)
     return (
         AdmittingLine(AdmittedBy.SMALL, min(bearable, RISKY * probability), None),
-        AdmittingLine(AdmittedBy.WITHIN, bearable, max(RISKY_WITHIN, affordable)),
+        AdmittingLine(AdmittedBy.WITHIN, bearable, None),
         AdmittingLine(AdmittedBy.PAID, paid, max(RISKY_BEYOND, affordable)),
     )
 

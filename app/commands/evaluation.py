@@ -63,6 +63,7 @@ def evaluate(
     history: options.History = "all",
     seed: options.Seed = 0,
     forecast: options.Forecasts = FORECAST,
+    min_windows: options.MinWindows = 0,
     follow: options.Follow = False,
     baselines: options.Baselines = False,
     log: options.Log = None,
@@ -76,7 +77,7 @@ def evaluate(
     Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
     repeating the option. They are run in every combination, one per process, over all cores.
     """
-    policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata)
+    policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
     workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None

@@ -91,6 +91,9 @@ Follow = Annotated[
 Baselines = Annotated[
     bool, typer.Option("--baselines", help="Compare with no SLA, with head-room, and with a clairvoyant.")
 ]
+MinWindows = Annotated[
+    int, typer.Option(min=0, max=1_000_000, help="The least windows, pieces of evidence, that a promise may rest on.")
+]
 Forecasts = Annotated[
     str,
     typer.Option("--forecast", metavar="calibrated|replay", help="The forecast that estimates the risk of a start."),

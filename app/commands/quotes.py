@@ -13,6 +13,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import estimated, length, moment, percent
 from app.domain.inputs import InputError, parse_duration
+from app.domain.risks import windows_text
 from app.domain.times import SECOND_US
 from tenure_client import json_of
 from tenure_client.forms.forecasts import FlavorQuoteAnswer, QuotesAnswer
@@ -27,6 +28,7 @@ _GUARANTEED = (
 )
 _BOUND = Column("bound", 8, is_number=True)
 _ASKED = (Column("declared", 5, is_number=True), Column("estimate", 7, is_number=True))
+_WINDOWS = Column("windows", 3, is_number=True)
 _SAMPLES = (Column("samples", 3, is_number=True), Column("ever evicted", 2, is_number=True))
 
 
@@ -71,12 +73,14 @@ def quote(
 
 def _print(answer: QuotesAnswer) -> None:
     asked = any(quote.asked_lifetime_s is not None for quote in answer.quotes)
-    columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, *_SAMPLES)
-    print_fitting(STDOUT, columns, [_quote(quote, asked=asked) for quote in answer.quotes])
+    sampled = any(quote.evidence for quote in answer.quotes)
+    columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, _WINDOWS, *(_SAMPLES if sampled else ()))
+    print_fitting(STDOUT, columns, [_quote(quote, asked=asked)[: len(columns)] for quote in answer.quotes])
     of = "declared" if asked else "guaranteed"
+    followed = "ever evicted: of the samples, at any time that they were followed, not only within a lifetime\n"
     caption = (
-        f"bound: what the samples certify for the {of} lifetime\n"
-        "ever evicted: of the samples, at any time that they were followed, not only within a lifetime\n"
+        f"bound: what the history certifies for the {of} lifetime; windows: how many independent pieces of evidence "
+        f"that rests on\n{followed if sampled else ''}"
         f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
     )
     print_text(Text(caption, style="dim"))
@@ -92,6 +96,11 @@ def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
         length(quote.lifetime_s) if quote.slots else "no room",
         *declared,
         percent(quote.eviction_probability_bound if asked else quote.lifetime_bound),
+        _windows(quote.windows if asked else quote.lifetime_windows),
         sum(bucket.sample_count for bucket in quote.evidence),
         sum(bucket.evicted_count for bucket in quote.evidence),
     ]
+
+
+def _windows(windows: float | None) -> str:
+    return "-" if windows is None else windows_text(windows)

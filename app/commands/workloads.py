@@ -57,6 +57,7 @@ def drive(
     history: options.History = "all",
     seed: options.Seed = 0,
     forecast: options.Forecasts = FORECAST,
+    min_windows: options.MinWindows = 0,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Operations in one request; 1 posts each alone.")] = 200,
     retry_for: Annotated[str, typer.Option(metavar="TIME", help="Try again for this long without an answer.")] = "60s",
     as_json: options.Json = False,
@@ -65,15 +66,20 @@ def drive(
 
     The cloud has an external clock. A drive that was cut off can be run again: starts are answered as before.
     """
-    from app.workbench.drive import drive as run  # noqa: PLC0415
-
+    promised = sla_of(sla, no_sla=no_sla)
     policy = policy_of(
-        sla_of(sla, no_sla=no_sla), guarantee, eviction, every, samples, horizon, history, seed, forecast, strata
+        promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
     policy = replace(policy, placement=placement_named(placement))
     scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
-    retry_s = parse_duration(retry_for) / 1e6
-    with TenureClient(url, token, retry_s=retry_s, timeout_s=_TIMEOUT_S) as client, progress_bar("driving") as progress:
+    with TenureClient(url, token, retry_s=parse_duration(retry_for) / 1e6, timeout_s=_TIMEOUT_S) as client:
+        _drive(client, cloud, scenario, batch, as_json=as_json)
+
+
+def _drive(client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, as_json: bool) -> None:
+    from app.workbench.drive import drive as run  # noqa: PLC0415 - compiled code is slow to load
+
+    with progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
     print_outcome(outcome, as_json=as_json)
 
@@ -125,6 +131,7 @@ def policy_of(
     seed: int,
     forecast: str,
     strata: str,
+    min_windows: int = 0,
 ) -> Policy:
     """Return the policy that the options describe; `sla` None is no SLA."""
     default = new_policy(promise_of(sla, guarantee, forecast))
@@ -140,6 +147,7 @@ def policy_of(
         sample_count=samples,
         seed=seed,
         strata_us=strata_of(strata),
+        min_windows=min_windows,
         clock_step_us=None,  # a workload may be idle for as long as it likes
     )
 

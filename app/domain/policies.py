@@ -7,15 +7,17 @@ said here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from app.domain.events.formats import LOG_FORMAT
+from app.domain.events.formats import LOG_FORMAT, since_of
 from app.domain.values import Forecast, Guarantee, Policy, value_since
 
 FORECAST = Forecast.CALIBRATED
 """The forecast of a new cloud."""
 GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
 """The guarantee of a new cloud, by its forecast. The second pair is the published method."""
+_MIN_WINDOWS = next(one for one in fields(Policy) if one.name == "min_windows")
 
 
 def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
@@ -25,4 +27,7 @@ def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy
     """
     can_hold = log_format >= value_since(GUARANTEES[FORECAST])
     forecast = named.get("forecast", FORECAST if can_hold else Forecast.REPLAY)
-    return Policy(**{"forecast": forecast, "guarantee": GUARANTEES[forecast]} | dict(named))
+    method: dict[str, Any] = {"forecast": forecast, "guarantee": GUARANTEES[forecast]}
+    if log_format >= since_of(_MIN_WINDOWS):
+        method["min_windows"] = 0
+    return Policy(**method | dict(named))

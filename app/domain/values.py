@@ -94,6 +94,7 @@ class NodeStatus(StrEnum):
     DRAINED = "drained"
 
 
+@newer(TOO_FEW_WINDOWS=5)
 class Rejection(StrEnum):
     """The reason for which a start was rejected."""
 
@@ -102,6 +103,7 @@ class Rejection(StrEnum):
     NO_HISTORY = "no_history"
     QUOTES_STALE = "quotes_stale"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    TOO_FEW_WINDOWS = "too_few_windows"
 
 
 class EvictionReason(StrEnum):
@@ -207,6 +209,7 @@ class Policy:
     longest_lifetime_us: int | None = field(default=None, metadata={"since": 5})
     least_probability: float | None = field(default=None, metadata={"since": 5})
     highest_probability: float | None = field(default=None, metadata={"since": 5})
+    min_windows: int | None = field(default=None, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
@@ -261,13 +264,28 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """The evidence floor that refused a start, or a longer lifetime.
+
+    `min_windows`: how many windows the policy asks for; `enough_us`: when a history that grows on as it did will hold
+    them for this lifetime, None if that is not known; `affordable_us`: the longest lifetime that would have been
+    promised, 0 if there is none.
+    """
+
+    min_windows: int
+    enough_us: int | None
+    affordable_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """The figures that a spot decision rests on.
 
     `probability` is the eviction probability promised (the SLA), `quoted_lifetime_us` the lifetime that the table
     quotes at it, `estimated_probability` the table's eviction probability for the declared lifetime, and
-    `probability_bound` its upper bound at the policy's confidence. All but `slots` are None if no table was read. Only
-    the pooled guarantee has a `budget`, and only the stratified one a `book`.
+    `probability_bound` its upper bound at the policy's confidence. `windows` is the evidence that this rests on,
+    None where the policy has no `min_windows`. All but `slots` are None if no table was read. Only the pooled guarantee
+    has a `budget`, only the stratified one a `book`, and only a refusal for want of windows a `floor`.
     """
 
     slots: int
@@ -278,6 +296,8 @@ class Basis:
     budget: Budget | None = None
     probability_bound: float | None = None
     book: Book | None = field(default=None, metadata={"since": 4})
+    windows: float | None = field(default=None, metadata={"since": 5})
+    floor: Floor | None = field(default=None, metadata={"since": 5})
 
 
 class RunCause(StrEnum):

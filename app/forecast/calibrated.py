@@ -2,14 +2,18 @@
 
 It is a logistic model over the rise curve and over what the start would find and leave (`engine.outlook`). Its weights
 were fitted on 59 simulated runs of other clouds and are the same for every cloud (docs/forecast.md, *The calibrated
-forecast*); the level, which is added to the score, is the cloud's own (`level`). A start that asks for several
-resources has the highest of their estimates: the scarcest one binds. In every resource more room never makes the
-estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1.
+forecast*). Beside it stands the *chance of a rise or a record*, which was fitted to nothing: the share of past moments
+after which the load rose beyond the room, or the probability that the lifetime brings a load that the history does not
+know and that takes the room beyond the highest one too. The estimate is the geometric mean of both; the level, which is
+added to its logit, is the cloud's own (`level`). A start that asks for several resources has the highest of their
+estimates: the scarcest one binds. In every resource more room never makes the estimate higher, a longer lifetime never
+makes it lower, and it is never 0 or 1.
 """
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp, log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,11 +38,30 @@ BELOW_PEAK = 1.28
 FLAVOR_SIZE = 0.777
 HALF_NODES = 0.58
 FEW_SLOTS = 2.19
+RECORD_SPREADS = 1.5
+"""A record exceeds the highest load so far by so many spreads of the daily peaks, on average."""
+_LEAST_CHANCE = 1e-5
 _LEAST_LIFETIME_US = EDGES_US[0] // 10
 _HOUR_US = 6 * EDGES_US[0]
 _LENGTH_SHIFT_US = EDGES_US[0] // 2
 _LONGEST_US = 1 << 55
 """More than a thousand years: longer lifetimes are not told apart."""
+
+
+class _Sight(NamedTuple):
+    """The figures of one resource for an outlook.
+
+    passed, reached (K + 1): G at the ends of the intervals, as it is and shrunk; score: the part that the lifetime does
+    not change; record: the probability that a record takes the room beyond the highest load, below 0 if the table does
+    not tell the spread; level: what is added to the logit at last.
+    """
+
+    passed: Floats
+    reached: Floats
+    score: float
+    record: float
+    level: float
+    seen_us: int
 
 
 @compiled
@@ -49,8 +72,7 @@ def eviction_probability(rises: Rises, outlook: Outlook, lifetime_us: int) -> fl
     highest = LEAST
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
-            highest = max(highest, _probability(reached, score, rises.seen_us, lifetime_us))
+            highest = max(highest, _probability(_sight(rises, outlook, r), lifetime_us))
     return min(highest, 1.0 - LEAST)
 
 
@@ -64,11 +86,11 @@ def longest_lifetime(rises: Rises, outlook: Outlook, probability: float) -> int:
     shortest = _LONGEST_US
     for r in range(outlook.demand.shape[0]):
         if outlook.demand[r] > 0 and rises.counts[r] > 0 and probability < 1.0 - LEAST:
-            reached, score = _shrunk_rises(rises, outlook, r), _score_of_room(outlook, r) + rises.level
+            sight = _sight(rises, outlook, r)
             low, high = 0, shortest
             while low < high:
                 middle = (low + high) // 2
-                if _probability(reached, score, rises.seen_us, middle) > probability:
+                if _probability(sight, middle) > probability:
                     high = middle
                 else:
                     low = middle + 1
@@ -97,31 +119,58 @@ def _score_of_room(outlook: Outlook, r: int) -> float:
 
 
 @compiled
-def _probability(reached: Floats, score: float, seen_us: int, lifetime_us: int) -> float:
-    """Return the estimate, from the shrunk rises and the score of the room."""
-    lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
-    rise = _between(reached, lifetime)
-    score += RISE * log(rise / (1.0 - rise))
-    score += UNSEEN * log(lifetime / (seen_us + lifetime))
-    score += LENGTH * log((lifetime_us + _LENGTH_SHIFT_US) / _HOUR_US)
-    return 1.0 / (1.0 + exp(-score))
+def _sight(rises: Rises, outlook: Outlook, r: int) -> _Sight:
+    """Return what is seen of a resource. A table without a spread has the level in the score, as it was then."""
+    passed = _passed_rises(rises, outlook, r)
+    reached, score = _shrunk(passed, rises.seen_us), _score_of_room(outlook, r)
+    if rises.spreads[r] <= 0.0:
+        return _Sight(passed, reached, score + rises.level, -1.0, 0.0, rises.seen_us)
+    beyond = max(outlook.free[r] - outlook.excess[r], 0)
+    record = exp(-beyond / (RECORD_SPREADS * rises.spreads[r]))
+    return _Sight(passed, reached, score, record, rises.level, rises.seen_us)
 
 
 @compiled
-def _shrunk_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
-    """Return G at the end of each interval (K + 1, first at 0), shrunk by the windows that it rests on.
+def _probability(sight: _Sight, lifetime_us: int) -> float:
+    """Return the estimate from what is seen."""
+    lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
+    rise, unseen = _between(sight.reached, lifetime), lifetime / (sight.seen_us + lifetime)
+    score = sight.score + RISE * log(rise / (1.0 - rise))
+    score += UNSEEN * log(unseen)
+    score += LENGTH * log((lifetime_us + _LENGTH_SHIFT_US) / _HOUR_US)
+    found = 1.0 / (1.0 + exp(-score))
+    if sight.record < 0.0:
+        return found
+    chance = max(_between(sight.passed, lifetime), sight.record * unseen, _LEAST_CHANCE)
+    # Clipped first, so that the odds are those of a probability; every step keeps the order of its values.
+    mean = min(max(sqrt(found * chance), LEAST * LEAST), 1.0 - LEAST * LEAST)
+    return 1.0 / (1.0 + (1.0 - mean) / mean * exp(-sight.level))
 
-    In an interval the room is larger by what was released before it. No value is below an earlier one, although a
-    longer lifetime has fewer windows.
+
+@compiled
+def _passed_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
+    """Return G at the end of each interval (K + 1, first at 0). No value is below an earlier one.
+
+    In an interval the room is larger by what was released before it.
     """
-    free, highest = max(outlook.free[r], 0), 0.0
-    reached = np.empty(INTERVAL_COUNT + 1)
-    reached[0] = PRIOR_SHARE / (window_count(rises.seen_us, 0) + 1.0)
+    free, passed = max(outlook.free[r], 0), np.zeros(INTERVAL_COUNT + 1)
     for k in range(INTERVAL_COUNT):
         room = free + outlook.released[r, k]
-        highest = max(highest, _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], room))
-        windows = window_count(rises.seen_us, BIN_US << k)
-        reached[k + 1] = max(reached[k], (windows * highest + PRIOR_SHARE) / (windows + 1.0))
+        passed[k + 1] = max(passed[k], _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], room))
+    return passed
+
+
+@compiled
+def _shrunk(passed: Floats, seen_us: int) -> Floats:
+    """Return G (K + 1) shrunk by the windows that it rests on.
+
+    No value is below an earlier one, although a longer lifetime has fewer windows.
+    """
+    reached = np.empty(INTERVAL_COUNT + 1)
+    reached[0] = PRIOR_SHARE / (window_count(seen_us, 0) + 1.0)
+    for k in range(INTERVAL_COUNT):
+        windows = window_count(seen_us, BIN_US << k)
+        reached[k + 1] = max(reached[k], (windows * passed[k + 1] + PRIOR_SHARE) / (windows + 1.0))
     return reached
 
 

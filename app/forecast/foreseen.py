@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.engine.outlook import Outlook, with_slots
 from app.forecast.bound import upper_bound
-from app.forecast.calibrated import eviction_probability, longest_lifetime, window_count
+from app.forecast.calibrated import SHORTEST_WINDOW_US, eviction_probability, longest_lifetime, window_count
 from app.forecast.design import bound_of_windows
 from app.forecast.level import stratum_index
 from app.forecast.rise import Rises
@@ -42,6 +42,19 @@ class Foreseen:
         if self.rises is None or flavor not in self.outlooks:
             return None
         return float(eviction_probability(self.rises, with_slots(self.outlooks[flavor], slots), lifetime_us))
+
+    def windows(self, flavor: str, slots: int, lifetime_us: int) -> float | None:  # noqa: ARG002 - as other tables
+        """Return the windows of a lifetime in the history: all of it is evidence for any number of slots."""
+        if self.rises is None or flavor not in self.outlooks:
+            return None
+        return float(window_count(self.rises.seen_us, lifetime_us))
+
+    def lifetime_of_windows(self, flavor: str, slots: int, count: int) -> int:  # noqa: ARG002 - as above
+        """Return the longest lifetime of which the history holds so many windows; 0 if there is none."""
+        if self.rises is None or flavor not in self.outlooks:
+            return 0
+        longest_us = self.rises.seen_us // max(count, 1)
+        return longest_us if longest_us >= SHORTEST_WINDOW_US else 0
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         """Return an upper bound of a lifetime's eviction probability, from the windows that the history is worth."""

@@ -275,7 +275,9 @@ def meet(
 @compiled
 def without_level(rises: Rises) -> Rises:
     """Return the rises as before any start was followed."""
-    return Rises(rises.rooms, rises.counts, rises.shares, rises.seen_us, 0.0, rises.starts, rises.effects)
+    return Rises(
+        rises.rooms, rises.counts, rises.shares, rises.seen_us, 0.0, rises.starts, rises.effects, rises.spreads
+    )
 
 
 @compiled

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.strata import STRATA
+from app.domain.times import DAY_US
+from app.domain.values import Resources
 from app.engine.cluster import UNCOUNTED, Ints
 from app.engine.compiled import compiled
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
@@ -44,6 +46,11 @@ def _all_edges() -> Ints:
 EDGES = _all_edges()
 NO_STARTS = np.zeros((len(STRATA), 3))
 NO_EFFECTS = np.zeros(len(STRATA))
+NO_SPREADS = np.zeros(len(Resources._fields))
+SPREAD_SHARE = 0.2
+SPREAD_DAYS = 3
+"""Before anything is seen, daily peaks spread by this share of the capacity. It weighs as much as so many days."""
+_DAY_BINS = DAY_US // BIN_US
 
 
 class Rises(NamedTuple):
@@ -53,7 +60,8 @@ class Rises(NamedTuple):
     a resource that the cloud does not count; shares (R, ROOM_COUNT, INTERVAL_COUNT): G, which falls along the rooms and
     rises along the intervals; seen_us: the length of the history; level: what past starts taught (`level`), 0 before;
     starts (strata, 3): on how many it rests, how many of those were evicted, and windows; effects (strata): how many
-    windows are worth one in a bound (`design`), 0 in tables from before there were any.
+    windows are worth one in a bound (`design`), 0 in tables from before there were any; spreads (R): the deviation of
+    the daily peaks of the load, 0 in tables from before there were any.
     """
 
     rooms: Ints
@@ -63,6 +71,7 @@ class Rises(NamedTuple):
     level: float = 0.0
     starts: Floats = NO_STARTS
     effects: Floats = NO_EFFECTS
+    spreads: Floats = NO_SPREADS
 
     def to_bytes(self) -> bytes:
         """Return the curves for storage: a line of counts and of the level, then rooms and shares.
@@ -70,6 +79,7 @@ class Rises(NamedTuple):
         A program that knows no level reads over it.
         """
         learned = {"level": self.level, "starts": self.starts.tolist(), "effects": self.effects.tolist()}
+        learned["spreads"] = self.spreads.tolist()
         line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us, **learned}).encode() + b"\n"
         return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
 
@@ -87,7 +97,8 @@ class Rises(NamedTuple):
         shares = shares.reshape(-1, ROOM_COUNT, INTERVAL_COUNT)
         level, starts = written.get("level", 0.0), np.array(written.get("starts", NO_STARTS), np.float64)
         effects = np.array(written.get("effects", NO_EFFECTS), np.float64)
-        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects), rest
+        spreads = np.array(written.get("spreads", NO_SPREADS), np.float64)
+        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects, spreads), rest
 
 
 class _Reading(NamedTuple):
@@ -147,7 +158,7 @@ class RiseHistory:
         for r in np.flatnonzero(counts).tolist():
             padded[r] = np.pad(rooms[r], (0, ROOM_COUNT - len(rooms[r])), "edge")
             shares[r] = self._shares(r, np.searchsorted(EDGES, padded[r]))
-        return Rises(padded, counts, shares, self._until_us - self._begin_us)
+        return Rises(padded, counts, shares, self._until_us - self._begin_us, spreads=self._spreads())
 
     def _read_bins(self, operations: Operations, count: int) -> None:
         """Close the next `count` bins, and count what became known by them."""
@@ -157,6 +168,16 @@ class RiseHistory:
         _count_rises(levels, peaks, known, EDGES, self._at_risk, self._passed)
         self._end_us += count * BIN_US
         self._levels, self._peaks = levels[-_KEPT:].copy(), peaks[-_KEPT:].copy()
+
+    def _spreads(self) -> Floats:
+        """Return the deviation of the peaks (R) of the last days (57 at most), counted back from the last bin."""
+        days, resources = len(self._peaks) // _DAY_BINS, self._peaks.shape[1]
+        if not days:
+            return np.asarray(SPREAD_SHARE * self._load.capacity, np.float64)
+        last = self._peaks[len(self._peaks) - days * _DAY_BINS :].reshape(days, _DAY_BINS, resources)
+        seen = days * last.max(axis=1).var(axis=0)
+        expected = SPREAD_DAYS * (SPREAD_SHARE * self._load.capacity) ** 2
+        return np.asarray(np.sqrt((seen + expected) / (days + SPREAD_DAYS)))
 
     def _shares(self, r: int, at: Ints) -> Floats:
         """Return G of a resource at some of the edges; it never rises along them."""

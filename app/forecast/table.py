@@ -19,7 +19,7 @@ import numpy as np
 from app.domain.errors import LogNewer
 from app.engine.cluster import Ints
 from app.engine.outlook import Outlook
-from app.forecast.bound import upper_bound
+from app.forecast.bound import SCALES_US, upper_bound
 from app.forecast.foreseen import Foreseen
 from app.forecast.rise import Rises
 from app.forecast.survival import Bucket, Floats
@@ -83,6 +83,10 @@ class Curve:
         """Return the number of independent pieces of evidence for a lifetime at a number of slots."""
         return min(bucket.window_count(lifetime_us) for bucket in self.around(slots))
 
+    def lifetime_of_windows(self, slots: int, count: int) -> int:
+        """Return the longest lifetime with so many windows at a number of slots; 0 if there is none."""
+        return max((scale for scale in SCALES_US if self.window_count(slots, scale) >= count), default=0)
+
     def around(self, slots: int) -> tuple[Bucket, ...]:
         """Return the bucket for a number of slots, or the two that it lies between; zero slots have an empty one."""
         at = bisect_left(self._seen, slots)
@@ -143,6 +147,16 @@ class QuantileTable:
         if curve is None or estimate is None or not (count := curve.window_count(slots, lifetime_us)):
             return None
         return upper_bound(estimate, count, confidence)
+
+    def windows(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
+        """Return the windows that the estimate of a lifetime rests on; None without evidence for the flavor."""
+        curve = self.curves.get(flavor)
+        return curve.window_count(slots, lifetime_us) if curve is not None and curve.buckets else None
+
+    def lifetime_of_windows(self, flavor: str, slots: int, count: int) -> int:
+        """Return the longest lifetime whose estimate rests on at least so many windows; 0 if there is none."""
+        curve = self.curves.get(flavor)
+        return curve.lifetime_of_windows(slots, count) if curve is not None and curve.buckets else 0
 
     def seen_from(self, outlooks: Mapping[str, Outlook]) -> Foreseen:
         """Return the calibrated forecast of starts with these outlooks, by flavor."""

@@ -39,6 +39,12 @@ def guaranteed_bound(table: Quotes, flavor: str, slots: int, probability: float,
     return table.bound(flavor, slots, lifetime_us - 1, confidence) if lifetime_us else None
 
 
+def guaranteed_windows(table: Quotes, flavor: str, slots: int, probability: float) -> float | None:
+    """Return the windows that what a quote guarantees rests on; None if it guarantees nothing."""
+    lifetime_us = table.lifetime_us(flavor, slots, probability)
+    return table.windows(flavor, slots, lifetime_us - 1) if lifetime_us else None
+
+
 def spread(items: Sequence[T], most: int = _BUCKETS) -> list[T]:
     """Return at most `most` items, evenly chosen, with the first and the last among them."""
     if len(items) <= most:

@@ -21,6 +21,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "eviction_policy": policy.eviction_policy,
         "placement": policy.placement,
         "forecast": policy.forecast,
+        "min_windows": policy.min_windows,
         "guarantee": policy.guarantee,
         "probability": policy.eviction_probability,
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
@@ -30,7 +31,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
 
 
 def _write_basis(cells: Cells, basis: Basis) -> None:
-    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound"):
+    for name in ("epoch", "slots", "probability", "estimated_probability", "probability_bound", "windows"):
         cells[name] = getattr(basis, name)
     cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
     if basis.budget is not None:
@@ -38,9 +39,11 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
             cells[name] = getattr(basis.budget, name)
         cells["class_evicted"] = basis.budget.evicted
         cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
-
     if basis.book is not None:
         _write_book(cells, basis.book)
+    if basis.floor is not None:
+        cells["min_windows"], cells["enough_s"] = basis.floor.min_windows, _seconds(basis.floor.enough_us)
+        cells["affordable_lifetime_s"] = _seconds(basis.floor.affordable_us)
 
 
 def _write_book(cells: Cells, book: Book) -> None:

@@ -29,7 +29,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Book, Budget, Market, Policy, Resources
+from app.domain.values import AdmittedBy, Book, Budget, Floor, Market, Policy, Resources
 from app.domain.wanted import Wanted
 from app.workbench.logcells import COMPOSED, LONGEST, NO_STRATA, Cells
 
@@ -83,6 +83,9 @@ COLUMNS = (
     "automatic",
     "members",
     "nodes",
+    "windows",
+    "min_windows",
+    "enough_s",
 )
 
 T = TypeVar("T")
@@ -125,6 +128,10 @@ class LogRow(NamedTuple):
     wanted: Wanted | None = None
     limited_by: str | None = None
     automatic: str | None = None
+    windows: float | None = None
+    min_windows: int | None = None
+    enough_us: int | None = None
+    floor: Floor | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
 
@@ -285,6 +292,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             budget=_read_budget(cells) if cells.get("charge") else None,
             book=_read_book(cells) if cells.get("risky") else None,
             wanted=_read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
+            floor=_read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )
     except ValueError as error:
@@ -295,6 +303,11 @@ def _read_budget(cells: Cells) -> Budget:
     numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
     affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
     return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+
+
+def _read_floor(cells: Cells) -> Floor:
+    enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
+    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
 
 
 def _read_book(cells: Cells) -> Book:
@@ -339,8 +352,8 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots", "members"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "windows"), float),
 }
 _READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]

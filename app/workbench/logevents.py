@@ -91,6 +91,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         grace_us=base.grace_us if row.grace_us is None else row.grace_us,
         risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
         strata_us=base.strata_us if row.strata_us is None else row.strata_us,
+        min_windows=base.min_windows if row.min_windows is None else row.min_windows,
     )
 
 
@@ -118,6 +119,8 @@ def _basis(row: LogRow, _: Policy) -> Basis | None:
         row.budget,
         row.probability_bound,
         row.book,
+        row.windows,
+        row.floor,
     )
 
 

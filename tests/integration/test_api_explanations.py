@@ -193,9 +193,9 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "long",
             "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "
             "06:00:00 UTC) guaranteed a lifetime of 5 h at an eviction probability of 5 % (the SLA of the cloud), not "
-            "longer than was declared. The table estimated the probability of an eviction within the declared lifetime "
-            "at 11 %; with 95 % confidence it was at most 43 %. That rested on 40 samples at 4 slots (3 evicted sooner "
-            "or later), 5 of them independent of each other for so long a lifetime. "
+            "longer than was declared. The risk, the probability of an eviction within the declared lifetime, was "
+            "estimated at 11 % (at most 43 % with 95 % confidence, on 5 windows). That rested on 40 samples at 4 slots "
+            "(3 evicted sooner or later), 5 of them independent of each other for so long a lifetime. "
             "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
             "eviction probability of 11 % or a little more.",
         ),

@@ -41,8 +41,4 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
             risky += share > p / 2
     base = p / 2 if left < 0 else p
     whole = left // 1
-    return (
-        r <= min(base, p / 2)
-        or (r <= base and risky + 1 <= max(5, whole))
-        or (r <= min(5 * p, (left - committed) / 10) and risky + 1 <= max(2, whole))
-    )
+    return r <= base or (r <= min(5 * p, (left - committed) / 10) and risky + 1 <= max(2, whole))

@@ -37,7 +37,7 @@ ARGUMENTS: dict[str, Any] = {
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,
     "flavor": "small", "instance": "i-1", "lifetime_s": 1.5, "limit": 10, "market": Market.SPOT, "name": "pages",
     "jump": True, "node": "node-1", "operations": [Stop("i-1")], "outcome": "evicted",
-    "lifetime": "longest", "min_lifetime_s": 1.5, "policy": value_to_wire(Policy()),
+    "lifetime": "longest", "min_lifetime_s": 1.5, "count": 2, "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
 }  # fmt: skip
@@ -106,6 +106,9 @@ WORDS = {
     words.LineWord: domain_values.AdmittedBy,
     words.VerdictWord: Verdict,
     words.PromiseVerdictWord: [Judged.KEPT, Judged.KEPT_SO_FAR, Judged.ABOVE, Judged.BROKEN, Judged.TOO_FEW],
+    words.EstimateVerdictWord: [Judged.TRUE, Judged.TOO_LOW, Judged.TOO_HIGH, Judged.TOO_FEW],
+    words.ForecastVerdictWord: [Judged.BETTER, Judged.NO_BETTER, Judged.TOO_FEW],
+    words.CoverageVerdictWord: [Judged.HELD, Judged.TOO_LOW, Judged.TOO_FEW],
     words.InstanceStatusWord: InstanceStatus,
     words.HandoverStatusWord: HandoverStatus,
     words.OutcomeWord: DecisionOutcome,

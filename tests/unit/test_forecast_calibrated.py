@@ -34,7 +34,8 @@ def random_rises(random: Random) -> Rises:
             some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
             shares[r] = np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
     seen_us = random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US])
-    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]))
+    spreads = np.array([random.choice([0.0, 0.7, 9.0]) for _ in range(3)])
+    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]), spreads=spreads)
 
 
 def random_state(seed: int, steps: int) -> tuple[RandomCloud, Rises]:
@@ -171,6 +172,24 @@ def test_an_estimate_worked_out_by_hand() -> None:
     assert found == pytest.approx(max(1 / (1 + exp(-score)), LEAST), rel=1e-9)
     raised = eviction_probability(rises._replace(level=1.25), outlook, EDGES_US[7])
     assert raised == pytest.approx(1 / (1 + exp(-score - 1.25)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("free_from", "chance"), [(17, 0.2), (16, None)])
+def test_an_estimate_is_the_mean_of_weights_and_records(free_from: int, chance: float | None) -> None:
+    """In the state of the last test 16 cores are free after the start, 8 beyond the highest load; the spread is 4."""
+    outlook = two_nodes().outlook("f", 0)
+    rooms = np.pad(np.arange(33), (0, ROOM_COUNT - 33), "edge")
+    shares = np.array([np.where(rooms < free_from, 0.2, 0.0)[:, None] * np.ones(INTERVAL_COUNT)] * 3)
+    old = Rises(np.array([rooms] * 3), np.array([33, 0, 0]), shares, 30 * DAY_US)
+    lifetime_h = EDGES_US[7] / HOUR_US
+    record = lifetime_h / (30 * 24 + lifetime_h) * exp(-8 / (1.5 * 4))
+    weighed = eviction_probability(old, outlook, EDGES_US[7])
+    mean = (weighed * (chance or record)) ** 0.5
+    told = old._replace(spreads=np.array([4.0, 0.0, 0.0]))
+    assert eviction_probability(told, outlook, EDGES_US[7]) == pytest.approx(mean, rel=1e-9)
+    odds = mean / (1 - mean) * exp(-0.5)
+    raised = eviction_probability(told._replace(level=-0.5), outlook, EDGES_US[7])
+    assert raised == pytest.approx(odds / (1 + odds), rel=1e-9)
 
 
 def test_without_a_slot_nothing_is_promised() -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.histories import random_log
@@ -13,6 +14,7 @@ from oracles.rise import BIN_US, changes, shares
 
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import EvictionPolicy, Market, Policy, Resources
+from app.engine.cluster import UNCOUNTED
 from app.engine.intervals import INTERVAL_COUNT
 from app.forecast.replayed import History, Operations
 from app.forecast.rise import ROOM_COUNT, RiseHistory, Rises
@@ -97,6 +99,22 @@ def test_a_history_worked_out_by_hand() -> None:
     assert share(rises, 3, 1) == 1 - (3 / 4) * (1 / 2)
     assert share(rises, 4, 13) == 0.0
     assert rises.seen_us == 40 * MINUTE_US
+
+
+def test_the_spread_of_daily_peaks_begins_with_a_share_of_the_capacity() -> None:
+    """Days with peaks of 4, 8 and 0 cores; what is before the last whole days does not count."""
+    day = 24 * 60
+    ups = [started(30, "a"), started(day + 5, "b"), started(day + 6, "c")]
+    downs = [stopped(60, "a"), stopped(day + 7, "b"), stopped(day + 8, "c")]
+    log = one_node(ups[0], downs[0], *ups[1:], *downs[1:])
+    expected = 3 * (0.2 * 16) ** 2
+    assert read(log, 40 * MINUTE_US)[0].spreads.tolist() == pytest.approx([0.2 * 16, 0.2 * UNCOUNTED, 0.2 * UNCOUNTED])
+    assert read(log, 3 * day * MINUTE_US)[0].spreads[0] == pytest.approx(((32 + expected) / 6) ** 0.5)
+    at_once, _ = read(log, 3 * day * MINUTE_US + 1)
+    later, _ = read(log, day * MINUTE_US, 3 * day * MINUTE_US + 1)
+    assert at_once.spreads.tolist() == later.spreads.tolist()
+    # An hour later the days are counted back from there: the first peak is before them.
+    assert read(log, (3 * day + 60) * MINUTE_US)[0].spreads[0] == pytest.approx(((8 * 8 * 2 / 3 + expected) / 6) ** 0.5)
 
 
 def test_a_load_that_ended_before_a_start_is_no_rise() -> None:

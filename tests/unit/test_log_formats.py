@@ -76,6 +76,7 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         ("longest_lifetime_us", 1, 5),
         ("least_probability", 0.1, 5),
         ("highest_probability", 0.9, 5),
+        ("min_windows", 0, 5),
     ],
 )
 def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:
@@ -101,7 +102,7 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     node = NodeAdded(at_us=1, node="n", capacity=Resources(2))
     assert encode(node, 1) == encode(node)
     newest = json.loads(encode(started))
-    assert newest["basis"].pop("book") is None
+    assert [newest["basis"].pop(name) for name in ("book", "windows", "floor")] == [None] * 3
     assert newest.pop("wanted") is None
     assert newest.pop("limited_by") is None
     assert newest.pop("nodes") == []

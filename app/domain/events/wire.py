@@ -27,8 +27,9 @@ RENAMED = {
     "probability_bound": "eviction_probability_bound",
     "affordable_us": "affordable_lifetime_s",
     "ready_us": "ready_at",
+    "enough_us": "enough_at",
 }
-TIMES = frozenset({"at_us", "deadline_us", "ready_us"})
+TIMES = frozenset({"at_us", "deadline_us", "ready_us", "enough_us"})
 """Fields that are points in time. All other fields that end in `_us` are lengths of time."""
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from app.domain.values import AdmittedBy, Basis, Book
 
 _ADMITTED = {
     AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
-    AdmittedBy.WITHIN: "within what was promised, and few risky instances ran beside it",
+    AdmittedBy.WITHIN: "within what was promised",
     AdmittedBy.PAID: "more than was promised, and a tenth of what the book had left paid for it",
 }
 
@@ -44,11 +44,10 @@ def _reason(line: AdmittingLine, risk: float, risky: int) -> str:
     if risk > line.risk:
         return {
             AdmittedBy.SMALL: f"A small risk is {most} at most",
-            AdmittedBy.WITHIN: f"beside few risky instances it is {most} at most",
+            AdmittedBy.WITHIN: f"what is within the promise is {most} at most",
             AdmittedBy.PAID: f"the book paid for {most} at most",
         }[line.name]
-    where = "within the promise" if line.name is AdmittedBy.WITHIN else "beyond it"
-    return f"{where} {line.most_risky} risky instances may run, and {risky} ran already"
+    return f"beyond the promise {line.most_risky} risky instances may run, and {risky} ran already"
 
 
 def _held(book: Book) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from app.admission.acceptable import Acceptable
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
 from app.domain.numbers import number_text, share_text
+from app.domain.risks import floor_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import (
     Basis,
@@ -26,7 +27,6 @@ from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
     Explanation,
-    Ground,
     PromiseStatus,
     Victim,
 )
@@ -38,6 +38,7 @@ from app.explaining.rules.noticewords import (
     room_in_brief,
     room_in_words,
 )
+from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
 
 _NAMED = 5
@@ -90,14 +91,14 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
         yield f"Accepted on {where}, because it fitted; no SLA was in force, so nothing was promised."
     elif decision.basis.budget is not None:
         yield f"Accepted on {where}: {_budgeted(decision.basis, decision.basis.budget)}"
-        yield from _estimate(explanation, decision.basis)
+        yield from estimate_in_words(explanation, decision.basis)
     elif decision.basis.book is not None:
         first, *others = admitted_in_words(decision.basis, decision.basis.book)
         yield from (f"Accepted on {where}: {first}", *others)
-        yield from _estimate(explanation, decision.basis)
+        yield from estimate_in_words(explanation, decision.basis)
     else:
         yield f"Accepted on {where}: {_quoted(explanation, decision.basis)}, longer than was declared."
-        yield from _estimate(explanation, decision.basis)
+        yield from estimate_in_words(explanation, decision.basis)
 
 
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
@@ -114,16 +115,20 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             yield f"Rejected: {_no_history(explanation, decision)}, so nothing could be promised."
         case Rejection.SLA_UNATTAINABLE if basis is not None:
             yield f"Rejected: {_quoted(explanation, basis)}, not longer than was declared."
-            yield from _estimate(explanation, basis)
+            yield from estimate_in_words(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.budget is not None:
             yield f"Rejected: {_budgeted(basis, basis.budget)}"
-            yield from _estimate(explanation, basis)
+            yield from estimate_in_words(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case Rejection.BUDGET_EXHAUSTED if basis is not None and basis.book is not None:
             first, *others = refused_in_words(basis, basis.book)
             yield from (f"Rejected: {first}", *others)
-            yield from _estimate(explanation, basis)
+            yield from estimate_in_words(explanation, basis)
+            yield from _acceptable(explanation.acceptable)
+        case Rejection.TOO_FEW_WINDOWS if basis is not None and basis.floor is not None:
+            yield f"Rejected: {floor_in_words(basis)}."
+            yield from estimate_in_words(explanation, basis)
             yield from _acceptable(explanation.acceptable)
         case other:
             yield f"Rejected: {other.value}."
@@ -148,51 +153,6 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
         f"{number_text(budget.committed)} were set aside for what ran, and this start was to be charged "
         f"{number_text(budget.charge)}."
     )
-
-
-def _estimate(explanation: Explanation, basis: Basis) -> Iterator[str]:
-    """Say what the table estimated for the declared lifetime, how sure that is, and how much was observed for it."""
-    if basis.estimated_probability is not None and basis.estimated_probability < 1:
-        estimate = _percent(basis.estimated_probability)
-        yield (
-            f"The table estimated the probability of an eviction within the declared lifetime at {estimate}"
-            f"{_bounded(explanation, basis)}."
-        )
-    elif basis.estimated_probability is not None:
-        yield "The table knew no probability for the declared lifetime: nothing observed had run that long."
-    if explanation.policy.forecast is Forecast.CALIBRATED:
-        yield from _windows(explanation.ground)
-    yield from _evidence(explanation.ground)
-
-
-def _windows(ground: Ground | None) -> Iterator[str]:
-    if ground is not None:
-        long = f"{_count(ground.window_count, 'window')} long, each of this lifetime or of six hours"
-        yield f"That rested on how the on-demand load had risen in the history, {long}."
-        if ground.start_count:
-            yield f"Its level came from what became of {_count(ground.start_count, 'past start')}, admitted or not."
-        if ground.design_effect > 1:
-            yield f"In its bound {ground.design_effect} windows count as one: bursts strike many instances at once."
-
-
-def _bounded(explanation: Explanation, basis: Basis) -> str:
-    if basis.probability_bound is None:
-        return ""
-    confidence = _percent(explanation.policy.confidence)
-    return f"; with {confidence} confidence it was at most {_percent(basis.probability_bound)}"
-
-
-def _evidence(ground: Ground | None) -> Iterator[str]:
-    if ground is None or not ground.evidence:
-        return
-    seen = [
-        f"{_count(one.sample_count, 'sample')} at {_count(one.slots, 'slot')} "
-        f"({one.evicted_count} evicted sooner or later)"
-        for one in ground.evidence
-    ]
-    are_all = ground.window_count == sum(one.sample_count for one in ground.evidence)
-    apart = "" if are_all else f", {ground.window_count} of them independent of each other for so long a lifetime"
-    yield f"That rested on {' and '.join(seen)}{apart}."
 
 
 def _acceptable(instead: Acceptable | None) -> Iterator[str]:
@@ -324,6 +284,7 @@ _REASONS = {
     Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
     Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
+    Rejection.TOO_FEW_WINDOWS.value: "the estimate rested on too few windows to promise anything",
 }
 
 

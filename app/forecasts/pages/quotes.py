@@ -13,7 +13,7 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud, Flavor
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import evidence_in_force, guaranteed_bound
+from app.forecasts.evidence import evidence_in_force, guaranteed_bound, guaranteed_windows
 from app.forecasts.rules import Evidence
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
@@ -44,8 +44,8 @@ class Line:
     """The table's quotes for one flavor.
 
     `lifetime_us` is None without evidence; `lifetime_bound` is the upper bound of the eviction probability of what is
-    guaranteed. `estimate`, `bound` and `count` refer to the requested lifetime: `count` such
-    starts would be accepted one after the other, each taking a slot.
+    guaranteed, and `lifetime_windows` its evidence. `estimate`, `bound`, `windows` and `count` refer to the requested
+    lifetime: `count` such starts would be accepted one after the other, each taking a slot.
     """
 
     flavor: str
@@ -55,6 +55,8 @@ class Line:
     lifetime_bound: float | None
     estimate: float | None
     bound: float | None
+    windows: float | None
+    lifetime_windows: float | None
     count: int | None
     evidence: Sequence[Evidence]
 
@@ -142,6 +144,8 @@ def _line(table: Quotes, evidence: Sequence[Evidence], of: Flavor, slots: int, a
         guaranteed_bound(table, flavor, slots, probability, confidence),
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),
         None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence),
+        None if lifetime_us is None else table.windows(flavor, slots, lifetime_us),
+        guaranteed_windows(table, flavor, slots, probability),
         None if lifetime_us is None else count_accepted(table, flavor, slots, lifetime_us, probability),
         evidence,
     )

@@ -16,7 +16,7 @@ from app.domain.values import Policy
 from app.forecast.rise import Rises
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
-from app.forecasts.evidence import guaranteed_bound
+from app.forecasts.evidence import guaranteed_bound, guaranteed_windows
 from app.forecasts.rules import Evidence, Run, TableSummary
 from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds
 from tenure_client.forms.answer import Link, answer_of
@@ -85,6 +85,8 @@ def flavor_quote(
         eviction_probability_bound=(
             None if lifetime_us is None else table.bound(flavor, slots, lifetime_us, confidence)
         ),
+        windows=None if lifetime_us is None else table.windows(flavor, slots, lifetime_us),
+        lifetime_windows=guaranteed_windows(table, flavor, slots, probability),
         evidence=evidence_answers(evidence),
     )
 

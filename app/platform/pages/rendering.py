@@ -36,6 +36,8 @@ _TEMPLATES.filters.update(
     ago=words.ago,
     label=words.label,
     plural=words.plural,
+    windows=words.windows,
+    on_windows=words.on_windows,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.domain.numbers import number_text, share_text
+from app.domain.risks import windows_in_words, windows_text
 from app.domain.times import SECOND_US, length_text, to_datetime
 
 NOTHING = "\N{EN DASH}"
@@ -29,6 +30,16 @@ def estimate(probability: float | None) -> str:
 def count(number: float | None) -> str:
     """Return a number with separated thousands."""
     return NOTHING if number is None else number_text(number)
+
+
+def windows(number: float | None) -> str:
+    """Return a number of windows, pieces of evidence."""
+    return NOTHING if number is None else windows_text(number)
+
+
+def on_windows(number: float | None) -> str:
+    """Return the evidence of a bound as the end of a clause."""
+    return "" if number is None else f", on {windows_in_words(number)}"
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.admission.acceptable import acceptable_lifetime_us
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
+from app.domain.risks import floor_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Book, Rejection
 
@@ -35,6 +36,8 @@ def _why_not(decision: ExtensionRejected) -> str:
             return "there was not enough history to promise anything"
         case Rejection.QUOTES_STALE:
             return "the quotes were too old to promise anything"
+        case Rejection.TOO_FEW_WINDOWS:
+            return floor_in_words(decision.basis)
         case Rejection.BUDGET_EXHAUSTED:
             book = decision.basis.book
             return _paid(decision) if book is None else f"{_booked(decision, book)} did not allow it"

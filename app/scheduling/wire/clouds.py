@@ -18,6 +18,7 @@ from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Pro
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
+MOST_WINDOWS = 1_000_000
 _DEFAULT = new_policy({})
 
 
@@ -113,6 +114,11 @@ class PolicyBody(Body):
     highest_probability: Probability | None = Field(
         _DEFAULT.highest_probability,
         description="The highest eviction probability that a spot start may ask for; null: any.",
+    )
+    min_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS), WHOLE] | None = Field(
+        _DEFAULT.min_windows,
+        description="The least windows, independent pieces of evidence, that a promise may rest on. 0: any number; "
+        "null, in clouds from before there were any: any number, and decisions do not record it.",
     )
 
     def over(self, policy: Policy) -> Policy:

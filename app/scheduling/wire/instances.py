@@ -24,7 +24,7 @@ from app.domain.events import (
 )
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
-from app.domain.values import Basis, Book, Budget, EvictionReason, InstanceStatus, Market, Rejection
+from app.domain.values import Basis, Book, Budget, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
 from app.platform.http.fields import (
     AT,
@@ -48,6 +48,7 @@ from tenure_client.forms.instances import (
     BookAnswer,
     BudgetAnswer,
     ExtensionAnswer,
+    FloorAnswer,
     InstanceAnswer,
     QuoteAnswer,
     StartAnswer,
@@ -331,6 +332,18 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),
         book=_book(basis.book),
+        windows=basis.windows,
+        floor=_floor(basis.floor),
+    )
+
+
+def _floor(floor: Floor | None) -> FloorAnswer | None:
+    if floor is None:
+        return None
+    return FloorAnswer(
+        min_windows=floor.min_windows,
+        enough_at=None if floor.enough_us is None else to_datetime(floor.enough_us),
+        affordable_lifetime_s=seconds(floor.affordable_us),
     )
 
 

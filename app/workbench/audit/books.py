@@ -67,8 +67,9 @@ def check_book(
     risky = sum(share > (row.probability or 0.0) / 2 for share in borne)
     require(row, Rule.SLA, book.risky == risky, f"its book records {book.risky} risky instances, but there are {risky}")
     risk = row.estimated_probability if row.total_risk is None else row.total_risk
-    line = _line(book, risk or 0.0, row.probability or 0.0)
-    require(row, Rule.SLA, book.admitted_by == line, f"it says {book.admitted_by} admits it, but {line} does")
+    line, *before = _lines(book, risk or 0.0, row.probability or 0.0)
+    is_line = book.admitted_by in {line, *before}
+    require(row, Rule.SLA, is_line, f"it says {book.admitted_by} admits it, but {line} does")
 
 
 def span_at(strata_us: tuple[int, ...], lifetime_us: int) -> StratumSpan:
@@ -88,14 +89,17 @@ def _borne(start: LogRow, now_us: int) -> float:
     return risk / max(lifetime_us, 1) * left_us if left_us > 0 else 0.0
 
 
-def _line(book: Book, risk: float, promised: float) -> AdmittedBy | None:
-    """Apply the rule of docs/forecast.md, *Honest within strata*."""
+def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
+    """Apply the rule of docs/forecast.md, *Honest within strata*, and the rule before it if that says otherwise.
+
+    Until decision 110 a risk within the promise was admitted beside few risky instances only.
+    """
     left = book.earned - book.evicted
-    bearable = promised / 2 if left < 0 else promised
+    few_left = max(floor(left), 0)
     if risk <= promised / 2:
-        return AdmittedBy.SMALL
-    if risk <= bearable and book.risky < max(5, floor(left)):
-        return AdmittedBy.WITHIN
-    if risk <= 5 * promised and risk <= (left - book.committed) / 10 and book.risky < max(2, floor(left)):
-        return AdmittedBy.PAID
-    return None
+        return [AdmittedBy.SMALL]
+    affords = risk <= 5 * promised and risk <= (left - book.committed) / 10 and book.risky < max(2, few_left)
+    paid = AdmittedBy.PAID if affords else None
+    if risk > (promised / 2 if left < 0 else promised):
+        return [paid]
+    return [AdmittedBy.WITHIN] if book.risky < max(5, few_left) else [AdmittedBy.WITHIN, paid]

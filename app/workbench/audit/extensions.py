@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.domain.values import Budget, Market, Rejection
 from app.workbench.audit.books import Entered, check_book, earning_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.sla import check_floor
 from app.workbench.audit.wanted import check_automatic
 from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, freed
 from app.workbench.logcsv import LogRow
@@ -49,6 +50,8 @@ def check_refused(world: World, row: LogRow) -> None:
         rests_on_one = row.budget is not None or row.book is not None
         require(row, Rule.SLA, rests_on_one == has_budget, f"refused as {row.reason} on another ground")
         require(row, Rule.SLA, _is_owed_refusal(row, rest_us), f"refused as {row.reason}, which it could have")
+    elif row.reason == Rejection.TOO_FEW_WINDOWS:
+        check_floor(world, row)
     elif row.reason == Rejection.NO_HISTORY:
         require(row, Rule.SLA, row.quoted_lifetime_us is None, "refused for want of history, but there is a quote")
     else:

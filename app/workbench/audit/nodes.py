@@ -35,7 +35,7 @@ def check_node_removed(world: World, row: LogRow) -> None:
 def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
-    world.grace_us = row.grace_us
+    world.grace_us, world.min_windows = row.grace_us, row.min_windows
     follow_placement(world, row)
     follow_strata(world, row)
     if row.eviction_policy is not None:

@@ -31,8 +31,20 @@ def check_quote(world: World, row: LogRow) -> None:
         running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
         check_book(row, row.book, world.entered.setdefault(row.probability, Entered()), running, span)
+    if row.windows is not None and row.kind == "instance_started":
+        few = world.min_windows is not None and row.windows < world.min_windows
+        require(row, Rule.SLA, not few, f"it is admitted on {row.windows} windows, of {world.min_windows} asked for")
     if promised and row.kind == "instance_started":
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
+
+
+def check_floor(world: World, row: LogRow) -> None:
+    """Check that a refusal for too few windows tells the floor in force, and windows that are below it."""
+    floor, windows = row.floor, row.windows
+    is_below = floor is not None and windows is not None and windows < floor.min_windows
+    require(row, Rule.SLA, is_below, "refused for too few windows, but there were enough")
+    in_force = world.min_windows is None or (floor is not None and floor.min_windows == world.min_windows)
+    require(row, Rule.SLA, in_force, f"refused by a floor that is not the {world.min_windows} in force")
 
 
 def _check_budget(world: World, row: LogRow, probability: float, budget: Budget) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from app.domain.values import Market, Rejection, Resources
 from app.workbench.audit.findings import Rule, fail, require
-from app.workbench.audit.sla import check_quote, is_owed_rejection, shortfall
+from app.workbench.audit.sla import check_floor, check_quote, is_owed_rejection, shortfall
 from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
     World,
@@ -88,6 +88,8 @@ def _check_spot_rejected(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, has_none, "rejected by its quote, but it rests on a budget")
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "rejected by its quote, but there is none")
         require(row, Rule.SLA, is_owed_rejection(row), "rejected by its quote, which is above its lifetime")
+    elif row.reason == Rejection.TOO_FEW_WINDOWS:
+        check_floor(world, row)
     elif row.reason == Rejection.NO_HISTORY:
         require(row, Rule.SLA, row.quoted_lifetime_us is None, "rejected for want of history, but there is a quote")
     else:

@@ -52,7 +52,7 @@ class AuditedInstance:
 
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla` and `strata_us` are None until the log shows what is in force."""
+    """The state after the lines so far. `sla`, `strata_us` and `min_windows` are None until the log shows them."""
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
@@ -65,6 +65,7 @@ class World:
     strata_us: tuple[int, ...] | None = None
     entered: dict[float, Entered] = field(default_factory=dict)
     grace_us: int | None = None
+    min_windows: int | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)
     handovers: dict[str, LogRow] = field(default_factory=dict)
     overdue: set[str] = field(default_factory=set)

@@ -134,3 +134,4 @@ class PolicyChange(TypedDict, total=False):
     longest_lifetime_s: float | None
     least_probability: float | None
     highest_probability: float | None
+    min_windows: int | None

@@ -38,6 +38,10 @@ class PolicyAnswer(Answer, kw_only=True):
         float | None, Meta(description="The lowest eviction probability that a spot start may ask for; null: any.")
     ]
     highest_probability: Annotated[float | None, Meta(description="The highest one; null: any.")]
+    min_windows: Annotated[
+        int | None,
+        Meta(description="The least windows that a promise may rest on; null: any, and decisions record none."),
+    ]
 
 
 class CountsAnswer(Answer, kw_only=True):

@@ -44,6 +44,13 @@ class FlavorQuoteAnswer(Answer, kw_only=True):
         float | None,
         Meta(description="The upper bound of that probability at the policy's confidence; null: no evidence."),
     ]
+    windows: Annotated[
+        float | None,
+        Meta(description="How many windows, independent pieces of evidence, that probability and its bound rest on."),
+    ]
+    lifetime_windows: Annotated[
+        float | None, Meta(description="How many windows `lifetime_s` and its bound rest on; null: no evidence.")
+    ]
     evidence: list[EvidenceAnswer]
 
 

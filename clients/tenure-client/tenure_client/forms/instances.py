@@ -64,6 +64,19 @@ class BookAnswer(Answer, kw_only=True):
     ]
 
 
+class FloorAnswer(Answer, kw_only=True):
+    """The evidence floor that refused a start: its estimate rests on fewer windows than the policy asks for."""
+
+    min_windows: Annotated[int, Meta(description="How many windows the policy asks for.")]
+    enough_at: Annotated[
+        Moment | None,
+        Meta(description="From when on the history will hold as many, if it goes on as it did; null: not known."),
+    ]
+    affordable_lifetime_s: Annotated[
+        Seconds, Meta(description="The longest lifetime that would have been promised; 0: there is none.")
+    ]
+
+
 class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
@@ -88,6 +101,11 @@ class QuoteAnswer(Answer, kw_only=True):
     book: Annotated[
         BookAnswer | None, Meta(description="The book of its stratum, under the stratified guarantee only.")
     ] = None
+    windows: Annotated[
+        float | None,
+        Meta(description="How many windows, independent pieces of evidence, that rests on; null: not recorded."),
+    ] = None
+    floor: Annotated[FloorAnswer | None, Meta(description="Of a start refused for too few windows.")] = None
 
 
 class AcceptableAnswer(Answer, kw_only=True):

@@ -21,7 +21,7 @@ NodeStatusWord = Annotated[
         "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
-_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted")
+_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted", "too_few_windows")
 _EVICTIONS = ("on_demand_start", "node_removed", "drill")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 LimitWord = Annotated[
@@ -33,7 +33,7 @@ LineWord = Annotated[
     str,
     one_of(
         ("small", "within", "paid"),
-        "The line of the stratified guarantee: a small risk; one within the promise, beside few risky instances; one "
+        "The line of the stratified guarantee: a small risk; one within the promise; one "
         "beyond it that the book pays for.",
     ),
 ]
@@ -45,6 +45,20 @@ PromiseVerdictWord = Annotated[
         "Whether the promise was kept, by the interval: `kept` and `broken` are sure, `kept_so_far` and `above` may be "
         "chance, `too_few` are admitted to judge.",
     ),
+]
+EstimateVerdictWord = Annotated[
+    str,
+    one_of(
+        ("true", "too_low", "too_high", "too_few"),
+        "Whether the mean estimate lies within the interval of what happened; `too_low`: more happened than was said.",
+    ),
+]
+ForecastVerdictWord = Annotated[
+    str,
+    one_of(("better", "no_better", "too_few"), "Whether the estimates knew more than the best constant does."),
+]
+CoverageVerdictWord = Annotated[
+    str, one_of(("held", "too_low", "too_few"), "Whether the bounds held in as many epochs as they should.")
 ]
 InstanceStatusWord = Annotated[
     str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")

@@ -1,0 +1,41 @@
+"""The words in which a risk is told everywhere.
+
+A *risk* is the forecast's estimate of the probability that an instance is evicted before its declared lifetime is over
+(docs/glossary.md). It never stands alone: its bound and the windows that it rests on tell how sure it is.
+"""
+
+from __future__ import annotations
+
+from math import floor
+
+from app.domain.numbers import share_text
+from app.domain.times import time_text
+from app.domain.values import Basis
+
+
+def risk_in_words(risk: float, bound: float | None, windows: float | None, confidence: float | None = None) -> str:
+    """Return a risk with its bound and windows; `confidence` is the bound's, None if it is told elsewhere."""
+    sure = "" if confidence is None else f" with {share_text(confidence)} confidence"
+    known = [] if bound is None else [f"at most {share_text(bound)}{sure}"]
+    known += [] if windows is None else [f"on {windows_in_words(windows)}"]
+    return f"{share_text(risk)} ({', '.join(known)})" if known else share_text(risk)
+
+
+def windows_in_words(windows: float) -> str:
+    """Return a number of windows with their name."""
+    told = windows_text(windows)
+    return f"{told} window{'' if told == '1' else 's'}"
+
+
+def windows_text(windows: float) -> str:
+    """Return a number of windows: whole ones, or the part of the first."""
+    return f"{floor(windows):,}" if windows >= 1 else f"{windows:.2f}".rstrip("0").rstrip(".")
+
+
+def floor_in_words(basis: Basis) -> str:
+    """Say how many windows there were and are asked for, and when there will be enough; as a clause."""
+    assert basis.floor is not None
+    there = windows_in_words(basis.windows or 0.0)
+    when = basis.floor.enough_us
+    later = "" if when is None else f"; at the present pace there will be as many from {time_text(when)} on"
+    return f"the estimate rested on {there}, and the policy asks for {basis.floor.min_windows:,}{later}"
