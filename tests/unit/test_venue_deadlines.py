@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.inputs import InputError
-from app.venues.rules.policy import FIXED, NOWHERE, DeadlineState, Pace, next_place, step_to
+from app.venues.rules.policy import FIXED, NOWHERE, DeadlinePace, DeadlineState, next_place, step_to
 from app.workbench.venues import deadlines
 from app.workbench.venues.availability import Availability, read_availability
 from app.workbench.venues.deadlines import backtest_deadlines, mean_rest, run_job, survival_ranking
@@ -27,10 +27,10 @@ def records(had: list[list[bool]], tick_s: float = 180.0) -> Availability:
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=40), min_size=1, max_size=3),
-    st.sampled_from(Pace),
+    st.sampled_from(DeadlinePace),
     st.sampled_from([1.25, 1.5, 3.0]),
 )
-def test_every_deadline_is_kept(runs: list[list[int]], pace: Pace, slack: float) -> None:
+def test_every_deadline_is_kept(runs: list[list[int]], pace: DeadlinePace, slack: float) -> None:
     """Zones are there and gone in turn, for random numbers of ticks; a job of two hours has .5 h of slack or more."""
     longest = max(sum(one) for one in runs)
     rows = [[at % 2 == 0 for at, length in enumerate(one) for _ in range(length)] for one in runs]
@@ -43,18 +43,18 @@ def test_every_deadline_is_kept(runs: list[list[int]], pace: Pace, slack: float)
 
 def test_a_machine_is_kept_while_it_is_there_and_the_best_zone_is_taken_next() -> None:
     state = DeadlineState(10.0, 20.0, place=2)
-    assert next_place(state, [0, 2], (10.0, 20.0), Pace.SAFETY_NET, STEP) == 2
-    assert next_place(state, [1, 0], (10.0, 20.0), Pace.SAFETY_NET, STEP) == 1
-    assert next_place(state, [], (10.0, 20.0), Pace.SAFETY_NET, STEP) == NOWHERE
+    assert next_place(state, [0, 2], (10.0, 20.0), DeadlinePace.SAFETY_NET, STEP) == 2
+    assert next_place(state, [1, 0], (10.0, 20.0), DeadlinePace.SAFETY_NET, STEP) == 1
+    assert next_place(state, [], (10.0, 20.0), DeadlinePace.SAFETY_NET, STEP) == NOWHERE
 
 
 def test_the_net_is_the_latest_moment_and_uniform_progress_is_earlier() -> None:
     at_net = DeadlineState(10.0, 10.14)
-    assert next_place(at_net, [0], (10.0, 12.0), Pace.SAFETY_NET, STEP) == FIXED
-    assert next_place(DeadlineState(10.0, 10.2), [], (10.0, 12.0), Pace.SAFETY_NET, STEP) == NOWHERE
-    assert next_place(DeadlineState(10.0, 10.2), [0], (10.0, 12.0), Pace.SAFETY_NET, STEP) == NOWHERE
-    assert next_place(DeadlineState(10.0, 11.0), [], (10.0, 12.0), Pace.UNIFORM_PROGRESS, STEP) == FIXED
-    assert next_place(DeadlineState(10.0, 11.0), [], (10.0, 12.0), Pace.SAFETY_NET, STEP) == NOWHERE
+    assert next_place(at_net, [0], (10.0, 12.0), DeadlinePace.SAFETY_NET, STEP) == FIXED
+    assert next_place(DeadlineState(10.0, 10.2), [], (10.0, 12.0), DeadlinePace.SAFETY_NET, STEP) == NOWHERE
+    assert next_place(DeadlineState(10.0, 10.2), [0], (10.0, 12.0), DeadlinePace.SAFETY_NET, STEP) == NOWHERE
+    assert next_place(DeadlineState(10.0, 11.0), [], (10.0, 12.0), DeadlinePace.UNIFORM_PROGRESS, STEP) == FIXED
+    assert next_place(DeadlineState(10.0, 11.0), [], (10.0, 12.0), DeadlinePace.SAFETY_NET, STEP) == NOWHERE
 
 
 def test_a_step_pays_for_its_changeover_and_ends_with_the_work() -> None:

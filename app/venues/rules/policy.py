@@ -14,7 +14,7 @@ NOWHERE, FIXED = -1, -2
 """Places beside the zones: no machine, and a machine on demand."""
 
 
-class Pace(Enum):
+class DeadlinePace(Enum):
     """The rule for a time without spot machines: wait for them, or keep up with the work's even share of the time."""
 
     SAFETY_NET = "safety_net"
@@ -40,7 +40,11 @@ class DeadlineState:
 
 
 def next_place(
-    state: DeadlineState, available: Sequence[int], whole: tuple[float, float], pace: Pace, step: tuple[float, float]
+    state: DeadlineState,
+    available: Sequence[int],
+    whole: tuple[float, float],
+    pace: DeadlinePace,
+    step: tuple[float, float],
 ) -> int:
     """Return the place for the next step. `available` are the zones with machines, the best first.
 
@@ -50,13 +54,13 @@ def next_place(
     if state.place in available:
         return state.place
     spare_h = state.left_h - state.work_h - changeover_h - length_h + 1e-9
-    if spare_h < 0 or (state.place == FIXED and pace is Pace.SAFETY_NET):
+    if spare_h < 0 or (state.place == FIXED and pace is DeadlinePace.SAFETY_NET):
         return FIXED
     if available and spare_h >= changeover_h:  # a machine can be lost when its changeover is nearly over
         return available[0]
     even_h = whole[0] * (1.0 - state.left_h / whole[1])
     is_behind = whole[0] - state.work_h < even_h - 1e-9
-    return FIXED if pace is Pace.UNIFORM_PROGRESS and is_behind else NOWHERE
+    return FIXED if pace is DeadlinePace.UNIFORM_PROGRESS and is_behind else NOWHERE
 
 
 def step_to(state: DeadlineState, place: int, step: tuple[float, float]) -> DeadlineState:

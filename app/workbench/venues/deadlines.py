@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.domain.progress import Progress
-from app.venues.rules.policy import DeadlineState, Pace, next_place, step_to
+from app.venues.rules.policy import DeadlinePace, DeadlineState, next_place, step_to
 from app.workbench.venues.availability import Availability
 
 ON_DEMAND_OVER_SPOT = 3.06
@@ -19,7 +19,7 @@ STARTS = 300
 _WEEK_H = 168.0
 _RANKED_EVERY = 36
 """Zones are ranked anew after this many ticks."""
-_PACES = {"one zone, safety net": Pace.SAFETY_NET, "one zone, uniform progress": Pace.UNIFORM_PROGRESS}
+_PACES = {"one zone, safety net": DeadlinePace.SAFETY_NET, "one zone, uniform progress": DeadlinePace.UNIFORM_PROGRESS}
 
 Ranking = Callable[[int, Sequence[int]], Sequence[int]]
 
@@ -48,7 +48,7 @@ def _runs(records: Availability, case: tuple[float, float], way: str, seed: int,
     everywhere = range(len(records.zones))
     if not way.startswith("one zone"):
         ranking = {"survival": survival_ranking(records), "random": _random_ranking(draw)}.get(way, lambda _, had: had)
-        return [run_job(records, start, case, ranking, Pace.SAFETY_NET, everywhere) for start in starts]
+        return [run_job(records, start, case, ranking, DeadlinePace.SAFETY_NET, everywhere) for start in starts]
     found = []
     for zone in everywhere:
         pace = _PACES[way] if way in _PACES else cheaper_pace(records, zone, case, draw)
@@ -59,7 +59,12 @@ def _runs(records: Availability, case: tuple[float, float], way: str, seed: int,
 
 
 def run_job(
-    records: Availability, start: int, case: tuple[float, float], ranking: Ranking, pace: Pace, zones: Sequence[int]
+    records: Availability,
+    start: int,
+    case: tuple[float, float],
+    ranking: Ranking,
+    pace: DeadlinePace,
+    zones: Sequence[int],
 ) -> DeadlineState:
     """Return the state in which a job ends that begins at a tick; the case is its work in hours, and time over work."""
     whole = case[0], case[0] * case[1]
@@ -101,17 +106,19 @@ def _random_ranking(draw: np.random.Generator) -> Ranking:
     return lambda _, had: draw.permutation(had).tolist()
 
 
-def cheaper_pace(records: Availability, zone: int, case: tuple[float, float], draw: np.random.Generator) -> Pace:
+def cheaper_pace(
+    records: Availability, zone: int, case: tuple[float, float], draw: np.random.Generator
+) -> DeadlinePace:
     """Return the pace that was cheaper for this zone in the first half of the record."""
     half = records.had.shape[1] // 2
     need = int(case[0] * case[1] * 3600 / records.tick_s) + 1
     starts = draw.integers(0, max(half - need, 1), 60).tolist()
 
-    def cost(pace: Pace) -> float:
+    def cost(pace: DeadlinePace) -> float:
         ends = [run_job(records, start, case, lambda _, had: had, pace, [zone]) for start in starts]
         return sum(end.spot_h + ON_DEMAND_OVER_SPOT * end.fixed_h for end in ends)
 
-    return min(Pace, key=cost)
+    return min(DeadlinePace, key=cost)
 
 
 def _summary(ends: Sequence[DeadlineState]) -> dict[str, float]:
