@@ -51,7 +51,7 @@ from app.forecast.states import (
     with_room,
 )
 from app.forecast.survival import Floats
-from app.forecast.worlds import enter, evict, give_up, spot_rows_on, start
+from app.forecast.worlds import enter, evict, give_up, rules_at, spot_rows_on, start
 
 LONGEST_US = EDGES_US[-1]
 """The longest lifetime that is followed, 57 days."""
@@ -334,7 +334,7 @@ def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, 
     """Lead the worlds through an operation, the last first, because one given up leaves its place to the last."""
     run, kind, target = state.run, operations.kind[index], operations.target[index]
     end_worlds(state, operations.at_us[index])
-    run.counters[YOUTH_COUNT] = NONE
+    run.counters[YOUTH_COUNT], rules = NONE, rules_at(operations, index, policy)
     for k in range(run.counters[STATE_COUNT] - 1, 0, -1):
         place = run.states[k].first_fork
         if kind == END:
@@ -342,7 +342,7 @@ def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, 
                 take(run, k, target)
         elif kind <= START_SPOT:
             become(state, operations, place)
-            start(run, k, kind, target, operations.at_us[index], policy)
+            start(run, k, kind, target, operations.at_us[index], rules)
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
         if run.fork_fate[place] != NONE:

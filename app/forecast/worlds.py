@@ -83,9 +83,19 @@ def advance(run: Worlds, operations: Operations, is_wanted: Bools, policy: int, 
         now_us = operations.at_us[index]
         run = close_gap(run, now_us, is_wanted[index : index + 1], horizon_us)
         enter(run, operations, index)
-        follow(run, operations.kind[index], operations.target[index], now_us, policy)
+        rules = rules_at(operations, index, policy)
+        follow(run, operations.kind[index], operations.target[index], now_us, rules)
         run.counters[OPERATION_COUNT] += 1
     return run
+
+
+@inlined
+def rules_at(operations: Operations, index: int, policy: int) -> int:
+    """Return the code of the rules for an operation: a group displaces nobody. Its members stand together."""
+    born, last = operations.born, operations.born.shape[0] - 1
+    is_member = index > 0 and born[index - 1] == born[index]
+    is_member = is_member or (index < last and born[index + 1] == born[index])
+    return policy & ~DISPLACES if is_member else policy
 
 
 @compiled

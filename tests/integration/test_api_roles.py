@@ -119,7 +119,7 @@ def ask(anyone: httpx2.Client, operation: Served, token: str | None, cloud: str)
 
     Of a stream only the beginning is read.
     """
-    path = operation.path.replace("{cloud}", cloud)
+    path = operation.path.replace("{cloud}", cloud).replace("{owner}", "-")
     path = "/".join("none" if part.startswith("{") else part for part in path.split("/"))
     body = {} if operation.body is not None else None
     headers = {"X-Auth-Token": token} if token else {}

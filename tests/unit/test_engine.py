@@ -83,7 +83,7 @@ def assert_same_decisions(cloud: Cloud, naive: NaiveCluster, now_us: int, policy
 
 def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> list[str]:
     group = NaiveInstance("group", True, demand, 0, 0, naive.nodes[0], count=count)
-    placed = naive.start_spot(group)
+    placed = naive.start_spot(group) is not None
     naive.instances.pop("group", None)
     return [node.name for node in group.nodes] if placed else []
 
