@@ -43,9 +43,10 @@ from app.workbench.calibration import calibration_report, log_loss
 from app.workbench.evaluate import evaluate
 from app.workbench.fates import Case, Fates
 from app.workbench.side_by_side import run_side_by_side
+from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
+from app.workbench.workload import Workload, combine
 from benchmarks.platforms import PARTS, TRACES, Platform, synthetic
-from benchmarks.promises import synthetic_workload
 
 POLICY = Policy(
     guarantee=Guarantee.NONE, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None, sample_count=1
@@ -133,6 +134,12 @@ class Task:
         if isinstance(self.platform, int):
             return Scenario((Resources(4),) * 8, synthetic_workload(self.platform), POLICY)
         return Scenario(self.platform.capacities, self.platform.workload(self.traces), POLICY)
+
+
+def synthetic_workload(seed: int) -> Workload:
+    """Return a workload with the utilisations of Table I; each market has a trace of its own."""
+    on_demand = synthesize(days=10, mean_utilisation=21.77, cores=1, seed=seed)
+    return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
 
 
 def follow(task: Task, executor: Executor, progress: Progress) -> Run:

@@ -38,8 +38,8 @@ from app.forecast.replayed import History
 from app.workbench.evaluate import evaluate
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload
+from benchmarks.calibration import synthetic_workload
 from benchmarks.platforms import SIXTEEN, TRACES
-from benchmarks.promises import synthetic_workload
 
 Floats = NDArray[np.float64]
 LIFETIMES_US = {"1 h": HOUR_US, "8 h": 8 * HOUR_US, "2 d": 2 * DAY_US}

@@ -5,6 +5,7 @@
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
     python -m benchmarks.promises placement   # first fit against best fit, on the papers' sixteen configurations
+    python -m benchmarks.promises calibration # how true the calibrated forecast is (benchmarks.calibration)
     python -m benchmarks.promises strata      # the stratified guarantee on all platforms (benchmarks.strata)
     python -m benchmarks.promises all         # everything
 
@@ -15,7 +16,8 @@ those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. F
 quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share that
 was evicted within its lifetime is compared with the mean of the bounds.
 
-Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`, or a line of `strata` fails.
+Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`, or a line of
+`calibration` or `strata` fails.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.domain.times import DAY_US, HOUR_US
+from app.domain.times import HOUR_US
 from app.domain.values import Clock, Forecast, Guarantee, Placement, Policy, Resources
 from app.workbench import fates
 from app.workbench.evaluate import evaluate
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
-from app.workbench.workload import Workload, combine
-from benchmarks.platforms import ALL, FULL, HELD_OUT, SIXTEEN, TRACES, Platform
+from app.workbench.workload import Workload
+from benchmarks.calibration import PAPERS, judge_all, synthetic_workload
+from benchmarks.platforms import ALL, FULL, HELD_OUT, PARTS, SIXTEEN, TRACES, Platform
 from benchmarks.strata import SLAS as SLAS_OF_STRATA
 from benchmarks.strata import measure as judge_strata
 
@@ -92,6 +94,7 @@ def main() -> int:
         "synthetic": synthetic,
         "frequency": frequency,
         "placement": placement,
+        "calibration": calibration,
         "strata": strata,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -208,6 +211,11 @@ def placement(arguments: argparse.Namespace) -> bool:
     return True
 
 
+def calibration(arguments: argparse.Namespace) -> bool:
+    """Judge the calibrated forecast on all platforms of the yardsticks, and on full clouds by themselves."""
+    return judge_all([*PARTS, PAPERS], arguments.traces)
+
+
 def strata(arguments: argparse.Namespace) -> bool:
     """Judge the stratified guarantee on all platforms of the yardsticks."""
     return judge_strata(ALL, SLAS_OF_STRATA, arguments.traces)
@@ -300,12 +308,6 @@ def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.
         sample_count=arguments.samples,
         seed=arguments.seed,
     )
-
-
-def synthetic_workload(seed: int) -> Workload:
-    """Return a workload with the utilisations of Table I; each market has a trace of its own."""
-    on_demand = synthesize(days=10, mean_utilisation=21.77, cores=1, seed=seed)
-    return combine(on_demand, synthesize(days=10, mean_utilisation=21.95, cores=1, seed=1000 + seed), DAY_US)
 
 
 if __name__ == "__main__":

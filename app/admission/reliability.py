@@ -15,7 +15,9 @@ from math import fsum
 from typing import NamedTuple
 
 from app.admission.intervals import CONFIDENCE, exact_interval
+from app.admission.truths import KnownEnd, Truth, truths_of
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
+from app.domain.strata import stratum_of
 from app.domain.values import EvictionReason
 
 EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
@@ -35,7 +37,8 @@ class Fate(NamedTuple):
 
     The first three are None if no SLA was in force or no table was read. `bound`, the upper bound of the estimate, is
     also None if there was no evidence for one. `first_end` is the outcome within the lifetime declared at the start, to
-    which estimate and bound refer; it differs from `end` only if the lifetime was extended.
+    which estimate and bound refer; it differs from `end` only if the lifetime was extended. `stratum` is that of
+    this lifetime.
     """
 
     epoch: int | None
@@ -44,6 +47,8 @@ class Fate(NamedTuple):
     end: PromiseEnd
     bound: float | None = None
     first_end: PromiseEnd | None = None
+    stratum: str = ""
+    flavor: str = ""
 
     def as_estimated(self) -> Fate:
         """Return the fate with the outcome that the estimate was for."""
@@ -92,12 +97,13 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Comparisons by class, by bin of estimates, and by epoch and class, each in rising order."""
+    """Comparisons by class, by bin of estimates, and by epoch and class, each in rising order; and verdicts on them."""
 
     confidence: float
     classes: tuple[Calibration, ...]
     estimates: tuple[Calibration, ...]
     epochs: tuple[Calibration, ...]
+    truths: tuple[Truth, ...] = ()
 
     @property
     def coverage(self) -> float | None:
@@ -118,10 +124,11 @@ def fate_of(
     """
     first = _end_within(start.lifetime_us or 0, start, end, now_us)
     outcome = first if lifetime_us is None else _end_within(lifetime_us, start, end, now_us)
-    if start.basis is None:
-        return Fate(None, None, None, outcome)
-    basis = start.basis
-    return Fate(basis.epoch, basis.probability, basis.estimated_probability, outcome, basis.probability_bound, first)
+    basis, stratum = start.basis, stratum_of(start.lifetime_us or 0)
+    if basis is None:
+        return Fate(None, None, None, outcome, stratum=stratum, flavor=start.flavor)
+    said, bound = basis.estimated_probability, basis.probability_bound
+    return Fate(basis.epoch, basis.probability, said, outcome, bound, first, stratum, start.flavor)
 
 
 def _end_within(
@@ -149,7 +156,17 @@ def measure_reliability(fates: Iterable[Fate], confidence: float = CONFIDENCE) -
         tuple(
             _calibrate(epochs[key], key[1], confidence, epoch=key[0]) for key in sorted(epochs, key=_both_none_first)
         ),
+        truths_of([_known_end(fate.as_estimated()) for fate in known if _is_known(fate.as_estimated())]),
     )
+
+
+def _is_known(fate: Fate) -> bool:
+    return fate.estimated is not None and fate.end is not PromiseEnd.OPEN
+
+
+def _known_end(fate: Fate) -> KnownEnd:
+    evicted = int(fate.end is PromiseEnd.EVICTED)
+    return KnownEnd(fate.epoch, fate.stratum, fate.flavor, fate.estimated or 0.0, fate.bound, evicted)
 
 
 def _calibrate(

@@ -98,9 +98,27 @@ def print_reliability(console: Console, report: JsonObject, title: str, *, by_ep
         (f"{percent(line['estimate_from'])} to {percent(line['estimate_to'])}", line) for line in report["estimates"]
     ]
     _print_calibrations(console, f"{title}: by the table's estimate", "estimate", estimates)
+    _print_truths(console, report.get("truths", []), title)
     if by_epoch:
         epochs = [(f"{line['epoch'] or '-'}", line) for line in report["epochs"]]
         _print_calibrations(console, f"{title}: by epoch", "epoch", epochs)
+
+
+_TRUTHS = (
+    Column("of", 9),
+    Column("cases", 6, is_number=True),
+    Column("evicted", 5, is_number=True),
+    Column("said and happened", 8, is_words=True),
+    Column("beside a constant", 3, is_words=True),
+    Column("bound", 2, is_words=True),
+)
+
+
+def _print_truths(console: Console, truths: Sequence[JsonObject], title: str) -> None:
+    words = ("sentence", "loss_sentence", "coverage_sentence")
+    rows = [[one["name"], one["cases"], one["evicted"], *(one[name] for name in words)] for one in truths]
+    if rows:
+        print_fitting(console, _TRUTHS, rows, f"{title}: was it true?")
 
 
 def _print_calibrations(console: Console, title: str, first: str, lines: Sequence[tuple[str, JsonObject]]) -> None:

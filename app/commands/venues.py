@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from app.venues.rules.pricefiles import PriceRows
     from app.workbench.venues.setting import BacktestSetting
 
-WHATS = ("survival", "bids", "cost", "ramp")
+WHATS = ("survival", "bids", "cost", "ramp", "deadlines")
 METHODS = ("thesis", "tenure")
 _TOLD_REFUSALS = 5
 _FIRST_DAY = "2015-06-12"
 
-Prices = Annotated[Path, typer.Argument(help="Prices: the documented CSV, or AWS' price history as JSON; or gzip.")]
+Prices = Annotated[
+    Path, typer.Argument(help="Prices: CSV, AWS' price history as JSON, gzip; or a folder of availability.")
+]
 Method = Annotated[str, typer.Option(metavar="|".join(METHODS), help="The rule: the thesis' or this service's own.")]
 What = Annotated[list[str], typer.Option(metavar="|".join(WHATS), help="The question; several with commas.")]
 From = Annotated[
@@ -82,6 +84,9 @@ def backtest(
     from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
+    if "deadlines" in questions:
+        _deadlines(prices, questions, method, (seed, requests, report), as_json=as_json)
+        return
     asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
     with progress_bar("backtesting") as progress:
         setting = _setting(prices, types, (_time(from_, "--from"), _time(to, "--to")), window, seed, progress)
@@ -93,6 +98,27 @@ def backtest(
         return
     for question, answer in found.items():
         _print(question, method, answer)
+
+
+def _deadlines(
+    folder: Path, questions: list[str], method: str, more: tuple[int, int | None, Path | None], *, as_json: bool
+) -> None:
+    from app.workbench.venues.availability import read_availability  # noqa: PLC0415 - as above
+    from app.workbench.venues.deadlines import STARTS, backtest_deadlines  # noqa: PLC0415 - as above
+
+    seed, starts, report = more
+    if questions != ["deadlines"] or method != "tenure" or report is not None:
+        raise InputError(
+            "--what deadlines is asked alone, without --report, of --method tenure: the thesis has no rule"
+        )
+    if not folder.is_dir():
+        raise InputError(f"{folder}: --what deadlines needs a folder with records of availability")
+    with progress_bar("backtesting") as progress:
+        answer = backtest_deadlines(read_availability(folder), seed, starts or STARTS, progress)
+    if as_json:
+        print_json(answer)
+    else:
+        _print("deadlines", method, answer)
 
 
 def _questions(what: list[str], method: str) -> list[str]:

@@ -18,8 +18,9 @@ from app.engine.compiled import compiled
 from app.forecast.calibrated import LEAST, SHORTEST_WINDOW_US
 from app.forecast.survival import Floats
 
+MEAN = 0.2
 DEVIATION = 1.0
-"""The deviation of the level among clouds, before anything is known of this one; its mean is 0."""
+"""Mean and deviation of the level among clouds, before anything is known of this one."""
 BIN_WIDTH = 1 / 16
 _MOST_LOGIT = log((1 - LEAST) / LEAST)
 BIN_COUNT = round(2 * _MOST_LOGIT / BIN_WIDTH) + 1
@@ -94,7 +95,7 @@ def fitted(known: Ints, evicted: Ints, weights: Floats) -> float:
     low, high = -_HIGHEST, _HIGHEST
     for _ in range(_HALVINGS):
         level = (low + high) / 2
-        slope = -level / DEVIATION**2
+        slope = (MEAN - level) / DEVIATION**2
         for at in range(known.shape[1]):
             probability = 1.0 / (1.0 + np.exp(_MOST_LOGIT - at * BIN_WIDTH - level))
             for stratum in range(known.shape[0]):

@@ -276,7 +276,15 @@ def meet(
 def without_level(rises: Rises) -> Rises:
     """Return the rises as before any start was followed."""
     return Rises(
-        rises.rooms, rises.counts, rises.shares, rises.seen_us, 0.0, rises.starts, rises.effects, rises.spreads
+        rises.rooms,
+        rises.counts,
+        rises.shares,
+        rises.seen_us,
+        0.0,
+        rises.starts,
+        rises.effects,
+        rises.spreads,
+        rises.activity,
     )
 
 

@@ -10,6 +10,7 @@ end, as `History` replays them. A peak within a bin counts; the load at a start 
 from __future__ import annotations
 
 import json
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ def _all_edges() -> Ints:
 
 
 EDGES = _all_edges()
+_LAST_BINS = DAY_US // BIN_US
+"""The last day, whose demand is the present activity."""
+_USUAL_SHARE, _CAPACITY_SHARE = 0.5, 0.02
+"""Of a usual day's demand, and of the capacity: they are added, so that a silent day is no proof of safety."""
+NO_ACTIVITY = np.zeros(len(Resources._fields))
 NO_STARTS = np.zeros((len(STRATA), 3))
 NO_EFFECTS = np.zeros(len(STRATA))
 NO_SPREADS = np.zeros(len(Resources._fields))
@@ -61,7 +67,8 @@ class Rises(NamedTuple):
     rises along the intervals; seen_us: the length of the history; level: what past starts taught (`level`), 0 before;
     starts (strata, 3): on how many it rests, how many of those were evicted, and windows; effects (strata): how many
     windows are worth one in a bound (`design`), 0 in tables from before there were any; spreads (R): the deviation of
-    the daily peaks of the load, 0 in tables from before there were any.
+    the daily peaks of the load, 0 in tables from before there were any; activity (R): by how much more on-demand room
+    was asked for in the last day than on a usual one, as a logarithm; 0 is usual, as in tables from before it.
     """
 
     rooms: Ints
@@ -72,6 +79,7 @@ class Rises(NamedTuple):
     starts: Floats = NO_STARTS
     effects: Floats = NO_EFFECTS
     spreads: Floats = NO_SPREADS
+    activity: Floats = NO_ACTIVITY
 
     def to_bytes(self) -> bytes:
         """Return the curves for storage: a line of counts and of the level, then rooms and shares.
@@ -80,6 +88,7 @@ class Rises(NamedTuple):
         """
         learned = {"level": self.level, "starts": self.starts.tolist(), "effects": self.effects.tolist()}
         learned["spreads"] = self.spreads.tolist()
+        learned["activity"] = self.activity.tolist()
         line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us, **learned}).encode() + b"\n"
         return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
 
@@ -98,20 +107,22 @@ class Rises(NamedTuple):
         level, starts = written.get("level", 0.0), np.array(written.get("starts", NO_STARTS), np.float64)
         effects = np.array(written.get("effects", NO_EFFECTS), np.float64)
         spreads = np.array(written.get("spreads", NO_SPREADS), np.float64)
-        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects, spreads), rest
+        activity = np.array(written.get("activity", NO_ACTIVITY), np.float64)
+        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects, spreads, activity), rest
 
 
 class _Reading(NamedTuple):
     """The on-demand load while the history is read.
 
-    now, opened, highest (R): the load, that at the beginning of the present bin, and the highest since; capacity (R):
-    that of the open nodes; size_of (S): index of a row's demand, or -1 if no on-demand request is there; node_size,
-    is_open (N): likewise of nodes.
+    now, opened, highest (R): the load, that at the beginning of the present bin, and the highest since; asked (R): what
+    all starts so far asked for; capacity (R): that of the open nodes; size_of (S): index of a row's demand, or -1 if no
+    on-demand request is there; node_size, is_open (N): likewise of nodes.
     """
 
     now: Ints
     opened: Ints
     highest: Ints
+    asked: Ints
     capacity: Ints
     size_of: Ints
     node_size: Ints
@@ -126,9 +137,10 @@ class RiseHistory:
         self._begin_us, self._until_us, self._end_us = begin_us, begin_us, begin_us
         self._done = 0
         none, closed = np.empty(0, np.int64), np.empty(0, np.bool_)
-        now, opened, highest, capacity = np.zeros((4, resource_count), np.int64)
-        self._load = _Reading(now, opened, highest, capacity, none, none, closed)
+        now, opened, highest, asked, capacity = np.zeros((5, resource_count), np.int64)
+        self._load = _Reading(now, opened, highest, asked, capacity, none, none, closed)
         self._levels, self._peaks = np.empty((2, 0, resource_count), np.int64)
+        self._asked = np.zeros((1, resource_count), np.int64)
         self._at_risk, self._passed = np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64)
 
     def extend(self, operations: Operations, node_count: int, row_count: int, until_us: int) -> None:
@@ -158,16 +170,30 @@ class RiseHistory:
         for r in np.flatnonzero(counts).tolist():
             padded[r] = np.pad(rooms[r], (0, ROOM_COUNT - len(rooms[r])), "edge")
             shares[r] = self._shares(r, np.searchsorted(EDGES, padded[r]))
-        return Rises(padded, counts, shares, self._until_us - self._begin_us, spreads=self._spreads())
+        rises = Rises(padded, counts, shares, self._until_us - self._begin_us)
+        return rises._replace(spreads=self._spreads(), activity=self._activity(counts))
+
+    def _activity(self, counts: Ints) -> Floats:
+        """Return the activity of each resource; 0 for one that is not counted, and of which nothing was asked."""
+        seen_us, last_us = self._until_us - self._begin_us, self._until_us - self._end_us
+        last_us += (len(self._asked) - 1) * BIN_US
+        found = np.zeros(len(counts))
+        for r in np.flatnonzero((counts > 0) & (self._load.asked > 0)).tolist():
+            asked, capacity = int(self._load.asked[r]), _CAPACITY_SHARE * int(self._load.capacity[r])
+            usual, last = asked / seen_us * DAY_US, (asked - int(self._asked[0, r])) / last_us * DAY_US
+            found[r] = log((last + _USUAL_SHARE * usual + capacity) / ((1 + _USUAL_SHARE) * usual + capacity))
+        return found
 
     def _read_bins(self, operations: Operations, count: int) -> None:
         """Close the next `count` bins, and count what became known by them."""
         known, more = len(self._peaks), np.empty((count, self._peaks.shape[1]), np.int64)
         levels, peaks = np.concatenate([self._levels, more]), np.concatenate([self._peaks, more])
-        self._done = _fill_bins(self._load, operations, self._done, self._end_us, levels, peaks, known)
+        asked = np.empty_like(more)
+        self._done = _fill_bins(self._load, operations, self._done, self._end_us, levels, peaks, asked, known)
         _count_rises(levels, peaks, known, EDGES, self._at_risk, self._passed)
         self._end_us += count * BIN_US
         self._levels, self._peaks = levels[-_KEPT:].copy(), peaks[-_KEPT:].copy()
+        self._asked = np.concatenate([self._asked, asked])[-_LAST_BINS - 1 :].copy()
 
     def _spreads(self) -> Floats:
         """Return the deviation of the peaks (R) of the last days (57 at most), counted back from the last bin."""
@@ -200,13 +226,24 @@ def _longer(column: np.ndarray, size: int, fill: int) -> np.ndarray:
 
 @compiled
 def _fill_bins(
-    load: _Reading, operations: Operations, done: int, begin_us: int, levels: Ints, peaks: Ints, known: int
+    load: _Reading,
+    operations: Operations,
+    done: int,
+    begin_us: int,
+    levels: Ints,
+    peaks: Ints,
+    asked: Ints,
+    known: int,
 ) -> int:
-    """Write the levels and peaks (B, R) from bin `known` on, which begins at `begin_us`; return the operations read."""
+    """Write the levels and peaks (B, R) from bin `known` on, which begins at `begin_us`; return the operations read.
+
+    asked (new B, R): what all starts up to the end of each new bin asked for.
+    """
     for at in range(known, levels.shape[0]):
         done = _read_load(load, operations, done, begin_us + (at + 1 - known) * BIN_US)
         for r in range(load.now.shape[0]):
             levels[at, r], peaks[at, r] = load.opened[r], load.highest[r]
+            asked[at - known, r] = load.asked[r]
             load.opened[r] = load.highest[r] = load.now[r]
     return done
 
@@ -219,6 +256,7 @@ def _read_load(load: _Reading, operations: Operations, done: int, until_us: int)
         kind, target, size = operations.kind[done], operations.target[done], operations.size[done]
         if kind == START_ON_DEMAND:
             load.size_of[target] = size
+            load.asked[:] += operations.sizes[size]
             _change_load(load, operations.sizes[size], 1)
         elif kind == END:
             if load.size_of[target] >= 0:

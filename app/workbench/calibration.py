@@ -12,13 +12,12 @@ import numpy as np
 
 from app.admission.intervals import exact_interval
 from app.admission.judging import judge_estimate, judge_loss
+from app.admission.truths import SURE
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
 from app.forecast.survival import Floats
 from app.workbench.fates import Case, Said
 
-SURE = 1e-4
-"""Probabilities below this, or above 1 less this, are scored as this: a certainty that fails costs no infinity."""
 _DECILES = 10
 
 

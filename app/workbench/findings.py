@@ -25,7 +25,7 @@ from app.domain.values import EvictionReason, Market
 from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
 from tenure_client.forms.answer import answer_of, json_of
-from tenure_client.forms.promises import CalibrationAnswer
+from tenure_client.forms.promises import CalibrationAnswer, TruthAnswer
 
 PROBABILITIES = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that are shown of a table (the paper on spot SLAs, Figure 3)."""
@@ -250,6 +250,7 @@ def reliability_report(reliability: Reliability) -> dict[str, Any]:
         ],
         "epochs": [{"epoch": line.epoch, **_counts(line)} for line in reliability.epochs],
         "coverage": reliability.coverage,
+        "truths": [json_of(answer_of(TruthAnswer, one)) for one in reliability.truths],
     }
 
 

@@ -337,7 +337,7 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
     expect(page.locator("main")).to_contain_text("0 of 1 admitted")
     page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
-    expect(page.locator("[data-chart] canvas")).to_have_count(3)
+    expect(page.locator("[data-chart] canvas")).to_have_count(2)
     page.goto(f"{service.url}/ui/clouds/sold/epochs")
     expect(page.get_by_role("region", name="List of tables").get_by_role("row")).to_have_count(2)
 

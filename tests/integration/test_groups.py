@@ -50,7 +50,8 @@ def client(service: Service) -> httpx2.Client:
         "clock": "external",
         "warm_up_s": 0,
         "sample_count": 200,
-        "eviction_probability": 0.2,
+        "eviction_probability": 0.5,
+        "forecast": "replay",
         "guarantee": "pooled",
         "grace_s": 60,
     }
@@ -146,6 +147,15 @@ def test_it_is_explained(client: httpx2.Client) -> None:
     assert found["eviction"]["freed"]["cores"] == 4
     refused = client.get(f"{PATH}/instances/nine/explanation").json()
     assert "did not have room for all 9" in " ".join(refused["sentences"])
+
+
+def test_the_history_of_utilisation_has_all_members(service: Service, client: httpx2.Client) -> None:
+    service.roll_up()
+    points = client.get(f"{PATH}/utilisation", params={"points": 10}).json()["points"]
+    assert max(point["spot_peak"] for point in points) == 8, "six members of one, two of another"
+    assert sum(point["spot_admitted"] for point in points) == 4
+    there = client.get(f"{PATH}/utilisation", params={"points": 10, "node": "n1"}).json()["points"]
+    assert max(point["spot_peak"] for point in there) == 4
 
 
 def test_the_log_tells_it_to_everybody(client: httpx2.Client) -> None:

@@ -114,7 +114,7 @@ def test_books_are_told_alike_everywhere(story: Story) -> None:
         name: line["books"][0][name] for name in ("earned", "evicted", "committed", "risky")
     }
     page = story.client.get(f"/ui/clouds/{story.name}/promise", headers={"Cookie": f"tenure_token={TOKEN}"})
-    assert "Books by declared lifetime" in page.text
+    assert "Books by lifetime declared at the start" in page.text
     left = story.get("/sla")["classes"][0]["books"][0]["left"]
     metrics = story.client.get("/metrics/clouds").text
     assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}",stratum="<1h"}} {left}' in metrics

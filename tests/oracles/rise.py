@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import log
 
 from app.domain.events import InstanceRejected, InstanceStarted, InstanceStopped, Recorded
 from app.domain.values import Market, Resources
 
 BIN_US = 600_000_000
+DAY_US = 144 * BIN_US
 Change = tuple[int, int, int, int]
 """Time, 0 for an end that the log does not hold (it precedes the log's events of its time), position, size."""
 
@@ -59,6 +61,18 @@ def shares(
     ]
     found = [_share_passed(rises, room) for room in rooms]
     return [[min(row[k] for row in found[: at + 1]) for k in range(intervals)] for at in range(len(rooms))]
+
+
+def activity(asked: Sequence[tuple[int, int]], begin_us: int, until_us: int, capacity: int) -> float:
+    """Return by how much more was asked for on the last day, whole bins and the present one, than on a usual day.
+
+    `asked`: time and size of each on-demand start before `until_us`.
+    """
+    bins = (until_us - begin_us) // BIN_US
+    since_us = begin_us + max(bins - 144, 0) * BIN_US
+    usual = sum(size for _, size in asked) * DAY_US / (until_us - begin_us)
+    last = sum(size for at_us, size in asked if at_us >= since_us) * DAY_US / (until_us - since_us)
+    return log((last + usual / 2 + capacity / 50) / (usual * 1.5 + capacity / 50)) if asked else 0.0
 
 
 def _rise(steps: Sequence[Change], start_us: int, span_us: int) -> int:

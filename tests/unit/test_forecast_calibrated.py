@@ -34,8 +34,10 @@ def random_rises(random: Random) -> Rises:
             some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
             shares[r] = np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
     seen_us = random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US])
+    activity = np.array([random.choice([-1.0, 0.0, 2.0]) for _ in range(3)])
     spreads = np.array([random.choice([0.0, 0.7, 9.0]) for _ in range(3)])
-    return Rises(rooms, counts, shares, seen_us, random.choice([0.0, -3.0, 0.5, 4.0]), spreads=spreads)
+    level = random.choice([0.0, -3.0, 0.5, 4.0])
+    return Rises(rooms, counts, shares, seen_us, level, spreads=spreads, activity=activity)
 
 
 def random_state(seed: int, steps: int) -> tuple[RandomCloud, Rises]:
@@ -190,6 +192,8 @@ def test_an_estimate_is_the_mean_of_weights_and_records(free_from: int, chance: 
     odds = mean / (1 - mean) * exp(-0.5)
     raised = eviction_probability(told._replace(level=-0.5), outlook, EDGES_US[7])
     assert raised == pytest.approx(odds / (1 + odds), rel=1e-9)
+    quiet = eviction_probability(told._replace(activity=np.array([-1.0, 9.0, 9.0])), outlook, EDGES_US[7])
+    assert quiet == pytest.approx(raised, rel=1e-9)
 
 
 def test_without_a_slot_nothing_is_promised() -> None:

@@ -25,7 +25,7 @@ from app.engine.cloud import Cloud
 from app.forecast.calibrated import LEAST
 from app.forecast.compute import Forecaster
 from app.forecast.design import Spans, bound_of_windows, design_effects, no_spans
-from app.forecast.level import BIN_WIDTH, Cases, count_case
+from app.forecast.level import BIN_WIDTH, MEAN, Cases, count_case
 from app.forecast.rise import Rises
 from app.forecast.table import QuantileTable
 from app.workbench.evaluate import evaluate
@@ -51,8 +51,8 @@ def test_the_level_is_the_peak_of_the_posterior(found: list[tuple[int, float, bo
     assert cases.level(seen_us) == pytest.approx(level_of(known, seen_us), abs=BIN_WIDTH / 2 + 1e-6)
 
 
-def test_without_a_start_there_is_no_level() -> None:
-    assert Cases().level(30 * DAY_US) == 0.0
+def test_without_a_start_the_level_is_that_of_other_clouds() -> None:
+    assert Cases().level(30 * DAY_US) == pytest.approx(MEAN)
     assert Cases().evidence(30 * DAY_US).tolist() == [[0, 0, 0]] * len(STRATA)
 
 

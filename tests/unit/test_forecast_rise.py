@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from math import log
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.histories import random_log
-from oracles.rise import BIN_US, changes, shares
+from oracles.rise import BIN_US, activity, changes, shares
 
-from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
 from app.domain.values import EvictionPolicy, Market, Policy, Resources
 from app.engine.cluster import UNCOUNTED
 from app.engine.intervals import INTERVAL_COUNT
@@ -67,6 +76,12 @@ def test_every_room_and_interval_agree_with_the_oracle(seed: int, steps: int, fa
         steps_of = changes(past, flavors, resource)
         expected = shares(steps_of, begin_us, until_us, rooms, 8)
         assert found.shares[resource, : len(rooms), :8].tolist() == expected
+        starts = [item.event for item in past if isinstance(item.event, InstanceStarted | InstanceRejected)]
+        asked = [(one.at_us, flavors[one.flavor][resource]) for one in starts if one.market is Market.ON_DEMAND]
+        usual = (
+            activity(asked, begin_us, until_us, rooms[-1] if rooms else 0) if sum(size for _, size in asked) else 0.0
+        )
+        assert found.activity[resource] == pytest.approx(usual if rooms else 0.0, abs=1e-9)
 
 
 def one_node(*events: InstanceStarted | InstanceStopped) -> list[Recorded]:
@@ -121,6 +136,21 @@ def test_a_load_that_ended_before_a_start_is_no_rise() -> None:
     rises, _ = read(one_node(started(1, "a"), stopped(9, "a"), started(10, "b")), 40 * MINUTE_US)
     assert share(rises, 3, 0) == 2 / 4
     assert share(rises, 4, 0) == 0.0
+
+
+def test_a_busy_day_worked_out_by_hand() -> None:
+    """Four days with a start of 4 cores each, then one with three: 7 in five days, of a capacity of 16."""
+    day = 24 * 60
+    starts = [started(minute, f"o{minute}") for minute in (5, day, 2 * day, 3 * day, 4 * day, 4 * day + 1, 4 * day + 2)]
+    stops = [stopped(start.at_us / MINUTE_US + 0.5, start.instance_id) for start in starts]
+    log_ = one_node(*sorted([*starts, *stops], key=lambda event: event.at_us))
+    rises, _ = read(log_, 5 * day * MINUTE_US)
+    usual = 28 / 5
+    expected = log((12 + usual / 2 + 0.02 * 16) / (1.5 * usual + 0.02 * 16))
+    assert rises.activity.tolist() == [pytest.approx(expected), 0.0, 0.0]
+    again, rest = Rises.from_bytes(rises.to_bytes())
+    assert again.activity.tolist() == rises.activity.tolist()
+    assert rest == b""
 
 
 def test_shares_fall_with_room_and_rise_with_time() -> None:

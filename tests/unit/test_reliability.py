@@ -20,6 +20,9 @@ START = InstanceStarted(
 )
 
 
+STRATUM = "<1h"
+
+
 def evicted(at_us: int) -> InstanceEvicted:
     return InstanceEvicted(at_us=at_us, instance_id="i", reason=EvictionReason.ON_DEMAND_START, cause_seq=9)
 
@@ -37,12 +40,14 @@ def evicted(at_us: int) -> InstanceEvicted:
     ids=["in time", "while overrunning", "stopped", "stopped late", "still running", "overrunning"],
 )
 def test_the_end_of_a_promise(end: InstanceStopped | InstanceEvicted | None, now_us: int, expected: PromiseEnd) -> None:
-    assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected, first_end=expected)
+    assert fate_of(START, end, now_us) == Fate(7, 0.05, 0.02, expected, None, expected, STRATUM, START.flavor)
 
 
 def test_without_an_sla_nothing_is_promised() -> None:
     start = InstanceStarted(at_us=0, instance_id="i", market=Market.SPOT, flavor="c1", node="n", lifetime_us=5)
-    assert fate_of(start, evicted(2), 9) == Fate(None, None, None, PromiseEnd.EVICTED)
+    assert fate_of(start, evicted(2), 9) == Fate(
+        None, None, None, PromiseEnd.EVICTED, stratum=STRATUM, flavor=START.flavor
+    )
     (line,) = measure_reliability([fate_of(start, evicted(2), 9)]).classes
     assert (line.promised, line.happened, line.is_exceeded) == (None, 1.0, False)
 
@@ -87,6 +92,30 @@ def test_bounds_are_set_against_what_happened() -> None:
     assert [line.is_covered for line in found.epochs] == [False, True, True, True]
     assert found.coverage == 0.5, "of two epochs with a bound and an outcome"
     assert measure_reliability(fates[-1:]).coverage is None
+
+
+def test_what_was_said_is_judged_by_stratum_and_flavor() -> None:
+    def fates(stratum: str, flavor: str, said: float, count: int, evicted: int) -> list[Fate]:
+        ends = [PromiseEnd.EVICTED] * evicted + [PromiseEnd.KEPT] * (count - evicted)
+        return [Fate(number % 25, 0.1, said, end, 0.2, end, stratum, flavor) for number, end in enumerate(ends)]
+
+    still = Fate(1, 0.1, 0.9, PromiseEnd.OPEN, 0.95, PromiseEnd.OPEN, "<1h", "c1")
+    known = [*fates("<1h", "c1", 0.05, 1000, 50), *fates("2d-7d", "c8", 0.02, 100, 40), still]
+    whole, short, long, small, large = measure_reliability(known).truths
+    assert [(one.by, one.name, one.cases, one.evicted) for one in (whole, short, long, small, large)] == [
+        ("all", "all", 1100, 90),
+        ("stratum", "<1h", 1000, 50),
+        ("stratum", "2d-7d", 100, 40),
+        ("flavor", "c1", 1000, 50),
+        ("flavor", "c8", 100, 40),
+    ]
+    assert short.sentence == "said 5 %, happened 3.73 to 6.54 %: true"
+    assert long.verdict == "too_low"
+    assert whole.loss_verdict == "no_better"
+    assert short.log_loss == pytest.approx(short.constant_log_loss) == pytest.approx(0.1985, abs=1e-4)
+    assert (short.epochs, short.covered, short.coverage_verdict) == (25, 25, "held")
+    assert (long.epochs, long.coverage_verdict) == (25, "too_low")
+    assert measure_reliability([still]).truths == ()
 
 
 def test_nothing_was_admitted() -> None:

@@ -112,6 +112,9 @@ def test_one_question_is_answered_by_its_object_alone(
     ("words", "why"),
     [
         (("--what", "luck"), "--what 'luck' is none of"),
+        (("--what", "deadlines"), "needs a folder with records of availability"),
+        (("--what", "deadlines", "--method", "thesis"), "the thesis has no rule"),
+        (("--what", "ramp", "--jobs", "none.swf"), "none.swf: No such file"),
         (("--method", "guess"), "--method 'guess' is none of"),
         (("--levels", "0.9,2"), "must be numbers from 0 to 1"),
         (("--levels", "x"), "must be numbers from 0 to 1"),

@@ -330,3 +330,25 @@ def test_the_policy_s_bounds_hold_for_what_is_wanted() -> None:
     led.take(on_demand("e", DAY_US + 3 * HOUR_US))
     assert [one.reason for one in led.of(PromiseEnding)] == [None]
     led.check()
+
+
+def test_a_stop_gives_back_what_was_earned_for_risk_that_was_not_borne() -> None:
+    """Otherwise starts for as long as possible that stop at once would earn evictions for others at no risk."""
+    led = Led(guarantee=Guarantee.STRATIFIED)
+    for number in range(20):
+        led.take(wish(f"s{number}", at_us=DAY_US + number), StopRequest(f"s{number}", DAY_US + number))
+    assert sum(book.earned for book in led.cloud.books(0.01, led.cloud.at_us)) < 1e-12
+    led.take(wish("half", Wanted(HOUR_US, HOUR_US), led.cloud.at_us))
+    earned = led.cloud.books(0.01, led.cloud.at_us)[1].earned
+    assert earned == pytest.approx(0.01)
+    led.take(StopRequest("half", led.cloud.at_us + HOUR_US // 4))
+    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(4 * 0.005 / 4)
+    led.take(wish("last", at_us=led.cloud.at_us))
+    led.check()
+
+
+def test_who_declared_a_lifetime_keeps_what_it_earned() -> None:
+    led = Led(guarantee=Guarantee.STRATIFIED)
+    led.take(StartRequest("a", Market.SPOT, "c1", HOUR_US, None, DAY_US), StopRequest("a", DAY_US + 1))
+    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(0.01)
+    led.check()

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PolicyChanged
+from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped, PolicyChanged
 from app.domain.strata import stratum_index, stratum_span
 from app.domain.values import Book, EvictionReason
 from app.engine.books import PARTS
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.records import BookAccount, Facts, Fold, Undo, risk_of
+from app.engine.cloud.records import BookAccount, Facts, Fold, Running, Undo, risk_of
 from app.engine.cluster import Ints
 
 EARNING = 4.0
@@ -42,6 +42,7 @@ class Books:
         """Return the fold of each kind of event that concerns this part."""
         return {
             InstanceStarted: self._start,
+            InstanceStopped: self._stop,
             InstanceEvicted: self._evict,
             InstanceExtended: self._extend,
             PolicyChanged: self._change,
@@ -75,11 +76,16 @@ class Books:
         count = len(self._head.policy.strata_us) + 1
         return [self._accounts.get((probability, stratum), BookAccount()) for stratum in range(count)]
 
-    def enter(self, starts: Iterable[InstanceStarted]) -> Undo:
-        """Enter starts that follow each other."""
+    def enter(self, run: Iterable[InstanceStarted | InstanceStopped]) -> Undo:
+        """Enter starts and stops that follow each other."""
         before = self._accounts.copy()
-        for event in starts:
-            self._start(event)
+        begun: dict[str, Running] = {}
+        for event in run:
+            if isinstance(event, InstanceStopped):
+                self._take_back(begun.get(event.instance_id) or self._instances.running[event.instance_id], event.at_us)
+            else:
+                self._start(event)
+                begun[event.instance_id] = _as_running(event)
         return lambda: self._reset(before)
 
     def _start(self, event: InstanceStarted) -> Undo | None:
@@ -87,6 +93,19 @@ class Books:
         if risk is None or basis is None or basis.probability is None:
             return None
         return self._earn(self._key(basis.probability, event.lifetime_us), risk)
+
+    def _stop(self, event: InstanceStopped) -> Undo | None:
+        return self._take_back(self._instances.running[event.instance_id], event.at_us)
+
+    def _take_back(self, running: Running, at_us: int) -> Undo | None:
+        """Take back what a start that took what it could get earned for risk that it has not borne when it stops."""
+        promised, whole = running.probability, running.whole_risk
+        if not running.took_offer or promised is None or whole is None:
+            return None
+        key = self._key(promised, running.book_lifetime_us)
+        old = self._accounts.get(key, BookAccount())
+        less = min(promised, EARNING * whole) - min(promised, EARNING * running.borne(at_us))
+        return self._put(key, old._replace(earned=old.earned - less))
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
         """Let the book of its first stratum earn by the whole risk, in place of what it earned by the former one."""
@@ -141,6 +160,14 @@ class Books:
 
     def _reset(self, accounts: dict[BookKey, BookAccount]) -> None:
         self._accounts = accounts
+
+
+def _as_running(start: InstanceStarted) -> Running:
+    """Return what books need to know of an instance that the instances do not know of yet."""
+    promised = None if start.basis is None else start.basis.probability
+    lifetime_us, took_offer = start.lifetime_us, start.wanted is not None
+    known = start.instance_id, 0, start.at_us, start.market, start.flavor, start.node, lifetime_us, promised, 0
+    return Running(*known, risk=risk_of(start), took_offer=took_offer)
 
 
 def _books(boundaries_us: Sequence[int], accounts: Sequence[BookAccount], committed: Ints, risky: Ints) -> list[Book]:

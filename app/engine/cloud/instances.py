@@ -285,6 +285,7 @@ class Instances:
             self._shares.of(event.probability if event.basis is None else event.basis.probability),
             row,
             self._shares.of(risk_of(event)),
+            took_offer=event.wanted is not None,
             nodes=tuple(self._nodes.by_name[node].name for node in event.nodes),
             more_rows=tuple(more),
         )

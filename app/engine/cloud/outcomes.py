@@ -80,6 +80,7 @@ class SectionCounts:
             else:
                 one = self._instances.running[event.instance_id]
                 self._stop(changed, one.probability, one.started_us, one.lifetime_us, one.flavor, event.at_us)
+        self._forget_weeks(changed)
         return self._undo(changed)
 
     def _start(self, changed: FormerCounts, event: InstanceStarted) -> None:
@@ -90,7 +91,6 @@ class SectionCounts:
         more = OutcomeCounts(admitted=1, promised=promised, core_us=core_us)
         for section in sections_of(promised, event.lifetime_us, event.flavor, event.at_us):
             self._add(changed, section, more)
-        self._forget_weeks(changed)
 
     def _stop(
         self,
@@ -150,7 +150,8 @@ class SectionCounts:
         self._counts[section] = more if old is None else plus(old, more)
 
     def _forget_weeks(self, changed: FormerCounts) -> None:
-        if len(changed) < len(SectionKind) or None not in changed.values():
+        """Keep the newest weeks, where one has begun."""
+        if not any(old is None and section.kind is SectionKind.WEEK for section, old in changed.items()):
             return
         weeks = sorted(one for one in self._counts if one.kind is SectionKind.WEEK)
         for section in weeks[:-MOST_WEEKS]:

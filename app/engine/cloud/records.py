@@ -65,6 +65,10 @@ class Running:
     """The lifetime declared at the start, if it was extended since. The instance stands in the book of its stratum."""
     total_risk: float | None = None
     """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
+    took_offer: bool = False
+    """True if its start took the lifetime that could be promised. If it stops early, its book takes back what the start
+    earned for risk that was not borne: it may have been promised far more than it needed.
+    """
     nodes: tuple[str, ...] = ()
     more_rows: tuple[int, ...] = field(default=(), compare=False, repr=False)
 

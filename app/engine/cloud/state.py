@@ -364,10 +364,10 @@ class Cloud:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
-        uncount = self._outcomes.enter(run)
+        uncount, unbook = self._outcomes.enter(run), self._books.enter(run)
         undo, peak = self._instances.move_run(run, self.seq + 1)
         starts = [one for one in run if isinstance(one, InstanceStarted)]
-        self._undo += [uncount, undo, self._tally.count_starts(starts, peak), self._books.enter(starts)]
+        self._undo += [uncount, unbook, undo, self._tally.count_starts(starts, peak)]
         stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
         self._undo += [self._risks.end(stopped), self._wants.move_run(run), self._head.advance_over(run)]
 

@@ -40,6 +40,7 @@ async def show(request: Request) -> Response:
         at_us=at_us,
         stretch=stretch,
         estimates=stretch.reliability.estimates,
+        truths=stretch.reliability.truths,
         chart=calibration_chart(stretch.reliability),
         live=f"/ui/clouds/{name}/live",
     )

@@ -12,7 +12,7 @@ from pydantic import Field
 from app.admission.quote import Quotes
 from app.domain.strata import STRATA
 from app.domain.times import seconds, to_datetime
-from app.domain.values import Policy
+from app.domain.values import Policy, Resources
 from app.forecast.rise import Rises
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
@@ -112,8 +112,15 @@ def table_answer(
         for bucket in table.curve(flavor).buckets:
             buckets.append((yield from _bucket(bucket)))  # noqa: PERF401 - a comprehension cannot yield
         curves.append(CurveAnswer(flavor=flavor, buckets=buckets))
-    level, followed = (None, []) if table.rises is None else (table.rises.level, _followed(table.rises))
-    return answer_of(TableAnswer, table_summary(cloud, stored), curves=curves, level=level, followed_starts=followed)
+    return answer_of(TableAnswer, table_summary(cloud, stored), curves=curves, **_learned(table.rises))
+
+
+def _learned(rises: Rises | None) -> dict[str, Any]:
+    """Return what a calibrated table knows of its cloud beside the curves."""
+    if rises is None:
+        return {"level": None, "activity": {}, "followed_starts": []}
+    activity = dict(zip(Resources._fields, rises.activity.tolist(), strict=True))
+    return {"level": rises.level, "activity": activity, "followed_starts": _followed(rises)}
 
 
 def _followed(rises: Rises) -> list[FollowedStartsAnswer]:

@@ -12,7 +12,13 @@ from app.domain.times import to_datetime
 from app.forecasts.reliability import LONGEST_STRETCH, Stretch
 from app.platform.http.fields import Query
 from tenure_client.forms.answer import Link, answer_of
-from tenure_client.forms.promises import CalibrationAnswer, EpochCalibrationAnswer, EstimateAnswer, ReliabilityAnswer
+from tenure_client.forms.promises import (
+    CalibrationAnswer,
+    EpochCalibrationAnswer,
+    EstimateAnswer,
+    ReliabilityAnswer,
+    TruthAnswer,
+)
 
 
 class ReliabilityQuery(Query):
@@ -33,6 +39,7 @@ def reliability_answer(stretch: Stretch, links: list[Link]) -> ReliabilityAnswer
         estimates=[*_estimates(found.estimates)],
         epochs=[answer_of(EpochCalibrationAnswer, line) for line in found.epochs],
         coverage=found.coverage,
+        truths=[answer_of(TruthAnswer, one) for one in found.truths],
         links=links,
     )
 

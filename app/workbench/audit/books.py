@@ -51,6 +51,15 @@ def earning_of(row: LogRow) -> float | None:
     return min(row.probability, 4 * (row.estimated_probability if row.total_risk is None else row.total_risk))
 
 
+def borne_by(start: LogRow, at_us: int) -> float:
+    """Return the risk that an instance has borne by a time, in equal parts over its time; see `AuditedInstance`."""
+    whole = start.estimated_probability if start.total_risk is None else start.total_risk
+    end_us = start.at_us + (start.lifetime_us or 0) if start.deadline_us is None else start.deadline_us
+    left_us = max(end_us - at_us, 0)
+    to_bear = (start.estimated_probability or 0.0) * left_us / max(start.lifetime_us or 0, 1)
+    return max((whole or 0.0) - to_bear, 0.0)
+
+
 def check_book(
     row: LogRow, book: Book, entered: Entered, running: Iterator[LogRow], strata_us: StratumSpan | None
 ) -> None:

@@ -9,11 +9,13 @@ from app.workbench.audit.nodes import check_node_removed
 from app.workbench.audit.notices import check_handed_over
 from app.workbench.audit.starts import check_decided_once, check_placement
 from app.workbench.audit.victims import plan_victims
+from app.workbench.audit.wanted import take_back
 from app.workbench.audit.world import World, check_order, class_counts, enter, fitting_node, follow_policy, leave
 from app.workbench.logcsv import LogRow
 
 
 def check_stopped(world: World, row: LogRow) -> None:
+    take_back(world, row)
     leave(world, row)
 
 

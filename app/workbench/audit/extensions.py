@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.domain.values import Budget, Market, Rejection
-from app.workbench.audit.books import Entered, check_book, earning_of, span_at
+from app.workbench.audit.books import Entered, borne_by, check_book, earning_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.sla import check_floor
 from app.workbench.audit.wanted import check_automatic
@@ -103,11 +103,7 @@ def _check_risk(row: LogRow, booked: LogRow) -> None:
     if row.estimated_probability is None:
         require(row, Rule.SLA, row.total_risk is None, "it records a whole risk without an estimate")
         return
-    whole = booked.estimated_probability if booked.total_risk is None else booked.total_risk
-    end_us = booked.at_us + (booked.lifetime_us or 0) if booked.deadline_us is None else booked.deadline_us
-    left_us = max(end_us - row.at_us, 0)
-    to_bear = (booked.estimated_probability or 0.0) * left_us / max(booked.lifetime_us or 0, 1)
-    total = min(max((whole or 0.0) - to_bear, 0.0) + row.estimated_probability, 1.0)
+    total = min(borne_by(booked, row.at_us) + row.estimated_probability, 1.0)
     require(row, Rule.SLA, row.total_risk == total, f"it records a whole risk of {row.total_risk}, but it is {total}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.domain.times import SECOND_US
 from app.domain.values import Market, Rejection
+from app.workbench.audit.books import Entered, borne_by, earning_of
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World
 from app.workbench.logcsv import LogRow
@@ -39,6 +40,18 @@ def check_least(row: LogRow) -> None:
         least_us = row.wanted.min_lifetime_us or 1
         is_least = (row.lifetime_us or 0) >= least_us
         require(row, Rule.SLA, is_least, "it was refused a shorter lifetime than the least it takes")
+
+
+def take_back(world: World, row: LogRow) -> None:
+    """Take back what one that took what it could get earned for risk that it has not borne when it stops."""
+    instance = world.running.get(row.instance_id or "")
+    if instance is None or instance.row.wanted is None:
+        return
+    start, promised = instance.in_book, instance.row.probability
+    earned = earning_of(start)
+    if earned is not None and promised is not None:
+        less = earned - min(promised, 4 * borne_by(start, row.at_us))
+        world.entered.setdefault(promised, Entered()).enter(start.lifetime_us or 0, -less)
 
 
 def check_automatic(world: World, row: LogRow) -> None:

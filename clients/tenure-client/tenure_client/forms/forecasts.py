@@ -158,6 +158,13 @@ class TableAnswer(TableSummaryAnswer, kw_only=True):
         float | None,
         Meta(description="What past starts add to the logit of the calibrated forecast; null where it has no part."),
     ] = None
+    activity: Annotated[
+        dict[str, float],
+        Meta(
+            description="By resource, how much more on-demand starts asked for on the last day than usual (logarithm); "
+            "empty where it has no part."
+        ),
+    ] = field(default_factory=dict)
     followed_starts: Annotated[
         list[FollowedStartsAnswer], Meta(description="What the level was learned on; empty without a level.")
     ] = field(default_factory=list)

@@ -8,6 +8,9 @@ from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.words import (
+    CoverageVerdictWord,
+    EstimateVerdictWord,
+    ForecastVerdictWord,
     GuaranteeWord,
     PromiseVerdictWord,
 )
@@ -43,6 +46,29 @@ class EpochCalibrationAnswer(CalibrationAnswer, kw_only=True):
     epoch: Annotated[int | None, Meta(description="The table that the decisions rest on.")]
 
 
+class TruthAnswer(Answer, kw_only=True):
+    """The verdicts on what was said of admitted instances: of all, of a stratum of lifetimes, or of a flavor."""
+
+    by: Annotated[str, Meta(description="all, stratum or flavor.")]
+    name: str
+    cases: Annotated[int, Meta(description="Instances with an estimate whose outcome is known.")]
+    evicted: int
+    said: Annotated[float, Meta(description="The mean estimate.")]
+    happened: Annotated[float, Meta(description="evicted / cases.")]
+    low: Annotated[float, Meta(description="The lower bound of `happened` (Clopper and Pearson).")]
+    high: Annotated[float, Meta(description="The upper bound.")]
+    verdict: EstimateVerdictWord
+    sentence: Annotated[str, Meta(description="That verdict in words.")]
+    log_loss: Annotated[float, Meta(description="The mean of -ln of the probability given to what happened.")]
+    constant_log_loss: Annotated[float, Meta(description="That of the best constant, known in hindsight only.")]
+    loss_verdict: ForecastVerdictWord
+    loss_sentence: str
+    epochs: Annotated[int, Meta(description="Epochs in which a bound was said.")]
+    covered: Annotated[int, Meta(description="Of them, those in which no more was evicted than the mean bound.")]
+    coverage_verdict: CoverageVerdictWord
+    coverage_sentence: str
+
+
 class ReliabilityAnswer(Answer, kw_only=True):
     first_seq: int
     last_seq: Annotated[
@@ -59,6 +85,9 @@ class ReliabilityAnswer(Answer, kw_only=True):
         float | None, Meta(description="The share of these epochs in which the bounds held; null: no bounds.")
     ]
     links: list[Link]
+    truths: Annotated[
+        list[TruthAnswer], Meta(description="Verdicts: of all, by stratum of declared lifetimes, and by flavor.")
+    ] = field(default_factory=list)
 
 
 class ClassBudgetAnswer(Answer, kw_only=True):

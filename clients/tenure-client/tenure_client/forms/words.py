@@ -46,6 +46,20 @@ PromiseVerdictWord = Annotated[
         "chance, `too_few` are admitted to judge.",
     ),
 ]
+EstimateVerdictWord = Annotated[
+    str,
+    one_of(
+        ("true", "too_low", "too_high", "too_few"),
+        "Whether the mean estimate lies within the interval of what happened; `too_low`: more happened than was said.",
+    ),
+]
+ForecastVerdictWord = Annotated[
+    str,
+    one_of(("better", "no_better", "too_few"), "Whether the estimates knew more than the best constant does."),
+]
+CoverageVerdictWord = Annotated[
+    str, one_of(("held", "too_low", "too_few"), "Whether the bounds held in as many epochs as they should.")
+]
 InstanceStatusWord = Annotated[
     str, one_of(("running", "stopped", "evicted", "rejected"), "What became of an instance.")
 ]
