@@ -25,6 +25,8 @@ from app.domain.events import (
     NodeRemoved,
     PolicyChanged,
     PromiseEnding,
+    QuotaRemoved,
+    QuotaSet,
 )
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
@@ -39,6 +41,8 @@ from app.domain.values import (
     Guarantee,
     Market,
     Policy,
+    QuotaKind,
+    QuotaUse,
     Rejection,
     Resources,
     RiskLevel,
@@ -160,6 +164,10 @@ LOG: list[Event] = [
             longest_lifetime_us=DAY_US,
             least_probability=0.001,
             highest_probability=0.5,
+            owner_cores=2,
+            owner_share=0.5,
+            overrunning_cores=1,
+            displaces_overrunning=True,
         ),
     ),
     started(
@@ -214,5 +222,19 @@ LOG: list[Event] = [
         lifetime_us=DAY_US,
         basis=replace(BASIS, budget=None, windows=7.5, floor=Floor(30, at(100), 6 * HOUR_US)),
     ),
+    QuotaSet(at_us=at(25), owner="own", cores=2, share=0.25),
+    QuotaSet(at_us=at(25), owner="free"),
+    QuotaRemoved(at_us=at(25), owner="free"),
+    InstanceRejected(
+        **ending(25, "full-quota"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.QUOTA_EXCEEDED,
+        lifetime_us=DAY_US,
+        basis=replace(BASIS, budget=None, quota=QuotaUse(QuotaKind.CORES, 2, 1, 2)),
+        owner="own",
+    ),
+    InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=43),
+    started(25, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
 ]
 """In an order that a log could have."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.admission.decide import accepted, decide_start, decide_stop
 from app.admission.extend import (
@@ -45,6 +45,8 @@ from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequ
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
+OWNERS_SINCE = 5
+"""The log format that can say whose an instance is."""
 EVENTS_AT_ONCE = 256
 """The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)
@@ -306,7 +308,9 @@ def _decide(
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
         if is_full(cloud, step.count):
             raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
-        return None, decide_start(cloud, step, at_us, quotes)
+        # An older format cannot say whose an instance is, so its owner has no quota.
+        told = step if batch.log_format >= OWNERS_SINCE else replace(step, owner=None)
+        return None, decide_start(cloud, told, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)

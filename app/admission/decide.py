@@ -10,6 +10,7 @@ from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import floor_above, windows_of
 from app.admission.longest import decide_wanted
+from app.admission.quota import REFUSALS, exceeded_by
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
 from app.domain.errors import (
@@ -57,11 +58,11 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
-    wanted = request.wanted
-    if wanted is None:
-        return [_decide_spot(cloud, request, at_us, quotes)]
     decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)
-    return [decide_wanted(request, wanted, cloud.policy, at_us, decide)]
+    wanted = request.wanted
+    decision = decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide)
+    victims = decision.victims if isinstance(decision, InstanceStarted) else ()
+    return [*_evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
@@ -119,13 +120,41 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         raise LifetimeMissing("a spot start must declare its lifetime")
     check_lifetime(cloud.policy, request.lifetime_us)
     check_probability(cloud.policy, request.eviction_probability)
-    slots = slots_left(cloud.available_slots(request.flavor), request.count)
-    basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
-    if slots == 0:
+    if request.count == 1 and cloud.policy.displaces_overrunning and cloud.fitting_node(request.flavor) is None:
+        started = _decide_displacing(cloud, request, at_us, quotes)
+        if started is not None:
+            return started
+    basis, refusal = _read_basis(cloud, request, at_us, quotes)
+    if basis.slots == 0 and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None:
         return _rejected(request, at_us, refusal, basis)
     return accepted(cloud, request, at_us, cloud.fitting_nodes(request.flavor, request.count), basis, ())
+
+
+def _decide_displacing(
+    cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None
+) -> InstanceStarted | None:
+    """Return the start in the room of overrunning instances, which are its victims; None if that cannot be."""
+    node, victims = cloud.displace(request.flavor, at_us)
+    if node is None:
+        return None
+    with cloud.without(victims):
+        basis, refusal = _read_basis(cloud, request, at_us, quotes)
+    return None if refusal is not None else accepted(cloud, request, at_us, (node,), basis, victims)
+
+
+def _read_basis(
+    cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None
+) -> tuple[Basis, Rejection | None]:
+    """Return the figures for a request that fits, and the reason to reject it, or None.
+
+    A quota comes before all other reasons, because it holds whatever the forecast says.
+    """
+    slots = slots_left(cloud.available_slots(request.flavor), request.count)
+    basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
+    quota = exceeded_by(cloud, request, basis, at_us)
+    return (basis, refusal) if quota is None else (replace(basis, quota=quota), REFUSALS[quota.kind])
 
 
 def _read_quote(
@@ -262,6 +291,7 @@ def accepted(
         deadline_us=deadline_us,
         ready_us=ready_us,
         nodes=places if len(places) > 1 else (),
+        owner=request.owner,
     )
 
 
@@ -276,4 +306,5 @@ def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis
         probability=request.eviction_probability,
         basis=basis,
         count=request.count,
+        owner=request.owner,
     )

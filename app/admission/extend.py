@@ -14,6 +14,7 @@ from typing import NamedTuple
 from app.admission.bounds import check_lifetime
 from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
 from app.admission.floor import floor_above, windows_of
+from app.admission.quota import REFUSALS, exceeded_by_extension
 from app.admission.quote import Quotes
 from app.admission.strata import admitting_line, most_risk
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
@@ -48,6 +49,9 @@ def decide_extension(
     """
     running = _extensible(cloud, request, at_us)
     figures, refusal = _read_figures(cloud, running, request.lifetime_us, at_us, quotes)
+    quota = exceeded_by_extension(cloud, running, figures.basis, at_us)
+    if quota is not None:
+        figures, refusal = figures._replace(basis=replace(figures.basis, quota=quota)), REFUSALS[quota.kind]
     if refusal is None:
         return [
             InstanceExtended(

@@ -47,6 +47,10 @@ class TokenNotFound(NotFound):
     """There is no token of that id, or no valid one of that name."""
 
 
+class OwnerNotFound(NotFound):
+    """No owner can have that name: it is what tokens' names have up to their first dot."""
+
+
 class WebhookNotFound(NotFound):
     """No webhook of that id in the cloud."""
 
@@ -117,6 +121,10 @@ class TooManyInstances(Conflict):
 
 class TooManyEvictions(Conflict):
     """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
+
+
+class TooManyQuotas(Conflict):
+    """The largest number of owners of the cloud have quotas of their own."""
 
 
 class TooManyNodes(Conflict):

@@ -7,10 +7,11 @@ said here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from app.domain.events.formats import LOG_FORMAT, since_of
+from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Forecast, Guarantee, Policy, value_since
 
 FORECAST = Forecast.CALIBRATED
@@ -18,6 +19,17 @@ FORECAST = Forecast.CALIBRATED
 GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
 """The guarantee of a new cloud, by its forecast. The second pair is the published method."""
 _MIN_WINDOWS = next(one for one in fields(Policy) if one.name == "min_windows")
+
+PROTECTED_SINCE = 5
+"""The log format that can hold the fields below."""
+PROTECTION: dict[str, Any] = {
+    "shortest_lifetime_us": SECOND_US,
+    "longest_lifetime_us": 365 * DAY_US,
+    "displaces_overrunning": True,
+}
+"""The protection of new clouds against callers that would take what others paid for."""
+HIGHEST_PROBABILITY = 0.5
+"""A promise that is broken more often than kept is none, but takes room for as long as it is declared."""
 
 
 def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
@@ -31,3 +43,16 @@ def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy
     if log_format >= since_of(_MIN_WINDOWS):
         method["min_windows"] = 0
     return Policy(**method | dict(named))
+
+
+def protected_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
+    """Return the policy of a new cloud whose callers are not all its own: with bounds, and rules for overrunning.
+
+    A probability that is named may be above what others may ask for. Evaluations and imports of a past have none of
+    this, because they repeat what was; nor has a cloud while a log format is in force that cannot hold it.
+    """
+    policy = new_policy(named, log_format)
+    if log_format < PROTECTED_SINCE:
+        return policy
+    highest = max(HIGHEST_PROBABILITY, policy.eviction_probability)
+    return replace(policy, **{**PROTECTION, "highest_probability": highest, **named})

@@ -13,9 +13,9 @@ class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
     `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime, or say
-    with `wanted` which ones they take. `owner` is the caller if the policy restricts callers to their own ids; None
-    allows any id. `count` is the number of members of a group, which are placed, promised and evicted together; only
-    spot starts may have more than 1.
+    with `wanted` which ones they take. `owner` is the caller, by what the names of its tokens have in common; None
+    stands for admins, who may use any id. `count` is the number of members of a group, which are placed, promised and
+    evicted together; only spot starts may have more than 1.
     """
 
     instance_id: str

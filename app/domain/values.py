@@ -12,6 +12,8 @@ from app.domain.times import DAY_US, HOUR_US
 
 E = TypeVar("E", bound=Enum)
 
+OWNER_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
+"""The pattern of owners: what names of tokens have up to their first dot."""
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
 """The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
 
@@ -94,7 +96,7 @@ class NodeStatus(StrEnum):
     DRAINED = "drained"
 
 
-@newer(TOO_FEW_WINDOWS=5)
+@newer(TOO_FEW_WINDOWS=5, QUOTA_EXCEEDED=5, OVERRUNNING=5)
 class Rejection(StrEnum):
     """The reason for which a start was rejected."""
 
@@ -104,14 +106,26 @@ class Rejection(StrEnum):
     QUOTES_STALE = "quotes_stale"
     BUDGET_EXHAUSTED = "budget_exhausted"
     TOO_FEW_WINDOWS = "too_few_windows"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    OVERRUNNING = "overrunning"
 
 
+class QuotaKind(StrEnum):
+    """The limit that a quota sets: an owner's running cores, its share of a book's rest, or its overrunning cores."""
+
+    CORES = "cores"
+    SHARE = "share"
+    OVERRUNNING = "overrunning"
+
+
+@newer(SPOT_START=5)
 class EvictionReason(StrEnum):
     """The reason for which a spot instance was evicted."""
 
     ON_DEMAND_START = "on_demand_start"
     NODE_REMOVED = "node_removed"
     DRILL = "drill"
+    SPOT_START = "spot_start"
 
 
 class AfterPromise(StrEnum):
@@ -210,6 +224,10 @@ class Policy:
     least_probability: float | None = field(default=None, metadata={"since": 5})
     highest_probability: float | None = field(default=None, metadata={"since": 5})
     min_windows: int | None = field(default=None, metadata={"since": 5})
+    owner_cores: int | None = field(default=None, metadata={"since": 5})
+    owner_share: float | None = field(default=None, metadata={"since": 5})
+    overrunning_cores: int | None = field(default=None, metadata={"since": 5})
+    displaces_overrunning: bool = field(default=False, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
@@ -278,6 +296,20 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """The quota that refuses a start: what its owner used just before it, what the start asks for, and what is allowed.
+
+    Cores are whole numbers. A share counts in evictions: the risks of the owner's running instances in the book, by the
+    share of their lifetime that is left.
+    """
+
+    kind: QuotaKind
+    used: float
+    asked: float
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """The figures that a spot decision rests on.
 
@@ -286,6 +318,7 @@ class Basis:
     `probability_bound` its upper bound at the policy's confidence. `windows` is the evidence that this rests on,
     None where the policy has no `min_windows`. All but `slots` are None if no table was read. Only the pooled guarantee
     has a `budget`, only the stratified one a `book`, and only a refusal for want of windows a `floor`.
+    `quota` is the one that refuses.
     """
 
     slots: int
@@ -298,6 +331,7 @@ class Basis:
     book: Book | None = field(default=None, metadata={"since": 4})
     windows: float | None = field(default=None, metadata={"since": 5})
     floor: Floor | None = field(default=None, metadata={"since": 5})
+    quota: QuotaUse | None = field(default=None, metadata={"since": 5})
 
 
 class RunCause(StrEnum):

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from app.domain.times import DAY_US
 from app.domain.values import Policy, Resources
-from app.engine.cloud import POLICY_CODE
 from app.forecast.design import design_effects, no_spans
 from app.forecast.level import Cases
 from app.forecast.recorded import Learned, enlarged_recorded, first_recorded, read
 from app.forecast.replayed import REJECTED, History
 from app.forecast.rise import RiseHistory, Rises
+from app.forecast.worlds import code_of
 
 NOTHING_SEEN = RiseHistory(0, len(Resources._fields)).publish()
 
@@ -25,7 +25,7 @@ class FollowedStarts:
 
     def __init__(self, policy: Policy) -> None:
         """`policy` says how virtual instances are placed and evicted."""
-        self._eviction_policy = POLICY_CODE[policy.eviction_policy]
+        self._eviction_policy = code_of(policy)
         self._state = first_recorded(policy.placement)
         self._cases = Cases()
         self._learned = Learned(self._cases.counts, no_spans())

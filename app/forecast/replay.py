@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.values import Policy
-from app.engine.cloud import PLACEMENT_CODE, POLICY_CODE
+from app.engine.cloud import PLACEMENT_CODE
 from app.engine.cluster import NEVER_US, Bools, Cluster, Ints
 from app.forecast.replayed import VIRTUAL, Operations
 from app.forecast.states import (
@@ -23,7 +23,7 @@ from app.forecast.states import (
     first_run,
     with_room,
 )
-from app.forecast.worlds import advance, forget
+from app.forecast.worlds import advance, code_of, forget
 
 
 class Samples(NamedTuple):
@@ -85,7 +85,7 @@ class Replay:
             forget(self.run, is_wanted)
         forks = self.fork_count + int(is_wanted[done:].sum())
         self.run = with_room(self.run, node_count, row_count, forks)
-        code = POLICY_CODE[self._policy.eviction_policy]
+        code = code_of(self._policy)
         self.run = Worlds(*advance(self.run, operations, is_wanted[done:], code, self._policy.horizon_us))
 
     def samples(self, at_us: Ints, until_us: int, times_us: Ints) -> Samples:

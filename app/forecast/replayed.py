@@ -34,6 +34,8 @@ from app.domain.events import (
     NodeOpened,
     NodeRemoved,
     PolicyChanged,
+    QuotaRemoved,
+    QuotaSet,
     Recorded,
 )
 from app.domain.events.kinds import REGISTERED
@@ -205,6 +207,10 @@ class History:
     @_fold.register
     def _(self, event: PolicyChanged, _seq: int) -> None:
         """Ignore the change: the replay runs under the policy that its forecaster was given."""
+
+    @_fold.register
+    def _(self, event: QuotaSet | QuotaRemoved, _seq: int) -> None:
+        """Ignore the change: a replay starts what was admitted."""
 
     @_fold.register
     def _(self, event: FlavorAdded, _seq: int) -> None:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.engine.cluster import NO_NODE, Bools, Ints
+from app.domain.values import Policy
+from app.engine.cloud import POLICY_CODE
+from app.engine.cluster import NO_NODE, YJF, Bools, Ints
 from app.engine.compiled import bare, compiled, inlined
 from app.engine.eviction import plan_eviction
 from app.forecast.replayed import (
@@ -35,6 +37,7 @@ from app.forecast.states import (
     NONE,
     NOW,
     OPERATION_COUNT,
+    OVERRUNNING,
     SLOTS,
     SPOT_COUNT,
     STATE_COUNT,
@@ -58,9 +61,16 @@ from app.forecast.states import (
     take,
 )
 
+DISPLACES = 4
+"""In the code of a policy: spot starts displace overrunning instances."""
 _OLDER = -2
 _CHECKS = 64
 """The number of searches in one horizon for worlds that are past theirs."""
+
+
+def code_of(policy: Policy) -> int:
+    """Return the code of the rules by which instances make room for starts."""
+    return POLICY_CODE[policy.eviction_policy] | (DISPLACES if policy.displaces_overrunning else 0)
 
 
 @compiled
@@ -163,9 +173,12 @@ def start(run: Worlds, k: int, kind: int, target: int, now_us: int, policy: int)
         return
     node = fitting_node_there(run, k, run.demand[target])
     if node == NO_NODE and kind == START_ON_DEMAND:
-        node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy)
+        node, count = plan_eviction_there(run, k, run.demand[target], now_us, policy & ~DISPLACES)
         if evict(run, k, count):
             return
+    elif node == NO_NODE and policy & DISPLACES:
+        node, count = plan_displacement_there(run, k, run.demand[target], now_us)
+        evict(run, k, count)
     if node != NO_NODE:
         put(run, k, target, node)
     elif kind == START_SPOT:
@@ -201,6 +214,17 @@ def plan_eviction_there(run: Worlds, k: int, demand: Ints, now_us: int, policy: 
     seat_virtual(run, run.states[k].born)
     by_youth = run.youth[: run.counters[YOUTH_COUNT]]
     return plan_eviction(cluster_of(run, k), demand, by_youth, run.free[k], policy, run.gone)
+
+
+@bare
+def plan_displacement_there(run: Worlds, k: int, demand: Ints, now_us: int) -> tuple[int, int]:
+    """Plan as the engine does which overrunning instances make room for a spot start in the k-th state.
+
+    The virtual instance never overruns. The victims are the first of `gone`.
+    """
+    if run.counters[YOUTH_COUNT] == NONE:
+        sort_by_youth(run, now_us)
+    return plan_eviction(cluster_of(run, k), demand, run.youth[: run.counters[OVERRUNNING]], run.free[k], YJF, run.gone)
 
 
 @bare

@@ -241,7 +241,7 @@ class Forecasts:
 def _replay_settings(policy: Policy) -> tuple[object, ...]:
     """Return the part of a policy that a replay depends on."""
     window_us, horizon_us = policy.history_window_us, policy.horizon_us
-    rules = policy.placement, policy.eviction_policy, policy.forecast
+    rules = policy.placement, policy.eviction_policy, policy.displaces_overrunning, policy.forecast
     return *rules, window_us, horizon_us, policy.sample_count, policy.seed
 
 

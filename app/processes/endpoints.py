@@ -19,11 +19,12 @@ from app.observing.http import metrics, service
 from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
-from app.scheduling.http import clouds, instances, nodes
+from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
 from app.scheduling.wire import events as event_wire
 from app.scheduling.wire import instances as instance_wire
 from app.scheduling.wire import nodes as node_wire
+from app.scheduling.wire import owners as owner_wire
 from app.utilisation import http as utilisation
 from app.utilisation import wire as utilisation_wire
 from tenure_client import endpoints
@@ -237,6 +238,22 @@ ENDPOINTS = (
     ),
     Served(endpoints.FLAVORS, nodes.list_flavors, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
     Served(endpoints.FLAVOR, nodes.show_flavor, role=Role.READER),
+    Served(endpoints.OWNERS, owners.list_owners, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
+    Served(
+        endpoints.SET_QUOTA,
+        owners.set_owner_quota,
+        role=Role.ADMIN,
+        body=owner_wire.QuotaBody,
+        errors=(*_TIME, *_WRITE, errors.TooManyQuotas, errors.FormatNotInForce),
+        example={"cores": 64, "share": 0.25},
+    ),
+    Served(
+        endpoints.REMOVE_QUOTA,
+        owners.remove_owner_quota,
+        role=Role.ADMIN,
+        query=node_wire.AtQuery,
+        errors=(*_TIME, *_WRITE, errors.FormatNotInForce),
+    ),
     Served(endpoints.REQUEST_TABLE, forecasts.request_table, role=Role.ADMIN),
     Served(endpoints.TABLES, forecasts.list_tables, role=Role.READER, query=NumberedPageQuery),
     Served(

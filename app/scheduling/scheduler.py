@@ -38,7 +38,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.policies import new_policy
+from app.domain.policies import protected_policy
 from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
@@ -83,7 +83,7 @@ class Scheduler:
 
     def new_policy(self, named: Mapping[str, Any]) -> Policy:
         """Return the policy that a cloud gets that is created now with these fields of its policy."""
-        return new_policy(named, self._parts.logs.log.log_format)
+        return protected_policy(named, self._parts.logs.log.log_format)
 
     async def create_cloud(self, name: str, policy: Policy, at_us: int | None) -> Cloud:
         """Create a cloud. Its log begins at `at_us`, by default now, or at second 0 of an external clock."""
@@ -127,7 +127,7 @@ class Scheduler:
                 raise NodeExists(f"node {node!r} exists with another capacity")
             return []
 
-        return bool((await self._change(name, decide, at_us)).events)
+        return bool((await self.change(name, decide, at_us)).events)
 
     async def drain_node(self, name: str, node: str, at_us: int | None) -> None:
         """Let the node take no more placements; its instances continue to run."""
@@ -135,7 +135,7 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return [NodeDrained(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
 
-        await self._change(name, decide, at_us)
+        await self.change(name, decide, at_us)
 
     async def open_node(self, name: str, node: str, at_us: int | None) -> None:
         """Let a drained node take placements again."""
@@ -143,7 +143,7 @@ class Scheduler:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return [NodeOpened(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.DRAINED else []
 
-        await self._change(name, decide, at_us)
+        await self.change(name, decide, at_us)
 
     async def remove_node(self, name: str, node: str, at_us: int | None) -> dict[str, int | None]:
         """Remove a node without on-demand instances. Return the spot instances evicted from it, youngest first.
@@ -155,7 +155,7 @@ class Scheduler:
             find_node(cloud, node)
             return decide_node_removal(cloud, node, now_us)
 
-        changed = await self._change(name, decide, at_us)
+        changed = await self.change(name, decide, at_us)
         deadlines = {
             event.instance_id: event.deadline_us for event in changed.events if isinstance(event, EvictionScheduled)
         }
@@ -164,7 +164,7 @@ class Scheduler:
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
         """Evict one spot instance as a test, the named one or the youngest. Raise DrillImpossible if there is none."""
-        changed = await self._change(name, lambda cloud, now_us: decide_drill(cloud, instance_id, now_us), at_us)
+        changed = await self.change(name, lambda cloud, now_us: decide_drill(cloud, instance_id, now_us), at_us)
         evicted = changed.events[-1]
         assert isinstance(evicted, InstanceEvicted)
         return evicted
@@ -175,7 +175,7 @@ class Scheduler:
 
     async def confirm(self, name: str, instance_id: str, at_us: int | None) -> bool:
         """Record a controller's confirmation that an evicted instance is stopped. Return False if none was awaited."""
-        changed = await self._change(name, lambda cloud, now_us: decide_confirmation(cloud, instance_id, now_us), at_us)
+        changed = await self.change(name, lambda cloud, now_us: decide_confirmation(cloud, instance_id, now_us), at_us)
         return bool(changed.events)
 
     async def add_flavor(self, name: str, flavor: str, demand: Resources, at_us: int | None) -> bool:
@@ -191,7 +191,7 @@ class Scheduler:
                 raise FlavorExists(f"flavor {flavor!r} exists with another resource vector; flavors never change")
             return []
 
-        return bool((await self._change(name, decide, at_us)).events)
+        return bool((await self.change(name, decide, at_us)).events)
 
     async def start(self, name: str, request: StartRequest) -> Started:
         """Decide a start. The same request repeated has the same answer."""
@@ -262,7 +262,8 @@ class Scheduler:
         """Stop deciding."""
         await asyncio.gather(*(sequencer.close() for sequencer in self._sequencers.values()))
 
-    async def _change(self, name: str, decide: Callable[[Cloud, int], Sequence[Event]], at_us: int | None) -> Changed:
+    async def change(self, name: str, decide: Callable[[Cloud, int], Sequence[Event]], at_us: int | None) -> Changed:
+        """Apply an operator's change: `decide` returns its events, given the state and a time in microseconds."""
         return await self._one(name, Change(decide, at_us), Changed)
 
     async def _one(self, name: str, step: Step, kind: type[T]) -> T:

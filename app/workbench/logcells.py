@@ -27,6 +27,10 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "grace_s": seconds_text(policy.grace_us) if policy.grace_us else None,
         "threshold": policy.risk_threshold,
         "strata_s": " ".join(map(seconds_text, policy.strata_us)) or NO_STRATA,
+        "owner_cores": policy.owner_cores,
+        "owner_share": policy.owner_share,
+        "overrunning_cores": policy.overrunning_cores,
+        "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
     }
 
 
@@ -44,6 +48,9 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
     if basis.floor is not None:
         cells["min_windows"], cells["enough_s"] = basis.floor.min_windows, _seconds(basis.floor.enough_us)
         cells["affordable_lifetime_s"] = _seconds(basis.floor.affordable_us)
+    if basis.quota is not None:
+        cells["quota"] = basis.quota.kind
+        cells |= {f"quota_{name}": getattr(basis.quota, name) for name in ("used", "asked", "allowed")}
 
 
 def _write_book(cells: Cells, book: Book) -> None:

@@ -29,9 +29,10 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import AdmittedBy, Book, Budget, Floor, Market, Policy, Resources
+from app.domain.values import Book, Budget, Floor, Market, Policy, QuotaUse, Resources
 from app.domain.wanted import Wanted
-from app.workbench.logcells import COMPOSED, LONGEST, NO_STRATA, Cells
+from app.workbench.csvfigures import read_book, read_budget, read_floor, read_quota, read_wanted
+from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
     "seq",
@@ -86,6 +87,15 @@ COLUMNS = (
     "windows",
     "min_windows",
     "enough_s",
+    "owner",
+    "owner_cores",
+    "owner_share",
+    "overrunning_cores",
+    "displaces_overrunning",
+    "quota",
+    "quota_used",
+    "quota_asked",
+    "quota_allowed",
 )
 
 T = TypeVar("T")
@@ -132,6 +142,12 @@ class LogRow(NamedTuple):
     min_windows: int | None = None
     enough_us: int | None = None
     floor: Floor | None = None
+    owner: str | None = None
+    owner_cores: int | None = None
+    owner_share: float | None = None
+    overrunning_cores: int | None = None
+    displaces_overrunning: bool | None = None
+    quota: QuotaUse | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
 
@@ -225,7 +241,7 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
     return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
 
 
-_COLUMN_OF = {"level": "reason", "probability": "risk"}
+_COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"}
 _UNWRITTEN = {"at_us", "victims", "afterwards"}
 """The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = (
@@ -289,51 +305,15 @@ def _row(cells: Cells, place: str) -> LogRow:
             at_us=parse_seconds(cells["at_s"]),
             kind=cells["kind"],
             demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
-            budget=_read_budget(cells) if cells.get("charge") else None,
-            book=_read_book(cells) if cells.get("risky") else None,
-            wanted=_read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
-            floor=_read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
+            budget=read_budget(cells) if cells.get("charge") else None,
+            book=read_book(cells) if cells.get("risky") else None,
+            wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
+            quota=read_quota(cells) if cells.get("quota") else None,
+            floor=read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
-
-
-def _read_budget(cells: Cells) -> Budget:
-    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
-    affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
-    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
-
-
-def _read_floor(cells: Cells) -> Floor:
-    enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
-    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
-
-
-def _read_book(cells: Cells) -> Book:
-    below_us, affordable_us = (
-        _parse(parse_seconds, cells[name]) for name in ("stratum_below_s", "affordable_lifetime_s")
-    )
-    return Book(
-        from_us=parse_seconds(cells["stratum_from_s"]),
-        below_us=below_us,
-        earned=float(cells["earned"]),
-        evicted=int(cells["class_evicted"]),
-        committed=float(cells["committed"]),
-        risky=int(cells["risky"]),
-        admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
-        affordable_us=affordable_us,
-    )
-
-
-def _read_wanted(cells: Cells) -> Wanted:
-    wanted = cells["wanted_lifetime_s"]
-    lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
-    return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
-
-
-def _parse(parse: Callable[[str], T], text: str) -> T | None:
-    return parse(text) if text else None
 
 
 def _read_strata(text: str) -> tuple[int, ...]:
@@ -354,6 +334,10 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk", "windows"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "windows"), float),
+    **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
+    "displaces_overrunning": lambda text: text == "yes",
 }
-_READ = [(column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields]
+_READ = [
+    (column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields and column != "quota"
+]

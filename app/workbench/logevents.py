@@ -92,6 +92,10 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         risk_threshold=base.risk_threshold if row.threshold is None else row.threshold,
         strata_us=base.strata_us if row.strata_us is None else row.strata_us,
         min_windows=base.min_windows if row.min_windows is None else row.min_windows,
+        owner_cores=row.owner_cores,
+        owner_share=row.owner_share,
+        overrunning_cores=row.overrunning_cores,
+        displaces_overrunning=bool(row.displaces_overrunning),
     )
 
 
@@ -121,6 +125,7 @@ def _basis(row: LogRow, _: Policy) -> Basis | None:
         row.book,
         row.windows,
         row.floor,
+        row.quota,
     )
 
 
@@ -154,7 +159,13 @@ def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
     )
 
 
-_COLUMN_OF = {"level": "reason", "probability": "risk", "capacity": "demand"}
+_COLUMN_OF = {
+    "level": "reason",
+    "probability": "risk",
+    "capacity": "demand",
+    "cores": "owner_cores",
+    "share": "owner_share",
+}
 _READ: dict[str, Reader] = {
     "instance_id": _name,
     "policy": _policy,

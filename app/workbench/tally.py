@@ -114,16 +114,20 @@ class WorkloadTally:
         if request.market is Market.ON_DEMAND:
             self.on_demand_requested += 1
             self.on_demand_admitted += accepted
-            for victim in victims:
-                self.evicted(victim, request.at_us or 0)
+            self._evicted(victims, request.at_us or 0)
             return
         core_us = request.count * self.demands[request.flavor].cores * (request.lifetime_us or 0)
         self.spot_requested += 1
         self.requested_core_us += core_us
         if epoch is not None:
             self.epochs.add(epoch)
+        self._evicted(victims, request.at_us or 0)
         if accepted:
             self._admitted(request, core_us)
+
+    def _evicted(self, victims: Iterable[str], at_us: int) -> None:
+        for victim in victims:
+            self.evicted(victim, at_us)
 
     @property
     def spot_completed(self) -> int:

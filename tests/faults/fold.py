@@ -322,4 +322,5 @@ _READERS: Mapping[str, Callable[[_Fold, Event], object]] = {
     "eviction_confirmed": _Fold._confirmed,
     "eviction_overdue": _Fold._reported_overdue,
     "eviction_risk": _Fold._at_risk,
+    "promise_ending": _Fold._at_risk,
 }

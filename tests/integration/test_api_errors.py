@@ -28,7 +28,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
 from app.platform.http.openapi import errors_of
 from app.processes.endpoints import ENDPOINTS
-from app.scheduling import scheduler
+from app.scheduling import owners, scheduler
 
 CLOUD = "/v1/clouds/system"
 EXTERNAL = "/v1/clouds/external"
@@ -166,6 +166,11 @@ CONFLICTING = [
     Bad(errors.TimeAhead, "POST", f"{EXTERNAL}/nodes", json={"name": "n", "cores": 1, "at": FAR}),
     Bad(errors.TimeAhead, "PATCH", EXTERNAL, json={"policy": {"seed": 3}, "at": FAR}),
     start(errors.LifetimeMissing, {"id": "new", "market": "spot", "flavor": "c1"}),
+    Bad(errors.OwnerNotFound, "POST", f"{CLOUD}/owners/a.b/quota", json={"cores": 1}),
+    Bad(errors.OwnerNotFound, "DELETE", f"{CLOUD}/owners/-a/quota"),
+    Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"share": 0}),
+    Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"cores": -1}),
+    Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"cores": 0.5}),
     start(errors.LifetimeOutOfBounds, {**SPOT, "lifetime_s": 1.499999}, "/v1/clouds/bounds"),
     start(errors.LifetimeOutOfBounds, {**SPOT, "lifetime_s": 86400.5}, "/v1/clouds/bounds"),
     start(errors.ProbabilityOutOfBounds, {**SPOT, "eviction_probability": 0.999}, "/v1/clouds/bounds"),
@@ -661,6 +666,13 @@ def test_more_nodes_and_flavors_than_there_may_be_are_an_error(world: Service, m
     monkeypatch.setattr(scheduler, "MOST_FLAVORS", 1)
     check(world.client.post(f"{CLOUD}/nodes", json={"name": "one-more", "cores": 1}), errors.TooManyNodes)
     check(world.client.post(f"{CLOUD}/flavors", json={"name": "one-more", "cores": 1}), errors.TooManyFlavors)
+    assert world.last_seq("system") == before
+
+
+def test_more_quotas_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.last_seq("system")
+    monkeypatch.setattr(owners, "MOST_QUOTAS", 0)
+    check(world.client.post(f"{CLOUD}/owners/a/quota", json={"cores": 1}), errors.TooManyQuotas)
     assert world.last_seq("system") == before
 
 

@@ -49,7 +49,7 @@ class NaiveWorld:
             self.cluster.nodes[0],
         )  # fmt: skip
         if is_spot:
-            fits = self.cluster.start_spot(one)
+            fits = self.cluster.start_spot(one) is not None
         else:
             victims = self.cluster.start_on_demand(one, at_us, self.policy)
             self.evicted += victims or []

@@ -152,18 +152,37 @@ class NaiveCluster:
         self.instances[instance.name] = instance
         return [victim.name for victim in victims]
 
-    def start_spot(self, instance: NaiveInstance) -> bool:
-        """Place all of its machines or none."""
+    def displace(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
+        """The node to clear of overrunning instances, and those that go: as for an on-demand start, of them alone."""
+        staying = {name for name, one in self.instances.items() if not (one.is_spot and now_us > one.deadline_us)}
+        marked = {name: self.instances[name].is_spot for name in staying}
+        for name in staying:
+            self.instances[name].is_spot = False
+        plan = self.plan_yjf(demand, now_us)
+        for name, is_spot in marked.items():
+            self.instances[name].is_spot = is_spot
+        return plan
+
+    def start_spot(self, instance: NaiveInstance, now_us: int = 0, *, displaces: bool = False) -> list[str] | None:
+        """Place all of its machines or none; a single one if need be in the room of overrunning instances.
+
+        Their names are returned; None where it cannot be placed.
+        """
         found: list[NaiveNode] = []
+        victims: list[NaiveInstance] = []
         for _ in range(instance.count):
             node = self.fitting_node(instance.demand)
+            if node is None and displaces and instance.count == 1:
+                node, victims = self.displace(instance.demand, now_us) or (None, [])
             if node is None:
                 self.instances.pop(instance.name, None)
-                return False
+                return None
+            for victim in victims:
+                del self.instances[victim.name]
             found.append(node)
             instance.node, instance.more = found[0], found[1:]
             self.instances[instance.name] = instance
-        return True
+        return [victim.name for victim in victims]
 
 
 def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, float]:

@@ -96,9 +96,10 @@ class RandomCloud:
             lifetime_us = None
         self.started += 1
         flavor = self.random.choice(list(self.cloud.flavors))
+        owner = (None, "a", "b")[self.started % 3]
         is_group = self.groups and market is Market.SPOT and self.random.random() < 0.3
         count = self.random.choice([2, 2, 3, 5]) if is_group else 1
-        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, count=count)
+        request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, owner=owner, count=count)
         self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
 
     def stop(self) -> None:
@@ -156,10 +157,15 @@ def random_log(
     *,
     memory: bool = True,
     placement: Placement = Placement.FIRST_FIT,
+    displaces: bool = False,
 ) -> list[Recorded]:
     """Every other one under a grace period."""
     policy = Policy(
-        guarantee=Guarantee.NONE, eviction_policy=eviction_policy, placement=placement, grace_us=7 * (seed % 2)
+        guarantee=Guarantee.NONE,
+        eviction_policy=eviction_policy,
+        placement=placement,
+        grace_us=7 * (seed % 2),
+        displaces_overrunning=displaces,
     )
     cloud = RandomCloud(Random(seed), policy, memory)
     cloud.open()

@@ -100,8 +100,8 @@ class NaiveHistory:
         def act(cluster: NaiveCluster) -> list[str]:
             instance = self.instance(item)
             if instance.is_spot:
-                cluster.start_spot(instance)
-                return []
+                displaces = self.policy.displaces_overrunning
+                return cluster.start_spot(instance, item.event.at_us, displaces=displaces) or []
             return cluster.start_on_demand(instance, item.event.at_us, self.policy.eviction_policy.value) or []
 
         return act
@@ -143,7 +143,7 @@ class NaiveHistory:
                 born = max(born, operation.rank[1])
         slots = cluster.slots(self.flavors[flavor])
         virtual = NaiveInstance(VIRTUAL, True, self.flavors[flavor], born + 0.25, FOREVER, NaiveNode("nowhere", ()))
-        if not cluster.start_spot(virtual):
+        if cluster.start_spot(virtual) is None:
             return None
         return slots, *self.fate(cluster, rest, at_us)
 
@@ -152,7 +152,7 @@ class NaiveHistory:
         cluster = self.recorded([one for one in self.log if one.seq < item.seq])
         demand, here = self.flavors[item.event.flavor], (item.event.at_us, (1, float(item.seq)))
         virtual = NaiveInstance(VIRTUAL, True, demand, item.seq, FOREVER, NaiveNode("nowhere", ()))
-        assert cluster.start_spot(virtual)
+        assert cluster.start_spot(virtual) is not None
         rest = [operation for operation in self.operations() if (operation.at_us, operation.rank) > here]
         return self.fate(cluster, rest, item.event.at_us)
 

@@ -32,6 +32,7 @@ from tenure_client.methods import Method
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
+    "owner": "batch", "cores": 64, "share": 0.25,
     "begin_at": datetime(2026, 1, 1, tzinfo=UTC), "end_at": datetime(2026, 1, 2, tzinfo=UTC), "points": 5,
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,
@@ -98,6 +99,7 @@ WORDS = {
     words.ForecastWord: domain_values.Forecast,
     words.ClockWord: domain_values.Clock,
     words.RoleWord: domain_values.Role,
+    words.QuotaKindWord: domain_values.QuotaKind,
     words.NodeStatusWord: domain_values.NodeStatus,
     words.RejectionWord: domain_values.Rejection,
     words.LimitWord: domain_values.Rejection,

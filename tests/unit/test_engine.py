@@ -21,16 +21,24 @@ POLICIES = list(EvictionPolicy)
 
 
 def small_policy(
-    eviction_policy: EvictionPolicy = EvictionPolicy.YJF, placement: Placement = Placement.FIRST_FIT
+    eviction_policy: EvictionPolicy = EvictionPolicy.YJF,
+    placement: Placement = Placement.FIRST_FIT,
+    *,
+    displaces: bool = False,
 ) -> Policy:
-    return Policy(guarantee=Guarantee.NONE, eviction_policy=eviction_policy, placement=placement)
+    return Policy(
+        guarantee=Guarantee.NONE,
+        eviction_policy=eviction_policy,
+        placement=placement,
+        displaces_overrunning=displaces,
+    )
 
 
 @pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("eviction_policy", POLICIES)
 @pytest.mark.parametrize("seed", range(40))
 def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
-    world = RandomCloud(Random(seed), small_policy(eviction_policy, placement))
+    world = RandomCloud(Random(seed), small_policy(eviction_policy, placement, displaces=seed % 2 == 1))
     world.open()
     for _ in range(250):
         world.step()
@@ -67,6 +75,10 @@ def assert_same_decisions(cloud: Cloud, naive: NaiveCluster, now_us: int, policy
         plan = naive.place_on_demand(demand, now_us, policy.value)
         found = (plan[0].name, tuple(victim.name for victim in plan[1])) if plan else (None, ())
         assert cloud.place_on_demand(flavor.name, now_us) == found
+        if fit is None:
+            plan = naive.displace(demand, now_us)
+            found = (plan[0].name, tuple(victim.name for victim in plan[1])) if plan else (None, ())
+            assert cloud.displace(flavor.name, now_us) == found
 
 
 def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> list[str]:
@@ -79,7 +91,7 @@ def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> lis
 @pytest.mark.parametrize("seed", range(20))
 def test_rollback_leaves_no_trace(seed: int) -> None:
     random = Random(seed)
-    world = RandomCloud(random, small_policy())
+    world = RandomCloud(random, small_policy(displaces=seed % 2 == 1))
     world.open()
     for _ in range(30):
         world.step()

@@ -47,11 +47,13 @@ def compiled_samples(
 @pytest.mark.parametrize("eviction_policy", POLICIES)
 @pytest.mark.parametrize("seed", range(40))
 def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
-    random = Random(seed)
-    log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0, placement=placement)
+    random, displaces = Random(seed), seed % 4 >= 2
+    log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0, placement=placement, displaces=displaces)
     begin_us, last_us = log[0].event.at_us, log[-1].event.at_us
     horizon_us = random.choice([20, 100, 10_000])
-    policy = Policy(eviction_policy=eviction_policy, horizon_us=horizon_us, placement=placement)
+    policy = Policy(
+        eviction_policy=eviction_policy, horizon_us=horizon_us, placement=placement, displaces_overrunning=displaces
+    )
     until_us = random.choice([last_us + 1, last_us + 50, (begin_us + last_us) // 2 + 1])
     start_us = random.choice([begin_us, (begin_us + until_us) // 2])
     naive = NaiveHistory(log, policy, until_us)

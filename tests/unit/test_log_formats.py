@@ -77,6 +77,10 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         ("least_probability", 0.1, 5),
         ("highest_probability", 0.9, 5),
         ("min_windows", 0, 5),
+        ("owner_cores", 0, 5),
+        ("owner_share", 0.5, 5),
+        ("overrunning_cores", 0, 5),
+        ("displaces_overrunning", True, 5),
     ],
 )
 def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:
@@ -106,6 +110,8 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert newest.pop("wanted") is None
     assert newest.pop("limited_by") is None
     assert newest.pop("nodes") == []
+    assert newest["basis"].pop("quota") is None
+    assert newest.pop("owner") is None
     assert json.loads(encode(started, 1)) == newest
 
 

@@ -27,6 +27,7 @@ from app.domain.events.notices import (
     Notice,
     PromiseEnding,
 )
+from app.domain.events.quotas import QuotaEvent, QuotaRemoved, QuotaSet
 from app.domain.requests import StartRequest
 
 __all__ = [
@@ -51,12 +52,14 @@ __all__ = [
     "Notice",
     "PolicyChanged",
     "PromiseEnding",
+    "QuotaRemoved",
+    "QuotaSet",
     "Recorded",
     "StartDecision",
     "answers_request",
 ]
 
-Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision
+Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | QuotaEvent
 """Any event. The order of the union is the order in which kinds are listed."""
 
 

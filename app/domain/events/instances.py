@@ -21,6 +21,7 @@ class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
     Of a group, `nodes` are those of its members in order, and `node` is the first of them; else `nodes` is empty.
+    `owner` is who asked for it; None: an admin, or a log of an earlier format.
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
     room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
@@ -42,6 +43,7 @@ class InstanceStarted:
         default=None, metadata={"since": 5, "description": "Why a longer lifetime was not promised."}
     )
     nodes: tuple[str, ...] = field(default=(), metadata={"since": 5})
+    owner: str | None = field(default=None, metadata={"since": 5})
 
     @property
     def count(self) -> int:
@@ -71,6 +73,7 @@ class InstanceRejected:
     probability: float | None = None
     basis: Basis | None = None
     wanted: Wanted | None = field(default=None, metadata=_WANTED)
+    owner: str | None = field(default=None, metadata={"since": 5})
     count: int = field(default=1, metadata={"since": 5})
 
 
@@ -84,8 +87,9 @@ class InstanceStopped:
 @event("instance_evicted", subject="instance_id", group=Group.END, outcome="evicted", urgent=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvicted:
-    """A spot instance was evicted to make room for the event at `cause_seq`: an on-demand start or a node's removal.
+    """A spot instance was evicted to make room for the event at `cause_seq`: a start or a node's removal.
 
+    A spot start evicts overrunning instances only.
     A drill makes room for nothing, so its eviction names itself as cause. The SLA counts a drill like a stop.
     """
 

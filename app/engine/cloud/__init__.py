@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.outcomes import plus
+from app.engine.cloud.owner_rows import NOBODY
 from app.engine.cloud.records import (
     ClassCounts,
     Counts,
@@ -12,6 +13,8 @@ from app.engine.cloud.records import (
     Handover,
     Node,
     OutcomeCounts,
+    OwnerAccount,
+    Quota,
     Running,
     Section,
     SectionKind,
@@ -24,6 +27,7 @@ __all__ = [
     "LEAST_RUN",
     "LONGEST_RUN",
     "MINUTE_US",
+    "NOBODY",
     "PLACEMENT_CODE",
     "POLICY_CODE",
     "ClassCounts",
@@ -34,6 +38,8 @@ __all__ = [
     "Handover",
     "Node",
     "OutcomeCounts",
+    "OwnerAccount",
+    "Quota",
     "Running",
     "Section",
     "SectionKind",

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.strata import BOUNDARIES_US, stratum_index
-from app.engine.books import Bearers, borne
+from app.engine.books import PARTS, Bearers, borne
 from app.engine.cloud.records import FIRST_ROWS, Running
 from app.engine.cluster import Ints
+from app.engine.owners import OwnerNumbers, borne_by
 
 
 class BearerColumns:
@@ -53,6 +54,12 @@ class BearerColumns:
         self._follow(boundaries_us)
         columns, deadlines_us = Bearers._make(one.copy() for one in self._columns), deadlines_us.copy()
         return lambda: borne(columns, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+
+    def borne_by(
+        self, deadlines_us: Ints, owners: OwnerNumbers, owner: int, probability: float, stratum: int, now_us: int
+    ) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`."""
+        return borne_by(self._columns, owners, owner, deadlines_us, probability, stratum, now_us) / PARTS
 
     def _follow(self, boundaries_us: tuple[int, ...]) -> None:
         if boundaries_us != self._boundaries_us:

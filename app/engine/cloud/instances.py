@@ -17,6 +17,7 @@ from app.engine.cloud.bearers import BearerColumns
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.overrunning import SectionColumns
+from app.engine.cloud.owner_rows import OwnerRows
 from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Room, Running, Section, Undo, risk_of
 from app.engine.cluster import (
     NEVER_US,
@@ -50,13 +51,14 @@ class Instances:
         self.at_risk: set[str] = set()
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
+        self._names = Alike[str | None]()
         self._rows: list[str | None] = [None] * FIRST_ROWS
         self._free_rows = list(range(FIRST_ROWS - 1, -1, -1))
         self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
         self._are_at_risk, self._are_first, self._count_there = np.zeros((3, FIRST_ROWS), np.bool_)
         self._promises = np.zeros(FIRST_ROWS)
-        self._bearers, self._sections = BearerColumns(), SectionColumns()
+        self.bearers, self._sections, self.owner_rows = BearerColumns(), SectionColumns(), OwnerRows()
 
     @property
     def machine_count(self) -> int:
@@ -93,20 +95,21 @@ class Instances:
             lifetime_us=self._lengths.of(one.lifetime_us),
             probability=self._shares.of(one.probability),
             risk=self._shares.of(one.risk),
+            owner=self._names.of(one.owner),
             nodes=tuple(self._nodes.by_name[node].name for node in one.nodes),
         )
 
     def on_node(self, node: str) -> list[Running]:
         """Return the instances of which a machine runs on the node, oldest first."""
         rows = np.flatnonzero(self._room.cluster.node_of == self._nodes.by_name[node].index).tolist()
-        return sorted((self.running[name] for name in self._at(rows)), key=lambda running: running.seq)
+        return sorted((self.running[name] for name in self.at(rows)), key=lambda running: running.seq)
 
     def youngest_spot(self) -> Running | None:
         """Return the spot instance started last, or None if none runs."""
         rows = np.flatnonzero(self._are_spot())
         if not len(rows):
             return None
-        (name,) = self._at([int(rows[np.argmax(self._room.cluster.born[rows])])])
+        (name,) = self.at([int(rows[np.argmax(self._room.cluster.born[rows])])])
         return self.running[name]
 
     def put_at_risk(self, instance_id: str, *, at_risk: bool) -> None:
@@ -121,7 +124,7 @@ class Instances:
         rank = cluster.born[rows] + NEVER_US * (now_us > cluster.deadline_us[rows])
         if len(rows) > count:
             rows, rank = (every[np.argpartition(rank, -count)[-count:]] for every in (rows, rank))
-        return [self.running[name] for name in self._at(rows[np.argsort(-rank)].tolist())]
+        return [self.running[name] for name in self.at(rows[np.argsort(-rank)].tolist())]
 
     def oldest(self, after_seq: int, count: int, market: Market | None) -> tuple[str, ...]:
         """Return the ids of the first `count` instances that started after a seq, of one market or of both (None)."""
@@ -132,7 +135,7 @@ class Instances:
         rows = np.flatnonzero(asked)
         if len(rows) > count:
             rows = rows[np.argpartition(cluster.born[rows], count)[:count]]
-        return self._at(rows[np.argsort(cluster.born[rows])].tolist())
+        return self.at(rows[np.argsort(cluster.born[rows])].tolist())
 
     def promises_within(self, now_us: int) -> dict[float, int]:
         """Return the number of running spot instances within their lifetime, by promised probability; 0: none."""
@@ -170,7 +173,7 @@ class Instances:
     def plan(self, demand: Ints, now_us: int, placement: int, code: int) -> tuple[int, tuple[str, ...]]:
         """Return the index of the node for an on-demand start, and its victims, youngest first."""
         node, count = place_on_demand(self._room.cluster, demand, now_us, placement, code, self._victims)
-        return node, self._at(self._victims[:count].tolist())
+        return node, self.at(self._victims[:count].tolist())
 
     def fitting_nodes(self, demand: Ints, count: int, placement: int) -> list[int]:
         """Return the indices of the nodes that the members of a group take, none if they do not all fit."""
@@ -256,15 +259,15 @@ class Instances:
         self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
     ) -> tuple[Ints, Ints]:
         """Return what engine.books computes for the running instances with these promises."""
-        return self._bearers.borne(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
+        return self.bearers.borne(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
     def borne_now(
         self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
     ) -> Callable[[], tuple[Ints, Ints]]:
         """Return a function that returns the same as things are now, on any thread."""
-        return self._bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
+        return self.bearers.borne_now(self._room.cluster.deadline_us, probabilities, boundaries_us, now_us)
 
-    def _at(self, rows: Iterable[int]) -> tuple[str, ...]:
+    def at(self, rows: Iterable[int]) -> tuple[str, ...]:
         """Return the ids of the instances in these rows, each once."""
         return tuple(dict.fromkeys(name for row in rows if (name := self._rows[row]) is not None))
 
@@ -286,6 +289,7 @@ class Instances:
             row,
             self._shares.of(risk_of(event)),
             took_offer=event.wanted is not None,
+            owner=self._names.of(event.owner),
             nodes=tuple(self._nodes.by_name[node].name for node in event.nodes),
             more_rows=tuple(more),
         )
@@ -303,7 +307,7 @@ class Instances:
         """Let a running instance have another lifetime."""
         self.running[running.instance_id] = running
         self._room.cluster.deadline_us[[*running.rows]] = running.deadline_us
-        self._bearers.enter(running)
+        self.bearers.enter(running)
         self._sections.enter(running)
 
     def _forget(self, instance_id: str) -> None:
@@ -346,14 +350,15 @@ class Instances:
             self._promises[row] = running.probability or 0.0
         self.running[running.instance_id] = running
         self._are_at_risk[running.row] = running.instance_id in self.at_risk
-        self._bearers.enter(running)
+        self.bearers.enter(running)
+        self.owner_rows.enter(running)
         self._sections.enter(running)
 
     def _unnote(self, instance_id: str) -> Running:
         """Take the instance out again, and free its rows."""
         running = self.running.pop(instance_id)
         self._are_at_risk[running.row] = self._are_first[running.row] = False
-        self._bearers.leave(running.row)
+        self.bearers.leave(running.row)
         for row in reversed(running.rows):
             self._rows[row] = None
             self._free_rows.append(row)
@@ -373,7 +378,8 @@ class Instances:
         self._are_first = np.append(self._are_first, np.zeros(count, np.bool_))
         self._count_there = np.append(self._count_there, np.zeros(count, np.bool_))
         self._promises = np.concatenate([self._promises, np.zeros(count)])
-        self._bearers.grow()
+        self.bearers.grow()
+        self.owner_rows.grow()
         self._sections.grow()
         self._rows += [None] * count
         self._free_rows += range(2 * count - 1, count - 1, -1)

@@ -69,6 +69,8 @@ class Running:
     """True if its start took the lifetime that could be promised. If it stops early, its book takes back what the start
     earned for risk that was not borne: it may have been promised far more than it needed.
     """
+    owner: str | None = None
+    """The asker of the start; None: an admin, or a log of an earlier format."""
     nodes: tuple[str, ...] = ()
     more_rows: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
@@ -190,6 +192,29 @@ class BookAccount(NamedTuple):
     evicted: int = 0
 
 
+class OwnerAccount(NamedTuple):
+    """The sum of the spot instances of one owner: those that run now, and all since the log began.
+
+    `evicted`: within the declared lifetime; `overran`: that ended after it, `overrun_core_us` the core-microseconds
+    that these ran beyond it, and `overrun_evicted` how many of these ends were evictions. Drills are no evictions.
+    """
+
+    running: int = 0
+    cores: int = 0
+    admitted: int = 0
+    evicted: int = 0
+    overran: int = 0
+    overrun_core_us: int = 0
+    overrun_evicted: int = 0
+
+
+class Quota(NamedTuple):
+    """The most running spot cores of an owner, and the share of what a book has left. None: no limit."""
+
+    cores: int | None = None
+    share: float | None = None
+
+
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
@@ -212,6 +237,8 @@ class Facts(NamedTuple):
     books: list[tuple[float, int, BookAccount]]
     wants: list[Want]
     outcomes: list[tuple[Section, OutcomeCounts]]
+    owners: list[tuple[str, OwnerAccount]]
+    quotas: list[tuple[str, Quota]]
 
 
 def in_order(facts: Facts) -> Facts:

@@ -14,12 +14,13 @@ import numpy as np
 
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
-from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Placement, Policy, Resources
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.outcomes import SectionCounts
+from app.engine.cloud.owners import Owners
 from app.engine.cloud.records import (
     Counts,
     Facts,
@@ -28,7 +29,6 @@ from app.engine.cloud.records import (
     Node,
     Part,
     Room,
-    Running,
     Undo,
     digest_of,
     in_order,
@@ -74,6 +74,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
+        owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants = Wants(self._head)
         self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
@@ -86,6 +87,7 @@ class Cloud:
             self._tally,
             self._handovers,
             self._risks,
+            self._owners,
             self._wants,
             self._instances,
         )
@@ -97,8 +99,12 @@ class Cloud:
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
         self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
-        self.first_at_risk, self.promises_within = self._instances.first_at_risk, self._instances.promises_within
-        self.use_by_node, self.on_node = self._instances.use_by_node, self._instances.on_node
+        self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
+        self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
+        self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
+        self.owners, self.quotas = self._owners.accounts, self._owners.quotas
+        self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
+        self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.running_counts = self._instances.counts
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
 
@@ -272,14 +278,6 @@ class Cloud:
         loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
         return np.array([max(peak - load, 0) for peak, load in loads], np.int64)
 
-    def youngest_spot(self) -> Running | None:
-        """Return the spot instance started last, or None if none runs."""
-        return self._instances.youngest_spot()
-
-    def oldest(self, after_seq: int, count: int, market: Market | None = None) -> tuple[str, ...]:
-        """Return the ids of the first `count` running instances started after a seq, of one market or of both."""
-        return self._instances.oldest(after_seq, count, market)
-
     def free(self, node: str) -> Resources:
         """Return the free part of the node's capacity; 0 for a resource that it does not count."""
         return self._nodes.free(node)
@@ -364,6 +362,7 @@ class Cloud:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
+        self._undo.append(self._owners.enter(run))
         uncount, unbook = self._outcomes.enter(run), self._books.enter(run)
         undo, peak = self._instances.move_run(run, self.seq + 1)
         starts = [one for one in run if isinstance(one, InstanceStarted)]

@@ -30,13 +30,14 @@ def asked_text(decision: StartDecision, size: str) -> str:
     return f"{'an on-demand' if decision.market is Market.ON_DEMAND else 'a spot'} instance {of_flavor}"
 
 
-def no_capacity_text(decision: InstanceRejected) -> str:
+def no_capacity_text(decision: InstanceRejected, *, displaces: bool) -> str:
     """Say why there was no room for a start."""
     if decision.market is Market.ON_DEMAND:
         return "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
     if decision.count > 1:
         return f"Rejected: the open nodes did not have room for all {decision.count}, and a spot start evicts nobody."
-    return "Rejected: no open node had room for it, and a spot start evicts nobody."
+    but = " but those who overrun" if displaces else ""
+    return f"Rejected: no open node had room for it, and a spot start evicts nobody{but}."
 
 
 def slots_text(basis: Basis, count: int) -> str:

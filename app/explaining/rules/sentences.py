@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.admission.acceptable import Acceptable
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped, StartDecision
+from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words
 from app.domain.times import length_text, time_text
@@ -22,7 +22,6 @@ from app.domain.values import (
     Resources,
 )
 from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
-from app.explaining.rules.classwords import standing_in_words
 from app.explaining.rules.explanations import (
     Decided,
     EvictionExplained,
@@ -38,6 +37,8 @@ from app.explaining.rules.noticewords import (
     room_in_brief,
     room_in_words,
 )
+from app.explaining.rules.promisewords import promise_in_words
+from app.explaining.rules.quotawords import made_room_for, refused_by_quota
 from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
 
@@ -70,7 +71,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     else:
         ran = length_text(explanation.as_of_us - decision.at_us)
         yield f"Still running on {places_text(decision.places)} after {ran}."
-    yield from _promise(explanation, explanation.instance.as_extended)
+    yield from promise_in_words(explanation, explanation.instance.as_extended)
 
 
 def _request(explanation: Explanation) -> str:
@@ -83,11 +84,11 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
     where = places_text(decision.places)
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {where}; on-demand instances are never evicted."
-        if decision.victims:
-            yield f"No open node had room for it, so {_number(len(decision.victims))} had to go: " + (
-                f"{_names(decision.victims)}."
-            )
-    elif explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
+        yield from _cost(decision)
+        return
+    if decision.victims:
+        yield from _cost(decision)
+    if explanation.policy.guarantee is Guarantee.NONE or decision.basis is None:
         yield f"Accepted on {where}, because it fitted; no SLA was in force, so nothing was promised."
     elif decision.basis.budget is not None:
         yield f"Accepted on {where}: {_budgeted(decision.basis, decision.basis.budget)}"
@@ -101,11 +102,19 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
         yield from estimate_in_words(explanation, decision.basis)
 
 
+def _cost(decision: InstanceStarted) -> Iterator[str]:
+    if decision.victims:
+        who = _number(len(decision.victims))
+        yield f"No open node had room for it, so {who} had to go: {_names(decision.victims)}."
+
+
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
     basis = decision.basis
     match decision.reason:
         case Rejection.NO_CAPACITY:
-            yield no_capacity_text(decision)
+            yield no_capacity_text(decision, displaces=explanation.policy.displaces_overrunning)
+        case Rejection.QUOTA_EXCEEDED | Rejection.OVERRUNNING if basis is not None and basis.quota is not None:
+            yield f"Rejected: {refused_by_quota(decision.owner, basis.quota)}."
         case Rejection.QUOTES_STALE:
             yield (
                 f"Rejected: the newest quantile table{_of_epoch(explanation, basis)} was older than the policy's "
@@ -199,9 +208,8 @@ def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterato
         return
     needed = "room" if eviction.required is None else resources_text(eviction.required)
     yield (
-        f"Evicted at {at} to make room on {eviction.start.node} for the on-demand instance "
-        f"{eviction.start.instance_id}, which needed {needed} on one node (flavor {eviction.start.flavor}); no open "
-        "node had that free."
+        f"Evicted at {at} to make room on {eviction.start.node} for {made_room_for(eviction.start, eviction.reason)} "
+        f"which needed {needed} on one node (flavor {eviction.start.flavor}); no open node had that free."
     )
     yield from _choice(eviction, decision)
 
@@ -210,7 +218,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     """Say why this instance was evicted and not another one."""
     assert eviction.start is not None
     others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
-    if eviction.policy is EvictionPolicy.YJF_GLOBAL:
+    if eviction.policy is EvictionPolicy.YJF_GLOBAL and eviction.reason is not EvictionReason.SPOT_START:
         yield (
             "The rule in force evicts the youngest spot instances of the whole cloud until a node has room; "
             f"this was number {eviction.rank} of {eviction.victim_count}.{others}"
@@ -229,32 +237,6 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
     if victim.is_overrunning:
         yield "It had overrun its declared lifetime, and such instances go before all others."
-
-
-def _promise(explanation: Explanation, decision: StartDecision) -> Iterator[str]:
-    end = explanation.instance.end
-    if explanation.promise is PromiseStatus.NONE or decision.lifetime_us is None or decision.basis is None:
-        return
-    until_us = decision.at_us + decision.lifetime_us
-    ran, declared = (
-        length_text((end.at_us if end else explanation.as_of_us) - decision.at_us),
-        length_text(decision.lifetime_us),
-    )
-    share = _percent(decision.basis.probability)
-    match explanation.promise:
-        case PromiseStatus.BROKEN:
-            yield f"It had run for {ran} of its declared {declared}, so the promise to it counts as broken."
-            yield standing_in_words(explanation.standing, share)
-        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted) and end.reason is EvictionReason.DRILL:
-            yield "The promise does not count as broken: a drill is to the SLA what a stop is."
-        case PromiseStatus.KEPT if isinstance(end, InstanceEvicted):
-            yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
-        case PromiseStatus.KEPT:
-            past_us = (end.at_us if end else explanation.as_of_us) - until_us
-            overrun = f" It overran that by {length_text(past_us)}." if past_us > 0 else ""
-            yield f"The promise was kept: it was not evicted within its declared lifetime.{overrun}"
-        case _:
-            yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."
 
 
 # --- many decisions --------------------------------------------------------------------------------------------------
@@ -282,6 +264,8 @@ _REASONS = {
     Rejection.NO_CAPACITY.value: "no node had room",
     Rejection.SLA_UNATTAINABLE.value: "the SLA was out of reach",
     Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
+    Rejection.QUOTA_EXCEEDED.value: "its owner's quota was used up",
+    Rejection.OVERRUNNING.value: "too many cores of its owner overran",
     Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
     Rejection.TOO_FEW_WINDOWS.value: "the estimate rested on too few windows to promise anything",

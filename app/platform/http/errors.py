@@ -161,6 +161,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such quantile table"),
     errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
     errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
+    errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
     errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
@@ -184,6 +185,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
         409, "preemptible.instance.too_many", "The cloud runs as many instances as it may"
     ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
+    errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),

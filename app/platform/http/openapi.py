@@ -81,6 +81,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "run": ("1", errors.RunNotFound),
     "token": ("2", errors.TokenNotFound),
     "webhook": ("1", errors.WebhookNotFound),
+    "owner": ("controller", errors.OwnerNotFound),
     "handover": ("i-drill", errors.HandoverNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""

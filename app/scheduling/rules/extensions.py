@@ -38,6 +38,12 @@ def _why_not(decision: ExtensionRejected) -> str:
             return "the quotes were too old to promise anything"
         case Rejection.TOO_FEW_WINDOWS:
             return floor_in_words(decision.basis)
+        case Rejection.QUOTA_EXCEEDED if decision.basis.quota is not None:
+            use = decision.basis.quota
+            return (
+                f"its owner's instances bear {number_text(use.used)} evictions of its book, the longer lifetime would "
+                f"add {number_text(use.asked)}, and the owner's share allows {number_text(use.allowed)}"
+            )
         case Rejection.BUDGET_EXHAUSTED:
             book = decision.basis.book
             return _paid(decision) if book is None else f"{_booked(decision, book)} did not allow it"

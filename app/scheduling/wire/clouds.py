@@ -115,6 +115,23 @@ class PolicyBody(Body):
         _DEFAULT.highest_probability,
         description="The highest eviction probability that a spot start may ask for; null: any.",
     )
+    owner_cores: Annotated[int, Field(ge=0, lt=1 << 40), WHOLE] | None = Field(
+        _DEFAULT.owner_cores,
+        description="The cores that the running spot instances of one owner may have together; null: any number.",
+    )
+    owner_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        _DEFAULT.owner_share,
+        description="Under the stratified guarantee: the share of what a book has left that the risks of one owner's "
+        "running instances may take; null: all of it.",
+    )
+    overrunning_cores: Annotated[int, Field(ge=0, lt=1 << 40), WHOLE] | None = Field(
+        _DEFAULT.overrunning_cores,
+        description="An owner of more overrunning cores starts no spot instance until they end; null: any number.",
+    )
+    displaces_overrunning: bool = Field(
+        default=_DEFAULT.displaces_overrunning,
+        description="Let spot starts that do not fit take the room of instances that overrun their lifetime.",
+    )
     min_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS), WHOLE] | None = Field(
         _DEFAULT.min_windows,
         description="The least windows, independent pieces of evidence, that a promise may rest on. 0: any number; "

@@ -50,6 +50,7 @@ from tenure_client.forms.instances import (
     ExtensionAnswer,
     FloorAnswer,
     InstanceAnswer,
+    QuotaUseAnswer,
     QuoteAnswer,
     StartAnswer,
     WantedAnswer,
@@ -283,6 +284,7 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         lifetime_s=optional_seconds(instance.lifetime_us),
         first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
+        owner=decision.owner,
         node=decision.node if isinstance(decision, InstanceStarted) else None,
         count=decision.count,
         nodes=nodes_of(decision),
@@ -332,6 +334,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),
         book=_book(basis.book),
+        quota=None if basis.quota is None else answer_of(QuotaUseAnswer, basis.quota),
         windows=basis.windows,
         floor=_floor(basis.floor),
     )

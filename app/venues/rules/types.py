@@ -1,6 +1,7 @@
 """Machine types: what they hold and what they cost on demand.
 
-`LISTED` are Amazon's list prices of Linux machines in us-east-1 in 2015, used where no file of types is given.
+`LISTED` are used where no file of types is given: list prices of Linux machines in us-east-1 of about 2015. Those of
+c3.xlarge, d2.8xlarge, g2.2xlarge, m3.medium and r3.large agree with a source; the others have not been checked.
 """
 
 from __future__ import annotations

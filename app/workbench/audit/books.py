@@ -14,7 +14,7 @@ from app.domain.values import AdmittedBy, Book
 from app.workbench.audit.findings import Rule, require
 from app.workbench.logcsv import LogRow
 
-_PARTS = 2**40
+PARTS = 2**40
 StratumSpan = tuple[int, int | None]
 
 
@@ -29,18 +29,18 @@ class Entered:
     def enter(self, lifetime_us: int, earned: float) -> None:
         self.earned.append((lifetime_us, earned))
         for span, sums in self.sums.items():
-            sums[0] += earned if _holds(span, lifetime_us) else 0.0
+            sums[0] += earned if holds(span, lifetime_us) else 0.0
 
     def evict(self, lifetime_us: int) -> None:
         self.evicted.append(lifetime_us)
         for span, sums in self.sums.items():
-            sums[1] += _holds(span, lifetime_us)
+            sums[1] += holds(span, lifetime_us)
 
     def of(self, span: StratumSpan) -> tuple[float, int]:
         """Return what a stratum has earned, and its evictions."""
         if span not in self.sums:
-            earned = sum((share for lifetime_us, share in self.earned if _holds(span, lifetime_us)), 0.0)
-            self.sums[span] = [earned, sum(_holds(span, lifetime_us) for lifetime_us in self.evicted)]
+            earned = sum((share for lifetime_us, share in self.earned if holds(span, lifetime_us)), 0.0)
+            self.sums[span] = [earned, sum(holds(span, lifetime_us) for lifetime_us in self.evicted)]
         return self.sums[span][0], int(self.sums[span][1])
 
 
@@ -65,15 +65,15 @@ def check_book(
 ) -> None:
     """Check the figures of a recorded book, and the line that it says admits the start."""
     span, lifetime_us = (book.from_us, book.below_us), row.lifetime_us or 0
-    require(row, Rule.SLA, _holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
+    require(row, Rule.SLA, holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
     require(row, Rule.SLA, strata_us in {None, span}, f"its book is of {span}, but the strata make it {strata_us}")
     earned, evicted = entered.of(span)
     require(row, Rule.SLA, book.earned == earned, f"its book records {book.earned} earned, but it is {earned}")
     require(row, Rule.SLA, book.evicted == evicted, f"its book records {book.evicted} evicted, but it is {evicted}")
-    borne = [_borne(one, row.at_us) for one in running if _holds(span, one.lifetime_us or 0)]
-    committed = sum(floor(share * _PARTS) for share in borne) / _PARTS
+    shares = [borne(one, row.at_us) for one in running if holds(span, one.lifetime_us or 0)]
+    committed = sum(floor(share * PARTS) for share in shares) / PARTS
     require(row, Rule.SLA, book.committed == committed, f"it records {book.committed} committed, but it is {committed}")
-    risky = sum(share > (row.probability or 0.0) / 2 for share in borne)
+    risky = sum(share > (row.probability or 0.0) / 2 for share in shares)
     require(row, Rule.SLA, book.risky == risky, f"its book records {book.risky} risky instances, but there are {risky}")
     risk = row.estimated_probability if row.total_risk is None else row.total_risk
     line, *before = _lines(book, risk or 0.0, row.probability or 0.0)
@@ -87,11 +87,12 @@ def span_at(strata_us: tuple[int, ...], lifetime_us: int) -> StratumSpan:
     return edges[at], strata_us[at] if at < len(strata_us) else None
 
 
-def _holds(span: StratumSpan, lifetime_us: int) -> bool:
+def holds(span: StratumSpan, lifetime_us: int) -> bool:
+    """Return True if a lifetime stands in the stratum."""
     return span[0] <= lifetime_us and (span[1] is None or lifetime_us < span[1])
 
 
-def _borne(start: LogRow, now_us: int) -> float:
+def borne(start: LogRow, now_us: int) -> float:
     """Return the risk of the rest of a running instance's declared lifetime."""
     lifetime_us, risk = start.lifetime_us or 0, start.estimated_probability or 0.0
     left_us = (start.at_us + lifetime_us if start.deadline_us is None else start.deadline_us) - now_us

@@ -17,6 +17,7 @@ from app.workbench.audit.nodes import (
     check_policy,
 )
 from app.workbench.audit.notices import check_confirmed, check_overdue, check_risk, check_scheduled
+from app.workbench.audit.quotas import check_quota_change
 from app.workbench.audit.starts import check_rejected, check_started
 from app.workbench.audit.totals import totals_of
 from app.workbench.audit.wanted import check_ending
@@ -60,6 +61,8 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
     "instance_stopped": check_stopped,
     "instance_extended": check_extended,
     "extension_rejected": check_refused,
+    "quota_set": check_quota_change,
+    "quota_removed": check_quota_change,
     "eviction_confirmed": check_confirmed,
     "eviction_overdue": check_overdue,
     "eviction_risk": check_risk,

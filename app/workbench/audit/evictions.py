@@ -7,8 +7,8 @@ from app.workbench.audit.books import Entered, earning_of
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.nodes import check_node_removed
 from app.workbench.audit.notices import check_handed_over
-from app.workbench.audit.starts import check_decided_once, check_placement
-from app.workbench.audit.victims import plan_victims
+from app.workbench.audit.starts import check_decided_once, check_placement, check_started
+from app.workbench.audit.victims import plan_displacement, plan_victims
 from app.workbench.audit.wanted import take_back
 from app.workbench.audit.world import World, check_order, class_counts, enter, fitting_node, follow_policy, leave
 from app.workbench.logcsv import LogRow
@@ -68,22 +68,22 @@ def _check_victim(world: World, row: LogRow) -> None:
 
 
 def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None:
-    """Check an on-demand start that did not fit: it takes the node that its victims leave."""
+    """Check a start that did not fit: it takes the node that its victims leave, those of a spot start overran."""
+    is_spot = cause.market == Market.SPOT
+    reason = EvictionReason.SPOT_START if is_spot else EvictionReason.ON_DEMAND_START
     for row in victims:
         _check_victim(world, row)
-        require(row, Rule.EVICTION, row.reason == EvictionReason.ON_DEMAND_START, f"the reason is {row.reason!r}")
+        require(row, Rule.EVICTION, row.reason == reason, f"the reason is {row.reason!r}")
     first = victims[0]
-    require(first, Rule.EVICTION, _is_on_demand_start(cause), f"event {cause.seq}, its cause, is no on-demand start")
+    is_start = cause.kind == "instance_started"
+    require(first, Rule.EVICTION, is_start, f"event {cause.seq}, its cause, is no accepted start")
+    if is_spot:
+        _check_displaced(world, cause, victims)
+        return
     fitting = fitting_node(world, cause.demand)
     require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
     node, expected = plan_victims(world, cause)
-    for row in victims:
-        told = f"{sorted(expected)} are the youngest-first minimal set that clears a node for event {cause.seq}"
-        require(row, Rule.EVICTION, row.instance_id in expected, f"{row.instance_id} is evicted, but {told}")
-    named = {row.instance_id for row in victims}
-    require(cause, Rule.EVICTION, named == expected, f"{sorted(expected - named)} should have been evicted too")
-    for row in victims:
-        leave(world, row)
+    _check_minimal(world, cause, victims, expected)
     check_order(world, cause)
     check_decided_once(world, cause)
     require(cause, Rule.EVICTION, cause.node == node, f"it takes {cause.node}, but the evictions clear {node}")
@@ -91,8 +91,31 @@ def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None
     enter(world, cause)
 
 
-def _is_on_demand_start(row: LogRow) -> bool:
-    return row.kind == "instance_started" and row.market == Market.ON_DEMAND
+def _check_displaced(world: World, cause: LogRow, victims: list[LogRow]) -> None:
+    """Check a spot start that took the room of overrunning instances."""
+    first = victims[0]
+    allowed = world.limits is None or world.limits.displaces
+    require(first, Rule.EVICTION, allowed, "a spot start evicts nobody under the policy in force")
+    fitting = fitting_node(world, cause.demand)
+    require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
+    for row in victims:
+        overruns = world.running[row.instance_id or ""].youth(row.at_us)[0]
+        require(row, Rule.EVICTION, overruns, f"{row.instance_id} does not overrun, and a spot start evicts it")
+    node, expected = plan_displacement(world, cause)
+    _check_minimal(world, cause, victims, expected)
+    check_order(world, cause)
+    check_started(world, cause, node)
+
+
+def _check_minimal(world: World, cause: LogRow, victims: list[LogRow], expected: set[str]) -> None:
+    """Check that exactly these are evicted, and let them leave."""
+    for row in victims:
+        told = f"{sorted(expected)} are the youngest-first minimal set that clears a node for event {cause.seq}"
+        require(row, Rule.EVICTION, row.instance_id in expected, f"{row.instance_id} is evicted, but {told}")
+    named = {row.instance_id for row in victims}
+    require(cause, Rule.EVICTION, named == expected, f"{sorted(expected - named)} should have been evicted too")
+    for row in victims:
+        leave(world, row)
 
 
 def _check_node_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> None:

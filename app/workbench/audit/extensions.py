@@ -52,6 +52,9 @@ def check_refused(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, _is_owed_refusal(row, rest_us), f"refused as {row.reason}, which it could have")
     elif row.reason == Rejection.TOO_FEW_WINDOWS:
         check_floor(world, row)
+    elif row.reason == Rejection.QUOTA_EXCEEDED:
+        exceeds = row.quota is not None and row.quota.used + row.quota.asked > row.quota.allowed
+        require(row, Rule.SLA, exceeds, "refused by a quota that it does not exceed")
     elif row.reason == Rejection.NO_HISTORY:
         require(row, Rule.SLA, row.quoted_lifetime_us is None, "refused for want of history, but there is a quote")
     else:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from app.domain.values import Guarantee
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import World, add_node, follow_placement, follow_policy, follow_strata, ids_of, node_of
+from app.workbench.audit.world import (
+    Limits,
+    World,
+    add_node,
+    follow_placement,
+    follow_policy,
+    follow_strata,
+    ids_of,
+    node_of,
+)
 from app.workbench.logcsv import LogRow
 
 
@@ -36,6 +45,7 @@ def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us, world.min_windows = row.grace_us, row.min_windows
+    world.limits = Limits(row.owner_cores, row.owner_share, row.overrunning_cores, bool(row.displaces_overrunning))
     follow_placement(world, row)
     follow_strata(world, row)
     if row.eviction_policy is not None:

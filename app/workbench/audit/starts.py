@@ -6,6 +6,7 @@ from collections import Counter
 
 from app.domain.values import Market, Rejection, Resources
 from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.quotas import check_quota
 from app.workbench.audit.sla import check_floor, check_quote, is_owed_rejection, shortfall
 from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
@@ -22,14 +23,15 @@ from app.workbench.audit.world import (
 from app.workbench.logcsv import LogRow
 
 
-def check_started(world: World, row: LogRow) -> None:
-    """Check a start without evictions."""
+def check_started(world: World, row: LogRow, cleared: str | None = None) -> None:
+    """Check a start without evictions, or one for which a node was cleared of overrunning instances."""
     check_decided_once(world, row)
-    fitting = fitting_nodes(world, row)
+    fitting = fitting_nodes(world, row) if cleared is None else (cleared,)
     require(row, Rule.CAPACITY, bool(fitting), f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT:
         check_quote(world, row)
         check_wanted(row)
+        check_quota(world, row)
         require(row, Rule.SLA, not is_owed_rejection(row), f"it is admitted, but {shortfall(row)}")
     check_placement(world, row, fitting)
     enter(world, row)
@@ -59,7 +61,9 @@ def check_rejected(world: World, row: LogRow) -> None:
     else:
         check_quote(world, row)
         check_least(row)
-        _check_spot_rejected(world, row)
+        check_quota(world, row)
+        if row.quota is None:
+            _check_spot_rejected(world, row)
 
 
 def _check_on_demand_rejected(world: World, row: LogRow) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.domain.values import EvictionPolicy, Resources
 from app.workbench.audit.world import AuditedInstance, World, fits, freed, held, ids_of
 from app.workbench.logcsv import LogRow
@@ -11,9 +13,21 @@ def plan_victims(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
     """Return the node to clear for a start that does not fit, and its victims."""
     if world.policy is EvictionPolicy.YJF_GLOBAL:
         return _plan_global(world, cause)
+    return _plan(world, cause, lambda name: world.spot_on(name, cause.at_us))
+
+
+def plan_displacement(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
+    """Return the node to clear of overrunning instances for a spot start that does not fit, and its victims."""
+    now_us = cause.at_us
+    return _plan(world, cause, lambda name: [one for one in world.spot_on(name, now_us) if one.youth(now_us)[0]])
+
+
+def _plan(
+    world: World, cause: LogRow, candidates: Callable[[str], list[AuditedInstance]]
+) -> tuple[str | None, set[str]]:
     plans = []
     for order, (name, node) in enumerate(world.open_nodes()):
-        victims = _clear(name, node.free, world.spot_on(name, cause.at_us), cause.demand)
+        victims = _clear(name, node.free, candidates(name), cause.demand)
         if victims:
             oldest = min(victim.youth(cause.at_us) for victim in victims)
             machines = sum(victim.row.machine_count for victim in victims)

@@ -50,9 +50,22 @@ class AuditedInstance:
         return overruns, self.born
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The part of a policy that is about owners and about instances that overrun."""
+
+    cores: int | None
+    share: float | None
+    overrunning: int | None
+    displaces: bool
+
+
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla`, `strata_us` and `min_windows` are None until the log shows them."""
+    """The state after the lines so far. `sla`, `strata_us`, `min_windows` and `limits` are None until shown.
+
+    `quotas`: the cores and the share of owners that have quotas of their own.
+    """
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
@@ -64,6 +77,8 @@ class World:
     classes: dict[float, list[int]] = field(default_factory=dict)
     strata_us: tuple[int, ...] | None = None
     entered: dict[float, Entered] = field(default_factory=dict)
+    limits: Limits | None = None
+    quotas: dict[str, tuple[int | None, float | None]] = field(default_factory=dict)
     grace_us: int | None = None
     min_windows: int | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)

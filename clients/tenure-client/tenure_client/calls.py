@@ -33,6 +33,7 @@ from tenure_client.forms.instances import (
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
+from tenure_client.forms.owners import OwnerAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, VersionsAnswer
 from tenure_client.values import Extend, PolicyChange, Resources, Start, Stop
@@ -97,6 +98,23 @@ def drain_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[Nod
 def open_node(cloud: str, node: str, *, at: datetime | None = None) -> Call[NodeAnswer]:
     """Open a drained node, so that it takes placements again."""
     return endpoints.OPEN_NODE.call(query={"at": at}, cloud=cloud, node=node)
+
+
+def owners(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[OwnerAnswer]:
+    """List who has started spot instances, with what they come to, how they overran, and their quotas."""
+    return Listing(endpoints.OWNERS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.owners)
+
+
+def set_quota(
+    cloud: str, owner: str, *, cores: int | None = None, share: float | None = None, at: datetime | None = None
+) -> Call[OwnerAnswer]:
+    """Give an owner a quota of its own in place of the policy's. None is no limit."""
+    return endpoints.SET_QUOTA.call(body={"cores": cores, "share": share, "at": at}, cloud=cloud, owner=owner)
+
+
+def remove_quota(cloud: str, owner: str, *, at: datetime | None = None) -> Call[None]:
+    """Let the policy's quota hold for an owner again."""
+    return endpoints.REMOVE_QUOTA.call(query={"at": at}, cloud=cloud, owner=owner)
 
 
 def add_flavor(cloud: str, flavor: str, demand: Resources, *, at: datetime | None = None) -> Call[FlavorAnswer]:

@@ -27,6 +27,7 @@ from tenure_client.forms.instances import (
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
+from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
 from tenure_client.forms.webhooks import (
@@ -192,6 +193,11 @@ OPEN_NODE = Endpoint("POST", f"{_NODE}/open", NodeAnswer, Chapter.NODES, "Open a
 ADD_FLAVOR = Endpoint("POST", f"{_CLOUD}/flavors", FlavorAnswer, Chapter.FLAVORS, "Add a flavor", 201)
 FLAVORS = Endpoint("GET", f"{_CLOUD}/flavors", FlavorsAnswer, Chapter.FLAVORS, "List flavors")
 FLAVOR = Endpoint("GET", f"{_CLOUD}/flavors/{{flavor}}", FlavorAnswer, Chapter.FLAVORS, "Show a flavor")
+OWNERS = Endpoint("GET", f"{_CLOUD}/owners", OwnersAnswer, Chapter.INSTANCES, "List owners of spot instances")
+SET_QUOTA = Endpoint("POST", f"{_CLOUD}/owners/{{owner}}/quota", OwnerAnswer, Chapter.INSTANCES, "Set an owner's quota")
+REMOVE_QUOTA = Endpoint(
+    "DELETE", f"{_CLOUD}/owners/{{owner}}/quota", NOTHING, Chapter.INSTANCES, "Remove an owner's quota", 204
+)
 REQUEST_TABLE = Endpoint(
     "POST", f"{_CLOUD}/tables", RunAnswer, Chapter.QUOTES, "Ask for a new quantile table", 202, repeat=Repeat.ONCE
 )

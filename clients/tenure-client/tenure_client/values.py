@@ -135,3 +135,7 @@ class PolicyChange(TypedDict, total=False):
     least_probability: float | None
     highest_probability: float | None
     min_windows: int | None
+    owner_cores: int | None
+    owner_share: float | None
+    overrunning_cores: int | None
+    displaces_overrunning: bool

@@ -38,6 +38,18 @@ class PolicyAnswer(Answer, kw_only=True):
         float | None, Meta(description="The lowest eviction probability that a spot start may ask for; null: any.")
     ]
     highest_probability: Annotated[float | None, Meta(description="The highest one; null: any.")]
+    owner_cores: Annotated[
+        int | None, Meta(description="The cores that the running spot instances of one owner may have; null: any.")
+    ]
+    owner_share: Annotated[
+        float | None, Meta(description="The share of what a book has left that one owner may take; null: all.")
+    ]
+    overrunning_cores: Annotated[
+        int | None, Meta(description="An owner of more overrunning cores starts no spot instance; null: any number.")
+    ]
+    displaces_overrunning: Annotated[
+        bool, Meta(description="Spot starts that do not fit take the room of overrunning instances.")
+    ]
     min_windows: Annotated[
         int | None,
         Meta(description="The least windows that a promise may rest on; null: any, and decisions record none."),

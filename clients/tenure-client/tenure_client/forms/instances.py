@@ -17,6 +17,7 @@ from tenure_client.forms.words import (
     LimitWord,
     LineWord,
     MarketWord,
+    QuotaKindWord,
     ReasonWord,
     RejectionWord,
     VerdictWord,
@@ -77,6 +78,15 @@ class FloorAnswer(Answer, kw_only=True):
     ]
 
 
+class QuotaUseAnswer(Answer, kw_only=True):
+    """The quota that refuses a start."""
+
+    kind: QuotaKindWord
+    used: Annotated[float, Meta(description="What the owner used just before: cores, or evictions to be expected.")]
+    asked: Annotated[float, Meta(description="What the start asks for beside it.")]
+    allowed: float
+
+
 class QuoteAnswer(Answer, kw_only=True):
     """The figures that the decision on a spot start rests on."""
 
@@ -106,6 +116,9 @@ class QuoteAnswer(Answer, kw_only=True):
         Meta(description="How many windows, independent pieces of evidence, that rests on; null: not recorded."),
     ] = None
     floor: Annotated[FloorAnswer | None, Meta(description="Of a start refused for too few windows.")] = None
+    quota: Annotated[
+        QuotaUseAnswer | None, Meta(description="The quota that refuses the start; null if none does.")
+    ] = None
 
 
 class AcceptableAnswer(Answer, kw_only=True):
@@ -213,6 +226,9 @@ class InstanceAnswer(Answer, kw_only=True):
         Seconds | None, Meta(description="The lifetime declared at its start; null if it was not extended since.")
     ] = None
     eviction_probability: float | None
+    owner: Annotated[str | None, Meta(description="Who asked for it; null: an admin, or before that was recorded.")] = (
+        None
+    )
     node: str | None
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None

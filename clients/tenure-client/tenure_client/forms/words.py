@@ -21,14 +21,30 @@ NodeStatusWord = Annotated[
         "An open node takes placements; a drained one keeps what runs.",
     ),
 ]
-_REJECTIONS = ("no_capacity", "sla_unattainable", "no_history", "quotes_stale", "budget_exhausted", "too_few_windows")
-_EVICTIONS = ("on_demand_start", "node_removed", "drill")
+_REJECTIONS = (
+    "no_capacity",
+    "sla_unattainable",
+    "no_history",
+    "quotes_stale",
+    "budget_exhausted",
+    "too_few_windows",
+    "quota_exceeded",
+    "overrunning",
+)
+_EVICTIONS = ("on_demand_start", "node_removed", "drill", "spot_start")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 LimitWord = Annotated[
     str, one_of(_REJECTIONS, "Why a longer lifetime was not promised; null: it is all that is wanted, or as far ahead.")
 ]
 EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
 ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
+QuotaKindWord = Annotated[
+    str,
+    one_of(
+        ("cores", "share", "overrunning"),
+        "The limit of an owner: on running spot cores, on the risks of its instances in a book, on overrunning cores.",
+    ),
+]
 LineWord = Annotated[
     str,
     one_of(

@@ -1,0 +1,77 @@
+"""Quotas: what one owner may have of a cloud's spare capacity, so that none starves or indebts the others.
+
+A quota is the policy's, or the owner's own in its place (engine.cloud.owners). Starts without an owner, those of
+admins, have none. Everything is decided from the folded state, so any process decides alike.
+"""
+
+from __future__ import annotations
+
+from app.domain.requests import StartRequest
+from app.domain.strata import stratum_index
+from app.domain.values import Basis, Book, QuotaKind, QuotaUse, Rejection
+from app.engine.cloud import Cloud, OwnerAccount, Quota, Running
+
+LEAST_LEFT = 1.0
+"""A book that has less left counts as if it had one eviction left: else no owner could be the first in it."""
+REFUSALS = {
+    QuotaKind.OVERRUNNING: Rejection.OVERRUNNING,
+    QuotaKind.CORES: Rejection.QUOTA_EXCEEDED,
+    QuotaKind.SHARE: Rejection.QUOTA_EXCEEDED,
+}
+
+
+def quota_of(cloud: Cloud, owner: str) -> Quota:
+    """Return the quota in force for an owner."""
+    return cloud.quotas.get(owner) or Quota(cloud.policy.owner_cores, cloud.policy.owner_share)
+
+
+def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -> QuotaUse | None:
+    """Return the first quota that refuses a spot start: overrunning cores, running cores, the share of its book."""
+    if request.owner is None:
+        return None
+    use = _overrunning(cloud, request.owner, at_us) or _cores(cloud, request.owner, request)
+    if use is None and basis.book is not None and basis.probability is not None:
+        asked = basis.estimated_probability or 0.0
+        use = exceeded_share(cloud, request.owner, basis.probability, basis.book, asked, at_us)
+    return use
+
+
+def exceeded_by_extension(cloud: Cloud, running: Running, basis: Basis, at_us: int) -> QuotaUse | None:
+    """Return the share that refuses a longer lifetime, or None. It asks for the risk that the rest adds."""
+    if running.owner is None or basis.book is None or basis.probability is None:
+        return None
+    left_us = max(running.deadline_us - at_us, 0)
+    present = (running.risk or 0.0) * left_us / max(running.book_lifetime_us, 1)
+    asked = max((basis.estimated_probability or 0.0) - present, 0.0)
+    return exceeded_share(cloud, running.owner, basis.probability, basis.book, asked, at_us)
+
+
+def _overrunning(cloud: Cloud, owner: str, at_us: int) -> QuotaUse | None:
+    allowed = cloud.policy.overrunning_cores
+    if allowed is None:
+        return None
+    used = cloud.overrunning_cores(owner, at_us)
+    return QuotaUse(QuotaKind.OVERRUNNING, used, 0, allowed) if used > allowed else None
+
+
+def _cores(cloud: Cloud, owner: str, request: StartRequest) -> QuotaUse | None:
+    allowed = quota_of(cloud, owner).cores
+    used, asked = (
+        cloud.owners.get(owner, OwnerAccount()).cores,
+        request.count * cloud.flavors[request.flavor].resources.cores,
+    )
+    exceeds = allowed is not None and used + asked > allowed
+    return QuotaUse(QuotaKind.CORES, used, asked, allowed or 0) if exceeds else None
+
+
+def exceeded_share(
+    cloud: Cloud, owner: str, probability: float, book: Book, asked: float, at_us: int
+) -> QuotaUse | None:
+    """Return the owner's share of a book if the risk asked for exceeds it, else None."""
+    share = quota_of(cloud, owner).share
+    if share is None:
+        return None
+    stratum = stratum_index(book.from_us, cloud.policy.strata_us)
+    used = cloud.borne_by(owner, probability, stratum, at_us)
+    allowed = share * max(book.left, LEAST_LEFT)
+    return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

@@ -1,0 +1,49 @@
+"""The instances of one owner among the running ones. Rows (S) are those of the cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.books import PARTS, Bearers
+from app.engine.cluster import NO_NODE, Bools, Cluster, Ints
+from app.engine.compiled import compiled
+
+OwnerNumbers = NDArray[np.int32]
+"""Of each row (S): the number of its instance's owner."""
+
+
+@compiled
+def overrunning_of(cluster: Cluster, owners: OwnerNumbers, are_first: Bools, count: int, now_us: int) -> Ints:
+    """Return for each owner (count, 3) how many spot instances overrun, their cores, and core-microseconds so far.
+
+    are_first (S): True for one row of each instance.
+    """
+    found = np.zeros((count, 3), np.int64)
+    for row in range(owners.shape[0]):
+        over_us = now_us - cluster.deadline_us[row]
+        if over_us > 0 and cluster.is_spot[row] and cluster.node_of[row] != NO_NODE:
+            found[owners[row], 0] += are_first[row]
+            found[owners[row], 1] += cluster.demand[row, 0]
+            found[owners[row], 2] += cluster.demand[row, 0] * over_us
+    return found
+
+
+@compiled
+def borne_by(
+    bearers: Bearers,
+    owners: OwnerNumbers,
+    owner: int,
+    deadlines_us: Ints,
+    probability: float,
+    stratum: int,
+    now_us: int,
+) -> int:
+    """Return the parts of a book's committed risk that an owner's instances bear; see engine.books."""
+    parts = 0
+    for row in range(owners.shape[0]):
+        if owners[row] == owner and bearers.promises[row] == probability and bearers.strata[row] == stratum:
+            left_us = deadlines_us[row] - now_us
+            if left_us > 0:
+                parts += int(bearers.rates[row] * left_us * PARTS)
+    return parts

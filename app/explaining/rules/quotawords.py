@@ -1,0 +1,35 @@
+"""Words for a quota that refuses a start."""
+
+from __future__ import annotations
+
+from app.domain.events import InstanceStarted
+from app.domain.numbers import number_text
+from app.domain.values import EvictionReason, Market, QuotaKind, QuotaUse
+
+
+def refused_by_quota(owner: str | None, use: QuotaUse) -> str:
+    """Say as half a sentence what the owner used, what the start asked for, and what was allowed."""
+    used, asked, allowed = (number_text(one) for one in (use.used, use.asked, use.allowed))
+    match use.kind:
+        case QuotaKind.OVERRUNNING:
+            return (
+                f"instances of its owner, {owner}, overran their declared lifetimes on {used} cores, and the policy "
+                f"allows {allowed}: it starts no more until they end"
+            )
+        case QuotaKind.CORES:
+            return (
+                f"the spot instances of its owner, {owner}, had {used} cores, this one asked for {asked}, and the "
+                f"quota allows {allowed}"
+            )
+        case QuotaKind.SHARE:
+            return (
+                f"in the book of its stratum the instances of its owner, {owner}, bore {used} evictions, this one "
+                f"would have added {asked}, and the owner's share of what the book has left allows {allowed}"
+            )
+
+
+def made_room_for(start: InstanceStarted, reason: EvictionReason) -> str:
+    """Name the instance that an eviction made room for."""
+    market = "spot" if start.market is Market.SPOT else "on-demand"
+    over = ", which takes the room of those who overrun," if reason is EvictionReason.SPOT_START else ","
+    return f"the {market} instance {start.instance_id}{over}"

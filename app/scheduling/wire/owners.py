@@ -1,0 +1,47 @@
+"""Bodies and answers of owners and their quotas."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.times import seconds
+from app.engine.cloud import Quota
+from app.platform.http.fields import AT, WHOLE, Body, Time
+from app.scheduling.owners import OwnerStanding
+from tenure_client.forms.owners import OwnerAnswer, OwnerQuotaAnswer
+
+
+class QuotaBody(Body):
+    """A quota of an owner's own, in place of the policy's. What is null or left out is not limited."""
+
+    cores: Annotated[int, Field(ge=0, lt=1 << 40), WHOLE] | None = Field(
+        None, description="The cores that its running spot instances may have together."
+    )
+    share: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="The share of what a book has left that the risks of its running instances may take."
+    )
+    at_us: Time | None = Field(None, description=AT)
+
+    def quota(self) -> Quota:
+        return Quota(self.cores, self.share)
+
+
+def owner_answer(standing: OwnerStanding) -> OwnerAnswer:
+    """Return the wire form of an owner."""
+    account = standing.account
+    return OwnerAnswer(
+        name=standing.name,
+        running=account.running,
+        running_cores=account.cores,
+        admitted=account.admitted,
+        evicted=account.evicted,
+        overrunning=standing.overrunning,
+        overrunning_cores=standing.overrunning_cores,
+        overran=standing.overran,
+        overran_share=standing.overran / account.admitted if account.admitted else None,
+        overrun_core_s=seconds(standing.overrun_core_us),
+        overrun_evicted=account.overrun_evicted,
+        quota=OwnerQuotaAnswer(cores=standing.quota.cores, share=standing.quota.share, is_own=standing.has_own_quota),
+    )

@@ -1,0 +1,67 @@
+"""Rule 5 for owners: a start is refused by a quota exactly if the lines so far say so, with these figures.
+
+This is written anew from docs/fairness.md and shares nothing with the service's own rule.
+"""
+
+from __future__ import annotations
+
+from math import floor
+
+from app.domain.values import QuotaKind, QuotaUse, Rejection
+from app.workbench.audit.books import PARTS, borne, holds
+from app.workbench.audit.findings import Rule, require
+from app.workbench.audit.world import AuditedInstance, World
+from app.workbench.logcsv import LogRow
+
+
+def check_quota_change(world: World, row: LogRow) -> None:
+    """Follow a quota of an owner's own."""
+    require(row, Rule.FOLD, row.owner is not None, "it names no owner")
+    if row.kind == "quota_set":
+        world.quotas[row.owner or ""] = row.owner_cores, row.owner_share
+    else:
+        require(row, Rule.FOLD, row.owner in world.quotas, f"{row.owner} has no quota of its own")
+        del world.quotas[row.owner or ""]
+
+
+def check_quota(world: World, row: LogRow) -> None:
+    """Check the quota that a spot decision records as its refusal, or that there is none."""
+    if world.limits is None:
+        return
+    found = _exceeded(world, row)
+    require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
+    if found is not None:
+        reason = Rejection.OVERRUNNING if found.kind is QuotaKind.OVERRUNNING else Rejection.QUOTA_EXCEEDED
+        require(row, Rule.SLA, row.reason == reason, f"the reason is {row.reason!r}, but its quota makes it {reason}")
+
+
+def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
+    if world.limits is None or row.owner is None:
+        return None
+    own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
+    cores, share = world.quotas.get(row.owner, (world.limits.cores, world.limits.share))
+    over, most = sum(_cores(one.row) for one in own if one.youth(row.at_us)[0]), world.limits.overrunning
+    if most is not None and over > most:
+        return QuotaUse(QuotaKind.OVERRUNNING, over, 0, most)
+    used = sum(_cores(one.row) for one in own)
+    if cores is not None and used + _cores(row) > cores:
+        return QuotaUse(QuotaKind.CORES, used, _cores(row), cores)
+    return None if share is None else _share(row, own, share)
+
+
+def _cores(row: LogRow) -> int:
+    return row.machine_count * row.demand.cores
+
+
+def _share(row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
+    if row.book is None:
+        return None
+    span = row.book.from_us, row.book.below_us
+    there = [
+        one.in_book
+        for one in own
+        if one.row.probability == row.probability and holds(span, one.in_book.lifetime_us or 0)
+    ]
+    used = sum(floor(borne(one, row.at_us) * PARTS) for one in there) / PARTS
+    asked, allowed = row.estimated_probability or 0.0, share * max(row.book.earned - row.book.evicted, 1.0)
+    return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

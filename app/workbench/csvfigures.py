@@ -1,0 +1,60 @@
+"""The figures of a decision, read from the cells of a line of a log as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from app.domain.times import parse_seconds
+from app.domain.values import AdmittedBy, Book, Budget, Floor, QuotaKind, QuotaUse
+from app.domain.wanted import Wanted
+from app.workbench.logcells import LONGEST, Cells
+
+T = TypeVar("T")
+
+
+def read_budget(cells: Cells) -> Budget:
+    """Return the budget of a class."""
+    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
+    affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
+    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+
+
+def read_book(cells: Cells) -> Book:
+    """Return the book of a stratum."""
+    below_us, affordable_us = (
+        _parse(parse_seconds, cells[name]) for name in ("stratum_below_s", "affordable_lifetime_s")
+    )
+    return Book(
+        from_us=parse_seconds(cells["stratum_from_s"]),
+        below_us=below_us,
+        earned=float(cells["earned"]),
+        evicted=int(cells["class_evicted"]),
+        committed=float(cells["committed"]),
+        risky=int(cells["risky"]),
+        admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
+        affordable_us=affordable_us,
+    )
+
+
+def read_wanted(cells: Cells) -> Wanted:
+    """Return the lifetimes that a start takes."""
+    wanted = cells["wanted_lifetime_s"]
+    lifetime_us = None if wanted == LONGEST else parse_seconds(wanted)
+    return Wanted(lifetime_us, _parse(parse_seconds, cells.get("min_lifetime_s") or ""))
+
+
+def read_floor(cells: Cells) -> Floor:
+    """Return the evidence floor that refuses a start."""
+    enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
+    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
+
+
+def read_quota(cells: Cells) -> QuotaUse:
+    """Return the quota that refuses a start."""
+    figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
+    return QuotaUse(QuotaKind(cells["quota"]), *figures)
+
+
+def _parse(parse: Callable[[str], T], text: str) -> T | None:
+    return parse(text) if text else None

@@ -1,0 +1,176 @@
+"""Quotas of owners and instances that overrun, over HTTP: decided, recorded, told and audited."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import httpx2
+from api_service import TOKEN, Service, running_service
+
+from app.domain import errors
+from app.domain.events.wire import of_wire
+from app.platform.http.errors import PROBLEMS
+from app.workbench.audit import audit
+from app.workbench.logcsv import LogWriter, read_rows
+from tenure_client import TenureClient
+
+
+def at(minutes: float) -> str:
+    return f"1970-01-01T{int(minutes) // 60:02}:{int(minutes) % 60:02}:{round(minutes % 1 * 60):02}Z"
+
+
+class Tenants:
+    """One cloud of eight cores on two nodes, and a token for each of some tenants."""
+
+    def __init__(self, service: Service, name: str, **policy: Any) -> None:
+        self.client, self.name, self.path = service.client, name, f"/v1/clouds/{name}"
+        made = {"clock": "external", "guarantee": "none", "displaces_overrunning": False} | policy
+        self.post("/v1/clouds", {"name": name, "policy": made})
+        for number in range(2):
+            self.post(f"{self.path}/nodes", {"name": f"n{number}", "cores": 4})
+        self.post(f"{self.path}/flavors", {"name": "c1", "cores": 1})
+        self.post(f"{self.path}/flavors", {"name": "c2", "cores": 2})
+        self.tokens = {owner: self.token(f"{name}-{owner}") for owner in ("a", "b")}
+
+    def token(self, name: str) -> str:
+        body = {"name": f"{name}.2026", "role": "member", "cloud": self.name}
+        return str(self.post("/v1/tokens", body)["token"])
+
+    def owner(self, owner: str) -> str:
+        return f"{self.name}-{owner}"
+
+    def post(self, path: str, body: Any, owner: str | None = None) -> Any:
+        answer = self.client.post(path, json=body, headers=self.headers(owner))
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def headers(self, owner: str | None) -> dict[str, str]:
+        return {"X-Auth-Token": TOKEN if owner is None else self.tokens[owner]}
+
+    def start(self, name: str, minutes: float, owner: str | None = None, **more: Any) -> Any:
+        body = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 600, "at": at(minutes), **more}
+        return self.post(f"{self.path}/instances", body, owner)
+
+    def stop(self, name: str, minutes: float) -> None:
+        assert self.client.delete(f"{self.path}/instances/{name}?at={at(minutes)}").status_code == 204
+
+    def owners(self) -> dict[str | None, Any]:
+        found = self.client.get(f"{self.path}/owners").json()["owners"]
+        return {owner["name"]: owner for owner in found}
+
+    def audited(self) -> None:
+        file = io.StringIO()
+        writer = LogWriter(file)
+        for event in self.client.get(f"{self.path}/events?limit=1000").json()["events"]:
+            writer.write(of_wire(event))
+        found = audit([row for _, row in read_rows(io.StringIO(file.getvalue()), "log")], [])
+        assert found.finding is None, found.finding
+
+
+def test_an_owner_has_the_cores_of_its_quota_and_no_more(service: Service) -> None:
+    cloud = Tenants(service, "quotas", owner_cores=3)
+    assert [cloud.start(f"a{n}", n, "a")["status"] for n in range(3)] == ["accepted"] * 3
+    refused = cloud.start("a3", 3, "a")
+    assert (refused["status"], refused["reason"]) == ("rejected", "quota_exceeded")
+    assert refused["quote"]["quota"] == {"kind": "cores", "used": 3, "asked": 1, "allowed": 3}
+    assert refused["acceptable"] is None
+    assert cloud.start("a3", 3, "a") == refused, "a repeated start has the same answer"
+    told = " ".join(cloud.client.get(f"{cloud.path}/instances/a3/explanation").json()["sentences"])
+    assert f"its owner, {cloud.owner('a')}, had 3 cores, this one asked for 1, and the quota allows 3" in told
+    assert cloud.start("b0", 4, "b", flavor="c2")["status"] == "accepted", "another owner has a quota of its own"
+    assert cloud.start("admin", 4, flavor="c2")["status"] == "accepted", "admins have none"
+
+    quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
+    before = service.last_seq("quotas")
+    assert cloud.post(quota, {"cores": 4, "at": at(5)})["quota"] == {"cores": 4, "share": None, "is_own": True}
+    assert cloud.post(quota, {"cores": 4, "at": at(5)})["running_cores"] == 3
+    assert service.last_seq("quotas") == before + 1, "repeating it changes nothing"
+    assert cloud.client.post(quota, json={"cores": 9}, headers=cloud.headers("a")).status_code == 403
+    assert cloud.start("a4", 6, "a")["status"] == "accepted"
+    assert cloud.client.delete(f"{quota}?at={at(7)}").status_code == 204
+    assert cloud.client.delete(f"{quota}?at={at(7)}").status_code == 204
+    assert service.last_seq("quotas") == before + 3
+    cloud.stop("a0", 7)
+    assert cloud.start("a5", 7, "a")["reason"] == "quota_exceeded", "three of its cores run still"
+    cloud.stop("a1", 7)
+    assert cloud.start("a6", 8, "a")["status"] == "accepted"
+    assert cloud.owners()[cloud.owner("a")]["running_cores"] == 3
+    assert cloud.client.get(f"{cloud.path}/instances/a6").json()["owner"] == cloud.owner("a")
+    cloud.audited()
+
+
+def test_two_processes_keep_one_quota(service: Service, database_url: str) -> None:
+    cloud = Tenants(service, "two-quotas", owner_cores=4)
+    results: list[str] = []
+
+    def ask(client: httpx2.Client, mine: str) -> None:
+        for number in range(6):
+            body = {"id": f"{mine}{number}", "market": "spot", "flavor": "c1", "lifetime_s": 600, "at": at(1)}
+            answer = client.post(f"{cloud.path}/instances", json=body, headers=cloud.headers("a"))
+            results.append(answer.json()["status"] if answer.is_success else answer.text)
+
+    with running_service(database_url) as other:
+        asking = [threading.Thread(target=ask, args=(one.client, name)) for one, name in ((service, "x"), (other, "y"))]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    assert sorted(results) == ["accepted"] * 4 + ["rejected"] * 8
+    cloud.audited()
+
+
+def test_overrunning_is_counted_limited_and_makes_room_for_spot_starts(service: Service) -> None:
+    cloud = Tenants(service, "overruns", displaces_overrunning=True, overrunning_cores=2)
+    for number in range(4):
+        assert cloud.start(f"liar{number}", 0, "a", lifetime_s=60)["status"] == "accepted"
+    for number in range(4):
+        assert cloud.start(f"honest{number}", 0, "b", lifetime_s=7200)["status"] == "accepted"
+    refused = cloud.start("more", 2, "a")
+    assert (refused["reason"], refused["quote"]["quota"]) == (
+        "overrunning",
+        {"kind": "overrunning", "used": 4, "asked": 0, "allowed": 2},
+    )
+    started = cloud.start("wide", 2, "b", flavor="c2")
+    assert [victim["id"] for victim in started["victims"]] == ["liar3", "liar2"], "as few as needed, the youngest first"
+    evicted = cloud.client.get(f"{cloud.path}/instances/liar3").json()
+    assert (evicted["status"], evicted["reason"], evicted["cause_seq"]) == ("evicted", "spot_start", started["seq"])
+    told = " ".join(cloud.client.get(f"{cloud.path}/instances/liar3/explanation").json()["sentences"])
+    assert "for the spot instance wide, which takes the room of those who overrun," in told
+    assert cloud.start("third", 3, "b", flavor="c2")["status"] == "accepted"
+    full = cloud.start("fourth", 4, "b")
+    assert (full["status"], full["reason"], full["victims"]) == ("rejected", "no_capacity", [])
+    of_a = cloud.owners()[cloud.owner("a")]
+    assert {name: of_a[name] for name in ("admitted", "running", "overrunning", "overran", "overran_share")} == {
+        "admitted": 4, "running": 0, "overrunning": 0, "overran": 4, "overran_share": 1.0
+    }  # fmt: skip
+    assert (of_a["overrun_evicted"], of_a["evicted"], of_a["overrun_core_s"]) == (4, 0, 2 * 60 + 2 * 120)
+    assert cloud.start("again", 5, "a")["reason"] == "no_capacity", "what overran is gone"
+    cloud.audited()
+
+
+def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys: Any) -> None:
+    from typer.testing import CliRunner  # noqa: PLC0415
+
+    from app.cli import app  # noqa: PLC0415 - the command line is slow to load
+
+    cloud = Tenants(service, "told-quotas", owner_cores=3)
+    cloud.start("a0", 0, "a", lifetime_s=60)
+    run = CliRunner()
+    given = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.name]
+    owner = cloud.owner("a")
+    done = run.invoke(app, ["quota", "set", owner, "--cores", "2", "--share", "0.5", *given])
+    assert (done.exit_code, done.output) == (0, f"{owner}: 2 cores, 50 % of what a book has left\n")
+    shown = run.invoke(app, ["quota", "list", *given])
+    assert shown.exit_code == 0
+    assert f"{owner}" in shown.output
+    assert "1 of 2*" in shown.output
+    with TenureClient(service.url, TOKEN) as client:
+        (first, *_) = client.owners(cloud.name)
+        assert (first.name, first.quota.cores, first.quota.share, first.quota.is_own) == (owner, 2, 0.5, True)
+        client.remove_quota(cloud.name, owner)
+        (first, *_) = client.owners(cloud.name)
+        assert (first.quota.cores, first.quota.is_own) == (3, False)
+    nobody = service.client.post(f"{cloud.path}/owners/a.b/quota", json={"cores": 1})
+    assert nobody.json()["errors"][0]["code"] == PROBLEMS[errors.OwnerNotFound].code

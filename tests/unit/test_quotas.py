@@ -1,0 +1,152 @@
+"""An owner's share of what a book has left, and the accounts of owners in the folded state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from oracles.histories import RandomCloud
+
+from app.admission.decide import decide_start
+from app.admission.extend import decide_extension
+from app.domain.events import (
+    CloudCreated,
+    ExtensionRejected,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    QuotaSet,
+)
+from app.domain.requests import ExtendRequest, StartRequest
+from app.domain.times import DAY_US, HOUR_US
+from app.domain.values import (
+    Clock,
+    EvictionReason,
+    Forecast,
+    Guarantee,
+    Market,
+    Policy,
+    QuotaKind,
+    Rejection,
+    Resources,
+)
+from app.engine.cloud import NOBODY, Cloud, OwnerAccount
+
+POLICY = Policy(
+    guarantee=Guarantee.STRATIFIED,
+    eviction_probability=0.5,
+    clock=Clock.EXTERNAL,
+    clock_step_us=None,
+    forecast=Forecast.REPLAY,
+    owner_share=0.5,
+)
+
+
+class EvenQuotes:
+    """A table that estimates a risk of a fifth for everything."""
+
+    epoch, epoch_us, seq = 1, DAY_US, 1
+
+    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
+        return 2 * HOUR_US
+
+    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
+        return 0.2
+
+    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
+        return 0.3
+
+    def seen_from(self, outlooks: object) -> EvenQuotes:
+        return self
+
+
+def make_cloud(policy: Policy = POLICY) -> Cloud:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=policy))
+    cloud.apply(NodeAdded(at_us=0, node="n", capacity=Resources(64)))
+    cloud.apply(FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)))
+    return cloud
+
+
+def start(cloud: Cloud, name: str, owner: str | None, at_us: int = DAY_US, lifetime_us: int = HOUR_US // 2) -> object:
+    request = StartRequest(name, Market.SPOT, "c1", lifetime_us, None, at_us, owner)
+    (event,) = decide_start(cloud, request, at_us, EvenQuotes())
+    cloud.apply(event)
+    return event
+
+
+def test_an_owner_takes_its_share_of_a_book_and_leaves_the_rest() -> None:
+    """Of one eviction, the least that counts as left, an owner may take a half: two instances of a fifth each."""
+    cloud = make_cloud()
+    assert [type(start(cloud, f"a{n}", "a")) for n in range(2)] == [InstanceStarted] * 2
+    refused = start(cloud, "a2", "a")
+    assert isinstance(refused, InstanceRejected)
+    assert refused.reason is Rejection.QUOTA_EXCEEDED
+    use = refused.basis.quota if refused.basis else None
+    assert use is not None
+    assert (use.kind, use.asked, use.allowed) == (QuotaKind.SHARE, 0.2, 0.5)
+    assert use.used == pytest.approx(0.4)
+    assert isinstance(start(cloud, "b0", "b"), InstanceStarted)
+    assert isinstance(start(cloud, "admin", None), InstanceStarted)
+    assert isinstance(start(cloud, "a3", "a", lifetime_us=2 * HOUR_US), InstanceStarted), "another book"
+    later = DAY_US + HOUR_US // 4
+    assert isinstance(start(cloud, "a4", "a", later), InstanceStarted), "half of the risk is borne"
+    cloud.apply(QuotaSet(at_us=later, owner="a", share=1.0))
+    assert isinstance(start(cloud, "a5", "a", later), InstanceStarted)
+
+
+def test_an_extension_takes_of_the_share_too() -> None:
+    cloud = make_cloud(replace(POLICY, owner_share=0.3))
+    assert isinstance(start(cloud, "a", "a"), InstanceStarted)
+    assert isinstance(start(cloud, "b", "b"), InstanceStarted)
+    cloud.apply(QuotaSet(at_us=DAY_US, owner="a", share=0.1))
+    later = DAY_US + HOUR_US // 4
+    (refused,) = decide_extension(cloud, ExtendRequest("a", HOUR_US, later), later, EvenQuotes())
+    assert isinstance(refused, ExtensionRejected)
+    assert refused.reason is Rejection.QUOTA_EXCEEDED
+    (extended,) = decide_extension(cloud, ExtendRequest("b", HOUR_US, later), later, EvenQuotes())
+    assert not isinstance(extended, ExtensionRejected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
+    """However the events are folded: one by one, in runs, or undone and folded again."""
+    policy = Policy(guarantee=Guarantee.NONE, displaces_overrunning=seed % 2 == 0, grace_us=5 * (seed % 3))
+    world = RandomCloud(Random(seed), policy)
+    world.open()
+    for _ in range(300):
+        world.step()
+    expected, starts = dict[str, list[int]](), dict[str, InstanceStarted]()
+    cores, deadlines = {name: one.resources.cores for name, one in world.cloud.flavors.items()}, dict[str, int]()
+    for item in world.log:
+        event = item.event
+        if isinstance(event, InstanceStarted) and event.market is Market.SPOT:
+            starts[event.instance_id] = event
+            deadlines[event.instance_id] = event.at_us + (event.lifetime_us or 0)
+            count(expected, event, [1, event.count * cores[event.flavor], 1, 0, 0, 0, 0])
+        elif isinstance(event, InstanceStopped | InstanceEvicted) and event.instance_id in starts:
+            begun = starts[event.instance_id]
+            size, over = begun.count * cores[begun.flavor], max(event.at_us - deadlines[event.instance_id], 0)
+            evicted = isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
+            more = [-1, -size, 0, evicted and not over, over > 0, size * over, evicted and over > 0]
+            count(expected, begun, [int(one) for one in more])
+        elif hasattr(event, "former_lifetime_us") and not isinstance(event, ExtensionRejected):
+            deadlines[event.instance_id] = event.deadline_us
+    found = {name: OwnerAccount(*sums) for name, sums in expected.items()}
+    assert world.cloud.owners == found
+    folded = Cloud()
+    folded.apply_recorded(world.log)
+    assert folded.owners == found
+    assert folded.digest() == world.cloud.digest()
+    over = world.cloud.overrunning_now(world.now_us)()
+    running = [one for one in world.cloud.running.values() if one.deadline_us < world.now_us]
+    assert sum(count for count, _, _ in over.values()) == len(running)
+
+
+def count(expected: dict[str, list[int]], start: InstanceStarted, more: list[int]) -> None:
+    sums = expected.setdefault(start.owner or NOBODY, [0] * len(more))
+    expected[start.owner or NOBODY] = [a + b for a, b in zip(sums, more, strict=True)]
