@@ -151,7 +151,7 @@ class QuantileTable:
     def windows(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         """Return the windows that the estimate of a lifetime rests on; None without evidence for the flavor."""
         curve = self.curves.get(flavor)
-        return curve.window_count(slots, lifetime_us) if curve is not None and curve.buckets else None
+        return float(curve.window_count(slots, lifetime_us)) if curve is not None and curve.buckets else None
 
     def lifetime_of_windows(self, flavor: str, slots: int, count: int) -> int:
         """Return the longest lifetime whose estimate rests on at least so many windows; 0 if there is none."""
