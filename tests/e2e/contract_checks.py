@@ -26,6 +26,9 @@ NOT_IN_SCHEMAS = (
     "is not a time that exists",
     "from 1970 to 9999",
     "must rise from one to the next",
+    "min_lifetime_s must not be above lifetime_s",
+    "must say either lifetime_s or lifetime",
+    "only a spot start says lifetime or min_lifetime_s",
 )
 """Refusals that JSON Schema has no words for."""
 

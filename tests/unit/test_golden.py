@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import jsonschema
 from msgspec import UNSET, Meta, UnsetType
 from sample_events import LOG
 
@@ -27,6 +28,7 @@ from app.domain.events.wire import of_wire
 from app.domain.values import Policy
 from app.engine.cloud import Cloud
 from app.platform.http.respond import respond
+from app.platform.http.schemas import event_schemas
 from app.scheduling.store.codec import decode, encode
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.scheduling.wire.events import event_frame, event_json
@@ -84,6 +86,12 @@ def test_events_are_written_as_ever() -> None:
     pinned = golden("events", found)
     assert found["csv_columns"] == pinned["csv_columns"]
     assert parsed(found) == parsed(pinned)
+
+
+def test_events_are_as_the_openapi_document_says() -> None:
+    schemas = {"components": {"schemas": event_schemas()}}
+    for one in RECORDED:
+        jsonschema.validate(json.loads(event_json(one)), {"$ref": "#/components/schemas/Event"} | schemas)
 
 
 def test_events_are_read_as_ever() -> None:

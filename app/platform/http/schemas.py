@@ -14,14 +14,15 @@ from app.domain.events import wire
 from app.domain.events.kinds import Group, Kind
 from app.domain.events.registry import KINDS
 from app.domain.values import Basis, Policy, Resources
+from app.domain.wanted import Wanted
 from tenure_client.forms.answer import Moment, Seconds, one_of
 from tenure_client.forms.clouds import PolicyAnswer
-from tenure_client.forms.instances import QuoteAnswer
+from tenure_client.forms.instances import QuoteAnswer, WantedAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 
 Schemas = dict[str, Any]
 _COMPONENT = "#/components/schemas/{name}"
-_PARTS: dict[Any, Any] = {Policy: PolicyAnswer, Resources: ResourcesAnswer, Basis: QuoteAnswer}
+_PARTS: dict[Any, Any] = {Policy: PolicyAnswer, Resources: ResourcesAnswer, Basis: QuoteAnswer, Wanted: WantedAnswer}
 """The forms of the values that events consist of."""
 _OWN: dict[str, Any] = {"victims": list[VictimAnswer], "ready_at": Moment}
 """The fields of a start that its own form adds. Its deadline stands with its victims."""
