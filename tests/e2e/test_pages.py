@@ -305,7 +305,7 @@ def test_the_quote_calculator(page: Page, service: Service) -> None:
     expect(card).to_contain_text("How long at 10 %?")
     expect(card).to_contain_text("How likely evicted within 30 min?")
     expect(card).to_contain_text(f"of {quotes[0]['slots']} slot")
-    expect(card).to_contain_text(f"{quotes[0]['evidence'][0]['sample_count']} sample")
+    expect(card).to_contain_text(f"{quotes[0]['windows']:g} window")
     page.get_by_label("Run for").fill("long")
     page.get_by_label("Run for").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("must be a number")
@@ -328,7 +328,7 @@ def test_why_the_sla_refused(page: Page, service: Service) -> None:
     expect(page.get_by_role("heading", name="Why it was rejected")).to_be_visible()
     expect(page.locator("main")).to_contain_text("Guaranteed lifetime")
     expect(page.locator("main")).to_contain_text("Bound")
-    expect(page.locator("main")).to_contain_text("Samples")
+    expect(page.locator("main")).to_contain_text("Windows")
     expect(page.locator(".advice")).to_contain_text("It would have been accepted")
 
 

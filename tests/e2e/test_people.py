@@ -239,7 +239,7 @@ def test_every_decision_of_a_driven_workload_can_be_explained(service: Process) 
             found = client.explain("north", instance.id)
             assert found.instance == instance
             assert found.sentences[1].startswith("Rejected" if instance.status == "rejected" else "Accepted")
-            assert (found.acceptable is not None) == (instance.reason == "sla_unattainable")
+            assert (found.acceptable is not None) == (instance.reason in {"sla_unattainable", "budget_exhausted"})
             assert found.promise.status == decided[instance.id].promise
             if found.eviction is not None:
                 evictions += 1

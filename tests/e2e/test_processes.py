@@ -110,7 +110,17 @@ def workload_of(directory: Path) -> tuple[list[Operation], list[str]]:
             write_trace(traces[market], file)
     options = ["--on-demand", str(directory / "on-demand.csv"), "--spot", str(directory / "spot.csv")]
     workload = combine(traces["on-demand"], traces["spot"], DAY_US)
-    return operations(workload), [*options, "--nodes", "2x4", "--sla", "0.1", "--samples", "500"]
+    return operations(workload), [
+        *options,
+        "--nodes",
+        "2x4",
+        "--sla",
+        "0.1",
+        "--samples",
+        "500",
+        "--forecast",
+        "replay",
+    ]
 
 
 class Driver:

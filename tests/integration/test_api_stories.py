@@ -88,7 +88,7 @@ def test_on_demand_evicts_spot_and_the_answer_names_the_victims(client: httpx2.C
 def test_the_same_start_again_has_the_same_answer(client: httpx2.Client) -> None:
     caller = Caller(client, EASY)
     caller.furnish(nodes=1)
-    body = {"id": "i", "market": "spot", "flavor": "c4", "lifetime_s": 0.25}
+    body = {"id": "i", "market": "spot", "flavor": "c4", "lifetime_s": 1.25}
     first = client.post(f"{caller.path}/instances", json=body)
     assert first.headers["Location"] == f"{caller.path}/instances/i"
     caller.expect(204, "DELETE", "/instances/i")
@@ -96,7 +96,7 @@ def test_the_same_start_again_has_the_same_answer(client: httpx2.Client) -> None
     seq = caller.get()["seq"]
     again = client.post(f"{caller.path}/instances", json=body)
     assert (again.status_code, again.content) == (first.status_code, first.content)
-    caller.post("/instances", {**body, "lifetime_s": 0.250001}, status=409)
+    caller.post("/instances", {**body, "lifetime_s": 1.250001}, status=409)
     assert caller.get()["seq"] == seq
 
 

@@ -184,9 +184,10 @@ async def test_started_page_goes_on_after_a_seq(log: EventLog, cloud_id: int) ->
     recorded = numbered(EVENTS)
     assert await log.started_page(cloud_id, 0, 2) == recorded[8:10]
     assert await log.started_page(cloud_id, recorded[9].seq, 2) == recorded[10:12]
-    assert await log.started_page(cloud_id, 0, 10, Market.SPOT) == [
-        recorded[index] for index in (9, 10, 12, 23, 24, 25, 29)
-    ]
+    decided = [one for one in recorded if isinstance(one.event, InstanceStarted | InstanceRejected)]
+    spot = [one for one in decided if one.event.market is Market.SPOT]
+    assert len(spot) >= 10
+    assert await log.started_page(cloud_id, 0, 10, Market.SPOT) == spot[:10]
 
 
 async def test_a_turn_commits_at_its_end(log: EventLog, cloud_id: int) -> None:

@@ -16,6 +16,7 @@ from tenure_client import Guarantee, TenureClient
 POLICY: dict[str, Any] = {
     "clock": "external",
     "eviction_probability": 0.2,
+    "highest_probability": None,
     "warm_up_s": 0,
     "sample_count": 100,
     "recompute_every_s": 864000,

@@ -64,10 +64,10 @@ def test_what_could_be_misread_is_refused(service: Service, path: str, wrong: di
 
 def test_a_minimum_that_cannot_be_promised_tells_what_would_be(service: Service, path: str, wish: Any) -> None:
     service.client.delete(f"{path}/instances/s5", params={"at": at(23.75)}).raise_for_status()
-    refused = post(service.client, f"{path}/instances", WISH | {"id": "m", "min_lifetime_s": 9e7, "at": at(23.75)})
+    refused = post(service.client, f"{path}/instances", WISH | {"id": "m", "min_lifetime_s": 3e7, "at": at(23.75)})
     assert (refused["status"], refused["reason"]) == ("rejected", "sla_unattainable")
-    assert refused["lifetime_s"] == 9e7
-    assert wish["lifetime_s"] > 0 < refused["acceptable"]["lifetime_s"] < 9e7
+    assert refused["lifetime_s"] == 3e7
+    assert wish["lifetime_s"] > 0 < refused["acceptable"]["lifetime_s"] < 3e7
 
 
 def events(client: httpx2.Client, path: str, kind: str) -> list[Any]:

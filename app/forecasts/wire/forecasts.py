@@ -21,6 +21,7 @@ from app.forecasts.rules import Evidence, Run, TableSummary
 from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.forecasts import (
+    ActivityAnswer,
     BucketAnswer,
     CurveAnswer,
     EvidenceAnswer,
@@ -118,8 +119,8 @@ def table_answer(
 def _learned(rises: Rises | None) -> dict[str, Any]:
     """Return what a calibrated table knows of its cloud beside the curves."""
     if rises is None:
-        return {"level": None, "activity": {}, "followed_starts": []}
-    activity = dict(zip(Resources._fields, rises.activity.tolist(), strict=True))
+        return {"level": None, "activity": None, "followed_starts": []}
+    activity = ActivityAnswer(**dict(zip(Resources._fields, rises.activity.tolist(), strict=True)))
     return {"level": rises.level, "activity": activity, "followed_starts": _followed(rises)}
 
 

@@ -33,6 +33,7 @@ class PastRule(StrEnum):
     TOO_WIDE = "too_wide"
     REJECTED_SPOT = "rejected_spot"
     NOTICE = "notice"
+    QUOTA = "quota"
     NODES_REPLACED = "nodes_replaced"
     RENAMED = "renamed"
     REORDERED = "reordered"
@@ -66,6 +67,7 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.TOO_WIDE: (Effect.LEFT_OUT, "an instance that is wider than every node or every flavor"),
     PastRule.REJECTED_SPOT: (Effect.LEFT_OUT, "a spot start that was rejected: it never was a load"),
     PastRule.NOTICE: (Effect.LEFT_OUT, "a notice of risk or of an eviction: it decided nothing"),
+    PastRule.QUOTA: (Effect.LEFT_OUT, "a quota of an owner: what is brought has no owners"),
     PastRule.NODES_REPLACED: (Effect.LEFT_OUT, "a change of a node, where --nodes gives the platform"),
     PastRule.RENAMED: (Effect.CHANGED, "an id that was used before: .r2, .r3, ... is added"),
     PastRule.REORDERED: (Effect.CHANGED, "a time before that of an earlier line: the past is sorted by time"),

@@ -8,6 +8,7 @@ platform. A log that breaks its own rules (docs/log.md) is a broken file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from app.domain.events.registry import INDECISIVE
@@ -66,7 +67,8 @@ class _LogReader:
             "instance_stopped": self._ended,
             "instance_evicted": self._ended,
             "instance_extended": self._extended,
-            **dict.fromkeys(INDECISIVE, self._notice),
+            **dict.fromkeys(INDECISIVE, partial(self._left_out, PastRule.NOTICE)),
+            **dict.fromkeys(("quota_set", "quota_removed"), partial(self._left_out, PastRule.QUOTA)),
         }
 
     def take(self, line: int, row: LogRow) -> None:
@@ -182,8 +184,8 @@ class _LogReader:
         longer = started._replace(row=started.row._replace(lifetime_us=row.lifetime_us))
         self._running[row.instance_id or ""] = longer
 
-    def _notice(self, line: int, _: LogRow) -> None:
-        self._past.findings.add(PastRule.NOTICE, FileLine(0, line))
+    def _left_out(self, rule: PastRule, line: int, _: LogRow) -> None:
+        self._past.findings.add(rule, FileLine(0, line))
 
     def _keep(self, started: _OpenStart, stop_us: int | None, end_line: int, *, drawn_up: bool = False) -> None:
         row, name = started.row, started.row.instance_id or ""

@@ -152,19 +152,24 @@ class FollowedStartsAnswer(Answer, kw_only=True):
     ] = None
 
 
+class ActivityAnswer(Answer, kw_only=True):
+    """By resource, how much more on-demand starts asked for on the last day than usual, as a logarithm.
+
+    Null where it has no part.
+    """
+
+    cores: float
+    memory_mib: float
+    disk_gib: float
+
+
 class TableAnswer(TableSummaryAnswer, kw_only=True):
     curves: list[CurveAnswer]
     level: Annotated[
         float | None,
         Meta(description="What past starts add to the logit of the calibrated forecast; null where it has no part."),
     ] = None
-    activity: Annotated[
-        dict[str, float],
-        Meta(
-            description="By resource, how much more on-demand starts asked for on the last day than usual (logarithm); "
-            "empty where it has no part."
-        ),
-    ] = field(default_factory=dict)
+    activity: ActivityAnswer | None = None
     followed_starts: Annotated[
         list[FollowedStartsAnswer], Meta(description="What the level was learned on; empty without a level.")
     ] = field(default_factory=list)
