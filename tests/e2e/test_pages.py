@@ -305,7 +305,7 @@ def test_the_quote_calculator(page: Page, service: Service) -> None:
     expect(card).to_contain_text("How long at 10 %?")
     expect(card).to_contain_text("How likely evicted within 30 min?")
     expect(card).to_contain_text(f"of {quotes[0]['slots']} slot")
-    expect(card).to_contain_text(f"{quotes[0]['windows']:g} window")
+    expect(card).to_contain_text(f"{quotes[0]['windows']:.0f} window")
     page.get_by_label("Run for").fill("long")
     page.get_by_label("Run for").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("must be a number")
