@@ -8,6 +8,7 @@ import schemathesis
 
 FOR_A_REASON = {
     "preemptible.eviction_probability.unexpected",
+    "preemptible.group.on_demand",
     "preemptible.lifetime.missing",
     "preemptible.marker.invalid",
     "preemptible.policy.invalid",
@@ -27,7 +28,7 @@ NOT_IN_SCHEMAS = (
     "from 1970 to 9999",
     "must rise from one to the next",
     "min_lifetime_s must not be above lifetime_s",
-    "must say either lifetime_s or lifetime",
+    "must say either lifetime_s or lifetime, which is longest",
     "only a spot start says lifetime or min_lifetime_s",
 )
 """Refusals that JSON Schema has no words for."""
