@@ -40,7 +40,7 @@ class OwnerRows:
     def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns by owner: instances, cores, core-microseconds; on any thread.
 
-        `cluster` must not change meanwhile. OwnerNumbers without any are left out.
+        `cluster` must not change meanwhile. Owners without any are left out.
         """
         names, owners, are_first = [*self._numbers], self.owners.copy(), self._are_first.copy()
 
