@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.domain.quick import quick
 from app.domain.values import Market
 from app.domain.wanted import Wanted
 
 
-@dataclass(frozen=True, slots=True)
+@quick()
 class StartRequest:
     """Start an instance. `at_us` is the request's own time on a cloud with an external clock, else None.
 
@@ -29,7 +30,7 @@ class StartRequest:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@quick()
 class StopRequest:
     """Stop an instance. Stopping one that has ended changes nothing. `owner` is that of `StartRequest`."""
 

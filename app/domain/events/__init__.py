@@ -6,8 +6,6 @@ Each family of kinds has a file. A kind's name in the log, its version and its u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from app.domain.events.clouds import CloudCreated, CloudEvent, PolicyChanged
 from app.domain.events.extensions import ExtensionDecision, ExtensionRejected, InstanceExtended
 from app.domain.events.instances import (
@@ -28,6 +26,7 @@ from app.domain.events.notices import (
     PromiseEnding,
 )
 from app.domain.events.quotas import QuotaEvent, QuotaRemoved, QuotaSet
+from app.domain.quick import quick
 from app.domain.requests import StartRequest
 
 __all__ = [
@@ -63,7 +62,7 @@ Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | Qu
 """Any event. The order of the union is the order in which kinds are listed."""
 
 
-@dataclass(frozen=True, slots=True)
+@quick()
 class Recorded:
     """An event together with its position in its cloud's log."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
+from app.domain.quick import quick
 from app.domain.values import Basis, EvictionReason, Market, Rejection
 from app.domain.wanted import Wanted
 
@@ -16,7 +17,7 @@ _WANTED = {"since": 5, "description": "Of a start that takes what it can be prom
 
 
 @event("instance_started", subject="instance_id", group=Group.START, outcome="accepted")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(kw_only=True)
 class InstanceStarted:
     """A start was accepted. `probability` is the SLA that the request asked for, if any; `basis` is None for on-demand.
 
@@ -78,7 +79,7 @@ class InstanceRejected:
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(kw_only=True)
 class InstanceStopped:
     at_us: int
     instance_id: str

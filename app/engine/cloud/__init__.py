@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.outcomes import plus
-from app.engine.cloud.owner_rows import NOBODY
 from app.engine.cloud.records import (
+    NOBODY,
     ClassCounts,
     Counts,
     Facts,

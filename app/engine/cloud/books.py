@@ -7,7 +7,7 @@ begin anew, with what runs then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from app.domain.values import Book, EvictionReason
 from app.engine.books import PARTS
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.records import BookAccount, Facts, Fold, Running, Undo, risk_of
+from app.engine.cloud.records import BookAccount, Facts, Fold, Moved, Running, Undo, risk_of
 from app.engine.cluster import Ints
 
 EARNING = 4.0
@@ -59,7 +59,7 @@ class Books:
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
         boundaries_us = self._head.policy.strata_us
-        committed, risky = self._instances.borne(np.array([probability]), boundaries_us, now_us)
+        committed, risky = self._instances.rows.borne(np.array([probability]), boundaries_us, now_us)
         return _books(boundaries_us, self._accounts_of(probability), committed[0], risky[0])
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
@@ -69,24 +69,26 @@ class Books:
         """
         boundaries_us = self._head.policy.strata_us
         accounts = [self._accounts_of(probability) for probability in probabilities]
-        borne = self._instances.borne_now(np.array(probabilities), boundaries_us, now_us)
+        borne = self._instances.rows.borne_now(np.array(probabilities), boundaries_us, now_us)
         return lambda: [_books(boundaries_us, *one) for one in zip(accounts, *borne(), strict=True)]
 
     def _accounts_of(self, probability: float) -> list[BookAccount]:
         count = len(self._head.policy.strata_us) + 1
-        return [self._accounts.get((probability, stratum), BookAccount()) for stratum in range(count)]
+        return [self._account((probability, stratum)) for stratum in range(count)]
 
-    def enter(self, run: Iterable[InstanceStarted | InstanceStopped]) -> Undo:
-        """Enter starts and stops that follow each other."""
-        before = self._accounts.copy()
-        begun: dict[str, Running] = {}
-        for event in run:
-            if isinstance(event, InstanceStopped):
-                self._take_back(begun.get(event.instance_id) or self._instances.running[event.instance_id], event.at_us)
-            else:
-                self._start(event)
-                begun[event.instance_id] = _as_running(event)
-        return lambda: self._reset(before)
+    def enter(self, moved: Moved) -> Undo:
+        """Enter starts and stops of spot instances that follow each other."""
+        earned: dict[BookKey, float] = {}
+        for event, running in moved:
+            is_start, promised = isinstance(event, InstanceStarted), running.probability
+            more = _earned(promised, running.risk) if is_start else _given_back(running, event.at_us)
+            if more is None or promised is None:
+                continue
+            key = self._key(promised, running.book_lifetime_us)
+            earned[key] = (earned[key] if key in earned else self._account(key).earned) + more
+        changed = {key: self._accounts.get(key) for key in earned}
+        self._accounts |= {key: self._account(key)._replace(earned=total) for key, total in earned.items()}
+        return lambda: self._put_back(changed)
 
     def _start(self, event: InstanceStarted) -> Undo | None:
         risk, basis = risk_of(event), event.basis
@@ -98,14 +100,10 @@ class Books:
         return self._take_back(self._instances.running[event.instance_id], event.at_us)
 
     def _take_back(self, running: Running, at_us: int) -> Undo | None:
-        """Take back what a start that took what it could get earned for risk that it has not borne when it stops."""
-        promised, whole = running.probability, running.whole_risk
-        if not running.took_offer or promised is None or whole is None:
+        more = _given_back(running, at_us)
+        if more is None or running.probability is None:
             return None
-        key = self._key(promised, running.book_lifetime_us)
-        old = self._accounts.get(key, BookAccount())
-        less = min(promised, EARNING * whole) - min(promised, EARNING * running.borne(at_us))
-        return self._put(key, old._replace(earned=old.earned - less))
+        return self._add(self._key(running.probability, running.book_lifetime_us), more)
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
         """Let the book of its first stratum earn by the whole risk, in place of what it earned by the former one."""
@@ -114,13 +112,14 @@ class Books:
         if promised is None or former is None or total is None or event.basis.estimated_probability is None:
             return None
         key = self._key(promised, running.book_lifetime_us)
-        old = self._accounts.get(key, BookAccount())
-        more = min(promised, EARNING * total) - min(promised, EARNING * former)
-        return self._put(key, old._replace(earned=old.earned + more))
+        return self._add(key, min(promised, EARNING * total) - min(promised, EARNING * former))
 
     def _earn(self, key: BookKey, risk: float) -> Undo:
-        old = self._accounts.get(key, BookAccount())
-        return self._put(key, old._replace(earned=old.earned + min(key[0], EARNING * risk)))
+        return self._add(key, min(key[0], EARNING * risk))
+
+    def _add(self, key: BookKey, more: float) -> Undo:
+        old = self._account(key)
+        return self._put(key, BookAccount(old.earned + more, old.evicted))
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         running = self._instances.running[event.instance_id]
@@ -129,8 +128,8 @@ class Books:
         if event.at_us > running.deadline_us or event.reason is EvictionReason.DRILL:
             return None
         key = self._key(running.probability, running.book_lifetime_us)
-        old = self._accounts.get(key, BookAccount())
-        return self._put(key, old._replace(evicted=old.evicted + 1))
+        old = self._account(key)
+        return self._put(key, BookAccount(old.earned, old.evicted + 1))
 
     def _change(self, event: PolicyChanged) -> Undo | None:
         """Begin anew if the strata become others: each running instance earns as if it started now."""
@@ -147,27 +146,36 @@ class Books:
     def _key(self, probability: float, lifetime_us: int | None) -> BookKey:
         return probability, stratum_index(lifetime_us or 0, self._head.policy.strata_us)
 
-    def _put(self, key: BookKey, account: BookAccount) -> Undo:
-        old = self._accounts.get(key)
-        self._accounts[key] = account
-        return lambda: self._put_back(key, old)
+    def _account(self, key: BookKey) -> BookAccount:
+        return self._accounts.get(key, BookAccount())
 
-    def _put_back(self, key: BookKey, account: BookAccount | None) -> None:
-        if account is None:
-            del self._accounts[key]
-        else:
-            self._accounts[key] = account
+    def _put(self, key: BookKey, account: BookAccount) -> Undo:
+        changed = {key: self._accounts.get(key)}
+        self._accounts[key] = account
+        return lambda: self._put_back(changed)
+
+    def _put_back(self, changed: Mapping[BookKey, BookAccount | None]) -> None:
+        for key, account in changed.items():
+            if account is None:
+                del self._accounts[key]
+            else:
+                self._accounts[key] = account
 
     def _reset(self, accounts: dict[BookKey, BookAccount]) -> None:
         self._accounts = accounts
 
 
-def _as_running(start: InstanceStarted) -> Running:
-    """Return what books need to know of an instance that the instances do not know of yet."""
-    promised = None if start.basis is None else start.basis.probability
-    lifetime_us, took_offer = start.lifetime_us, start.wanted is not None
-    known = start.instance_id, 0, start.at_us, start.market, start.flavor, start.node, lifetime_us, promised, 0
-    return Running(*known, risk=risk_of(start), took_offer=took_offer)
+def _earned(promised: float | None, risk: float | None) -> float | None:
+    """Return what a start earns; None if it stands in no book."""
+    return None if promised is None or risk is None else min(promised, EARNING * risk)
+
+
+def _given_back(running: Running, at_us: int) -> float | None:
+    """Return, below zero, what a start that took what it could get earned for risk not borne when it stops."""
+    promised, whole = running.probability, running.whole_risk
+    if not running.took_offer or promised is None or whole is None:
+        return None
+    return min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
 
 
 def _books(boundaries_us: Sequence[int], accounts: Sequence[BookAccount], committed: Ints, risky: Ints) -> list[Book]:

@@ -7,23 +7,32 @@ stands in the stratum of its longer lifetime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import add
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.strata import BOUNDARIES_US, STRATA, stratum_index
+from app.domain.times import DAY_US
 from app.domain.values import EvictionReason, Market
 from app.domain.weeks import week_of
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors
-from app.engine.cloud.records import Facts, Fold, OutcomeCounts, Running, Section, SectionKind, Undo
+from app.engine.cloud.records import Facts, Fold, Moved, OutcomeCounts, Running, Section, SectionKind, Undo
 
 MOST_WEEKS = 53
 """The newest weeks are counted; older ones are forgotten."""
 
-FormerCounts = dict[Section, OutcomeCounts | None]
-"""The former counts of the sections that an event concerns."""
+Sums = dict[Section, list[Any]]
+"""The counts of sections while events are added, each in the order of `OutcomeCounts`."""
+
+
+_ADMITTED, _PROMISED, _CORE_US = map(OutcomeCounts._fields.index, ("admitted", "promised", "core_us"))
 
 
 class SectionCounts:
@@ -36,8 +45,8 @@ class SectionCounts:
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
         return {
-            InstanceStarted: lambda event: self.enter([event]),
-            InstanceStopped: lambda event: self.enter([event]),
+            InstanceStarted: self._start,
+            InstanceStopped: self._stop,
             InstanceEvicted: self._evict,
             InstanceExtended: self._extend,
         }
@@ -55,7 +64,7 @@ class SectionCounts:
 
         Those that overrun now are counted among those that overran.
         """
-        counts, overrunning = self._counts.copy(), self._instances.overrunning_now(now_us)
+        counts, overrunning = self._counts.copy(), _overrunning(self._instances, now_us)
 
         def found() -> dict[Section, OutcomeCounts]:
             for section, count in overrunning().items():
@@ -66,45 +75,41 @@ class SectionCounts:
 
         return found
 
-    def enter(self, run: Iterable[InstanceStarted | InstanceStopped]) -> Undo:
-        """Count starts and stops that follow each other."""
-        changed: FormerCounts = {}
-        begun: dict[str, InstanceStarted] = {}
-        for event in run:
+    def enter(self, moved: Moved) -> Undo | None:
+        """Count starts and stops of spot instances that follow each other."""
+        sums: Sums = {}
+        for event, running in moved:
             if isinstance(event, InstanceStarted):
-                begun[event.instance_id] = event
-                self._start(changed, event)
-            elif event.instance_id in begun:
-                start = begun.pop(event.instance_id)
-                self._stop(changed, _promise(start), start.at_us, start.lifetime_us, start.flavor, event.at_us)
+                self._begin(sums, event)
             else:
-                one = self._instances.running[event.instance_id]
-                self._stop(changed, one.probability, one.started_us, one.lifetime_us, one.flavor, event.at_us)
-        self._forget_weeks(changed)
-        return self._undo(changed)
+                self._end(sums, running, event.at_us)
+        return self._put(sums)
 
-    def _start(self, changed: FormerCounts, event: InstanceStarted) -> None:
-        promised = _promise(event)
-        if event.market is not Market.SPOT or promised is None:
-            return
+    def _start(self, event: InstanceStarted) -> Undo | None:
+        return None if event.market is not Market.SPOT else self._put(self._begin({}, event))
+
+    def _stop(self, event: InstanceStopped) -> Undo | None:
+        return self._put(self._end({}, self._instances.running[event.instance_id], event.at_us))
+
+    def _begin(self, sums: Sums, event: InstanceStarted) -> Sums:
+        """Add the start of a spot instance."""
+        promised = event.probability if event.basis is None else event.basis.probability
+        if promised is None:
+            return sums
         core_us = self._cores(event) * (event.lifetime_us or 0)
-        more = OutcomeCounts(admitted=1, promised=promised, core_us=core_us)
         for section in sections_of(promised, event.lifetime_us, event.flavor, event.at_us):
-            self._add(changed, section, more)
+            counts = sums.get(section) or self._opened(sums, section)
+            counts[_ADMITTED] += 1
+            counts[_PROMISED] += promised
+            counts[_CORE_US] += core_us
+        return sums
 
-    def _stop(
-        self,
-        changed: FormerCounts,
-        promised: float | None,
-        started_us: int,
-        lifetime_us: int | None,
-        flavor: str,
-        at_us: int,
-    ) -> None:
-        if promised is None or lifetime_us is None or at_us <= started_us + lifetime_us:
-            return
-        for section in sections_of(promised, lifetime_us, flavor, started_us):
-            self._add(changed, section, OutcomeCounts(overran=1))
+    def _end(self, sums: Sums, running: Running, at_us: int) -> Sums:
+        """Add the stop of an instance that ran on after its lifetime."""
+        if running.probability is not None and at_us > running.deadline_us:
+            for section in _sections(running):
+                self._add(sums, section, OutcomeCounts(overran=1))
+        return sums
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         running = self._instances.running[event.instance_id]
@@ -116,10 +121,10 @@ class SectionCounts:
             more = OutcomeCounts(overran=1, overrun_evicted=int(not is_drill))
         else:
             more = OutcomeCounts() if is_drill else OutcomeCounts(evicted=1, lost_core_us=core_us)
-        changed: FormerCounts = {}
+        sums: Sums = {}
         for section in _sections(running):
-            self._add(changed, section, more)
-        return self._undo(changed)
+            self._add(sums, section, more)
+        return self._put(sums)
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
         """Move an instance to the stratum of its longer lifetime, with all that it declares."""
@@ -127,37 +132,42 @@ class SectionCounts:
         if running.probability is None:
             return None
         promised, cores, former_us = running.probability, self._cores(running), running.lifetime_us or 0
-        changed: FormerCounts = {}
+        sums: Sums = {}
         later = sections_of(promised, event.lifetime_us, running.flavor, running.started_us)
         for before, after in zip(_sections(running), later, strict=True):
             if before == after:
-                self._add(changed, after, OutcomeCounts(core_us=cores * (event.lifetime_us - former_us)))
+                self._add(sums, after, OutcomeCounts(core_us=cores * (event.lifetime_us - former_us)))
             else:
-                self._add(changed, before, OutcomeCounts(-1, promised=-promised, core_us=-cores * former_us))
-                self._add(changed, after, OutcomeCounts(1, promised=promised, core_us=cores * event.lifetime_us))
-        return self._undo(changed)
+                self._add(sums, before, OutcomeCounts(-1, promised=-promised, core_us=-cores * former_us))
+                self._add(sums, after, OutcomeCounts(1, promised=promised, core_us=cores * event.lifetime_us))
+        return self._put(sums)
 
     def _cores(self, one: InstanceStarted | Running) -> int:
         """Return the cores of an instance, of all members if it is a group."""
         return one.count * self._flavors.by_name[one.flavor].resources.cores
 
-    def _add(self, changed: FormerCounts, section: Section, more: OutcomeCounts) -> None:
+    def _opened(self, sums: Sums, section: Section) -> list[Any]:
+        sums[section] = [*self._counts.get(section, OutcomeCounts())]
+        return sums[section]
+
+    def _add(self, sums: Sums, section: Section, more: OutcomeCounts) -> None:
         """Add to a section; one that is a forgotten week has nothing but starts."""
-        old = self._counts.get(section)
-        if old is None and not more.admitted:
-            return
-        changed.setdefault(section, old)
-        self._counts[section] = more if old is None else plus(old, more)
+        if section in sums or section in self._counts or more.admitted:
+            sums[section] = [*map(add, sums.get(section) or self._opened(sums, section), more)]
 
-    def _forget_weeks(self, changed: FormerCounts) -> None:
-        """Keep the newest weeks, where one has begun."""
-        if not any(old is None and section.kind is SectionKind.WEEK for section, old in changed.items()):
-            return
-        weeks = sorted(one for one in self._counts if one.kind is SectionKind.WEEK)
-        for section in weeks[:-MOST_WEEKS]:
-            changed.setdefault(section, self._counts.pop(section))
+    def _put(self, sums: Sums) -> Undo | None:
+        """Let these be the counts, and forget weeks where one has begun."""
+        if not sums:
+            return None
+        changed = {section: self._counts.get(section) for section in sums}
+        self._counts.update((section, OutcomeCounts(*counts)) for section, counts in sums.items())
+        if any(old is None and section.kind is SectionKind.WEEK for section, old in changed.items()):
+            weeks = sorted(one for one in self._counts if one.kind is SectionKind.WEEK)
+            for section in weeks[:-MOST_WEEKS]:
+                changed.setdefault(section, self._counts.pop(section))
+        return self._undo(changed)
 
-    def _undo(self, changed: FormerCounts) -> Undo:
+    def _undo(self, changed: Mapping[Section, OutcomeCounts | None]) -> Undo:
         def undo() -> None:
             for section, old in changed.items():
                 if old is None:
@@ -175,11 +185,15 @@ def plus(a: OutcomeCounts, b: OutcomeCounts) -> OutcomeCounts:
 
 def sections_of(promised: float, lifetime_us: int | None, flavor: str, started_us: int) -> tuple[Section, ...]:
     """Return the sections that an instance stands in: one of each kind."""
-    stratum = stratum_index(lifetime_us or 0, BOUNDARIES_US)
+    return _known_sections(promised, stratum_index(lifetime_us or 0, BOUNDARIES_US), flavor, week_of(started_us))
+
+
+@lru_cache(4096)
+def _known_sections(promised: float, stratum: int, flavor: str, week: int) -> tuple[Section, ...]:
     return (
         Section(SectionKind.STRATUM, STRATA[stratum], stratum, promised),
         Section(SectionKind.FLAVOR, flavor),
-        Section(SectionKind.WEEK, "", week_of(started_us)),
+        Section(SectionKind.WEEK, "", week),
     )
 
 
@@ -188,5 +202,29 @@ def _sections(running: Running) -> tuple[Section, ...]:
     return sections_of(running.probability, running.lifetime_us, running.flavor, running.started_us)
 
 
-def _promise(event: InstanceStarted) -> float | None:
-    return event.probability if event.basis is None else event.basis.probability
+def _overrunning(instances: Instances, now_us: int) -> Callable[[], dict[Section, int]]:
+    """Return a function that counts the promised instances that overrun, by section, on any thread."""
+    columns, deadlines_us = instances.rows.columns, instances.deadlines_us
+    rows = np.flatnonzero(columns.are_first & (columns.promises > 0) & (deadlines_us < now_us))
+    promises, started_us, of_flavors = columns.promises[rows], columns.started_us[rows], columns.flavors[rows]
+    strata = np.searchsorted(BOUNDARIES_US, deadlines_us[rows] - started_us, side="right")
+    flavors = instances.rows.flavors
+
+    def found() -> dict[Section, int]:
+        sums = {
+            Section(SectionKind.STRATUM, STRATA[stratum], stratum, promised): count
+            for promised in np.unique(promises).tolist()
+            for stratum, count in _tally(strata[promises == promised])
+        }
+        sums |= {Section(SectionKind.FLAVOR, flavors[flavor]): count for flavor, count in _tally(of_flavors)}
+        weeks = Counter[int]()
+        for day, count in _tally(started_us // DAY_US):
+            weeks[week_of(day * DAY_US)] += count
+        return sums | {Section(SectionKind.WEEK, "", week): count for week, count in weeks.items()}
+
+    return found
+
+
+def _tally(values: NDArray[np.signedinteger]) -> list[tuple[int, int]]:
+    seen, counts = np.unique(values, return_counts=True)
+    return list(zip(seen.tolist(), counts.tolist(), strict=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,8 @@ from app.domain.events import (
 from app.domain.values import EvictionReason, Market
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
-from app.engine.cloud.owner_rows import NOBODY
-from app.engine.cloud.records import Facts, Fold, OwnerAccount, Quota, Room, Running, Undo
-from app.engine.cluster import NEVER_US, NO_NODE, place, release
+from app.engine.cloud.records import NOBODY, Facts, Fold, Moved, OwnerAccount, Quota, Room, Running, Undo
+from app.engine.cluster import NO_NODE, place, release
 from app.engine.displacing import displace
 
 
@@ -56,18 +57,15 @@ class Owners:
 
         Owners without any are left out.
         """
-        return self._instances.owner_rows.overrunning_now(self._room.copy(), now_us)
+        return self._instances.rows.overrunning_now(self._room.copy(), now_us)
 
     def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
         """Return the risk that an owner's running instances with this promise bear in a stratum."""
-        rows, deadlines_us = self._instances.owner_rows, self._room.cluster.deadline_us
-        return self._instances.bearers.borne_by(
-            deadlines_us, rows.owners, rows.number(owner), probability, stratum, now_us
-        )
+        return self._instances.rows.borne_by(owner, probability, stratum, now_us)
 
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""
-        found = self._instances.owner_rows.overrunning_now(self._room.cluster, now_us)()
+        found = self._instances.rows.overrunning_now(self._room.cluster, now_us)()
         return found.get(owner, (0, 0, 0))[1]
 
     def displace(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
@@ -79,7 +77,9 @@ class Owners:
         victims = np.empty(len(cluster.node_of), np.int64)
         node, count = displace(cluster, demand, now_us, victims)
         return (
-            (None, ()) if node == NO_NODE else (self._nodes.names[node], self._instances.at(victims[:count].tolist()))
+            (None, ())
+            if node == NO_NODE
+            else (self._nodes.names[node], self._instances.rows.at(victims[:count].tolist()))
         )
 
     @contextmanager
@@ -95,70 +95,63 @@ class Owners:
             for row, node in zip(rows, nodes, strict=True):
                 place(cluster, row, node)
 
-    def enter(self, run: Sequence[InstanceStarted | InstanceStopped]) -> Undo:
-        """Count starts and stops that follow each other, before the instances fold them."""
-        before, started = self.accounts.copy(), dict[str, InstanceStarted]()
-        for event in run:
+    def enter(self, moved: Moved) -> Undo:
+        """Count starts and stops of spot instances that follow each other."""
+        changed: dict[str, OwnerAccount | None] = {}
+        started: Counter[tuple[str | None, int]] = Counter()
+        stopped: Counter[tuple[str | None, int, int]] = Counter()
+        for event, running in moved:
+            cores = running.count * self._cores(running.flavor)
             if isinstance(event, InstanceStarted):
-                started[event.instance_id] = event
-                self._start(event)
-            elif (start := started.pop(event.instance_id, None)) is not None:
-                cores = start.count * self._cores(start.flavor)
-                self._count_end(start.market, cores, start.owner, _deadline_us(start), event)
+                started[event.owner, cores] += 1
             else:
-                self._stop(event)
-        return lambda: self._reset(before)
-
-    def _reset(self, accounts: dict[str, OwnerAccount]) -> None:
-        self.accounts.clear()
-        self.accounts.update(accounts)
+                stopped[running.owner, cores, max(event.at_us - running.deadline_us, 0)] += 1
+        for (owner, cores), count in started.items():
+            self._add(changed, owner, _started(cores, count))
+        for (owner, cores, over_us), count in stopped.items():
+            self._add(changed, owner, _stopped(cores, over_us, count))
+        return lambda: self._put_back(changed)
 
     def _start(self, event: InstanceStarted) -> Undo | None:
         if event.market is not Market.SPOT:
             return None
-        return self._add(event.owner, running=1, cores=event.count * self._cores(event.flavor), admitted=1)
+        return self._add_one(event.owner, _started(event.count * self._cores(event.flavor)))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
-        return self._end_of(self._instances.running[event.instance_id], event)
+        running = self._instances.running[event.instance_id]
+        return self._end(running, event.at_us)
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
-        return self._end_of(self._instances.running[event.instance_id], event)
+        running = self._instances.running[event.instance_id]
+        return self._end(running, event.at_us, evicted=event.reason is not EvictionReason.DRILL)
 
-    def _end_of(self, running: Running, event: InstanceStopped | InstanceEvicted) -> Undo | None:
-        cores = running.count * self._cores(running.flavor)
-        return self._count_end(running.market, cores, running.owner, running.deadline_us, event)
-
-    def _count_end(
-        self,
-        market: Market,
-        cores: int,
-        owner: str | None,
-        deadline_us: int,
-        event: InstanceStopped | InstanceEvicted,
-    ) -> Undo | None:
-        if market is not Market.SPOT:
+    def _end(self, running: Running, at_us: int, *, evicted: bool = False) -> Undo | None:
+        if running.market is not Market.SPOT:
             return None
-        over_us = max(event.at_us - deadline_us, 0)
-        evicted = isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
-        return self._add(
-            owner,
-            running=-1,
-            cores=-cores,
-            evicted=int(evicted and not over_us),
-            overran=int(over_us > 0),
-            overrun_core_us=cores * over_us,
-            overrun_evicted=int(evicted and over_us > 0),
-        )
+        over_us = max(at_us - running.deadline_us, 0)
+        end = _stopped(running.count * self._cores(running.flavor), over_us)
+        if evicted:
+            end = end._replace(evicted=int(not over_us), overrun_evicted=int(over_us > 0))
+        return self._add_one(running.owner, end)
 
     def _cores(self, flavor: str) -> int:
         return self._flavors.by_name[flavor].resources.cores
 
-    def _add(self, owner: str | None, **more: int) -> Undo:
+    def _add_one(self, owner: str | None, more: OwnerAccount) -> Undo:
+        changed: dict[str, OwnerAccount | None] = {}
+        self._add(changed, owner, more)
+        return lambda: self._put_back(changed)
+
+    def _add(self, changed: dict[str, OwnerAccount | None], owner: str | None, more: OwnerAccount) -> None:
+        """Add to an account, and keep in `changed` what it was before."""
         name = NOBODY if owner is None else owner
         old = self.accounts.get(name)
-        account = old or OwnerAccount()
-        self.accounts[name] = account._replace(**{field: getattr(account, field) + by for field, by in more.items()})
-        return lambda: _put_back(self.accounts, name, old)
+        changed.setdefault(name, old)
+        self.accounts[name] = more if old is None else OwnerAccount(*map(add, old, more))
+
+    def _put_back(self, changed: Mapping[str, OwnerAccount | None]) -> None:
+        for name, old in changed.items():
+            _put_back(self.accounts, name, old)
 
     def _set(self, event: QuotaSet) -> Undo:
         old = self.quotas.get(event.owner)
@@ -170,8 +163,15 @@ class Owners:
         return lambda: _put_back(self.quotas, event.owner, old)
 
 
-def _deadline_us(start: InstanceStarted) -> int:
-    return NEVER_US if start.lifetime_us is None else start.at_us + start.lifetime_us
+def _started(cores: int, count: int = 1) -> OwnerAccount:
+    """Return what starts of instances with so many cores add to an account."""
+    return OwnerAccount(running=count, cores=count * cores, admitted=count)
+
+
+def _stopped(cores: int, over_us: int, count: int = 1) -> OwnerAccount:
+    """Return what stops of instances that ran on for so long add to an account."""
+    overran = count if over_us else 0
+    return OwnerAccount(-count, -count * cores, overran=overran, overrun_core_us=count * cores * over_us)
 
 
 def _put_back(values: dict[str, Any], name: str, old: object) -> None:

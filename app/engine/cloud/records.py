@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from app.domain.events import InstanceStarted
+from app.domain.events import InstanceStarted, InstanceStopped
+from app.domain.quick import quick
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cloud.looks import Want
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 FIRST_ROWS = 64
 _MOST_ALIKE = 4096
+NOBODY = ""
+"""Stands for the owner of instances whose start records none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Flavor:
     demand: np.ndarray = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@quick()
 class Running:
     """A running instance. `seq`, the position of its start in the log, orders instances by age.
 
@@ -267,6 +270,10 @@ Fold: TypeAlias = Callable[[Any], Undo | None]
 """A function that folds an event of one kind into a part. It returns its undo, or None if nothing changed."""
 
 
+Moved: TypeAlias = list[tuple[InstanceStarted | InstanceStopped, Running]]
+"""Starts and stops that follow each other, each with the instance that it started or stopped."""
+
+
 class Part(Protocol):
     """A part of the state. It folds the kinds of events that concern it."""
 
@@ -280,17 +287,18 @@ class Part(Protocol):
         """Load the empty part from its share of the facts."""
 
 
-class Alike(Generic[T]):
-    """Gives equal values as one object: those of hundreds of thousands of instances would take much memory each."""
+class Alike(dict[T, T]):
+    """Gives equal values as one object: those of hundreds of thousands of instances would take much memory each.
 
-    def __init__(self) -> None:
-        self._known: dict[T, T] = {}
+    All values are of one type: 1 is not 1.0.
+    """
 
-    def of(self, value: T) -> T:
-        """Return the object that stands for the value. All are of one type: 1 is not 1.0."""
-        if len(self._known) >= _MOST_ALIKE:
-            self._known.clear()
-        return self._known.setdefault(value, value)
+    def __missing__(self, value: T) -> T:
+        """Keep the object that stands for the value from now on."""
+        if len(self) >= _MOST_ALIKE:
+            self.clear()
+        self[value] = value
+        return value
 
 
 class Room:

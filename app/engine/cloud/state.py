@@ -14,7 +14,7 @@ import numpy as np
 
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
-from app.domain.values import Clock, EvictionPolicy, Placement, Policy, Resources
+from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
@@ -362,13 +362,14 @@ class Cloud:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
-        self._undo.append(self._owners.enter(run))
-        uncount, unbook = self._outcomes.enter(run), self._books.enter(run)
-        undo, peak = self._instances.move_run(run, self.seq + 1)
-        starts = [one for one in run if isinstance(one, InstanceStarted)]
-        self._undo += [uncount, unbook, undo, self._tally.count_starts(starts, peak)]
-        stopped = [event.instance_id for event in run if isinstance(event, InstanceStopped)]
-        self._undo += [self._risks.end(stopped), self._wants.move_run(run), self._head.advance_over(run)]
+        moved, peak, undo = self._instances.move_run(run, self.seq + 1)
+        self._undo += [undo, self._tally.enter(moved, peak)]
+        spot = [one for one in moved if one[1].market is Market.SPOT]
+        for part in (self._books, self._outcomes, self._owners, self._wants, self._risks) if spot else ():
+            back = part.enter(spot)
+            if back is not None:
+                self._undo.append(back)
+        self._undo.append(self._head.advance_over(run))
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
         """Fold the log's next events. They are durable already, so they cannot be rolled back."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, plus
-from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Undo
+from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Moved, Undo
 
 
 class Tally:
@@ -38,13 +39,14 @@ class Tally:
         self.counts, self.on_demand_peak = facts.counts, facts.on_demand_peak
         self.classes |= dict(facts.classes)
 
-    def count_starts(self, starts: Iterable[InstanceStarted], peak: Resources) -> Undo:
-        """Count starts that follow each other; `peak` is the highest on-demand load during them."""
+    def enter(self, moved: Moved, peak: Resources) -> Undo:
+        """Count starts among what follows each other; `peak` is the highest on-demand load during them."""
         before, classes = (self.counts, self.on_demand_peak), dict(self.classes)
-        for event in starts:
-            self._count_start(event.market, admitted=True)
-            if event.market is Market.SPOT:
-                self._count_class(event.probability if event.basis is None else event.basis.probability, admitted=1)
+        asked = Counter((one.market, one.probability) for event, one in moved if isinstance(event, InstanceStarted))
+        for (market, probability), count in asked.items():
+            self._count_starts(market, asked=count, admitted=count)
+            if market is Market.SPOT:
+                self._count_class(probability, admitted=count)
         self.on_demand_peak = Resources(*map(max, self.on_demand_peak, peak))
         return lambda: self._reset(*before, classes)
 
@@ -55,7 +57,7 @@ class Tally:
 
     def _start(self, event: InstanceStarted) -> Undo:
         undo = self._as_it_is(event.probability if event.basis is None else event.basis.probability)
-        self._count_start(event.market, admitted=True)
+        self._count_starts(event.market, admitted=1)
         if event.market is Market.ON_DEMAND:
             load = plus(self._instances.on_demand, self._flavors.by_name[event.flavor].resources)
             self.on_demand_peak = Resources(*map(max, self.on_demand_peak, load))
@@ -65,7 +67,7 @@ class Tally:
 
     def _reject(self, event: InstanceRejected) -> Undo:
         undo = self._as_it_is(None)
-        self._count_start(event.market, admitted=False)
+        self._count_starts(event.market, admitted=0)
         return undo
 
     def _evict(self, event: InstanceEvicted) -> Undo:
@@ -94,12 +96,16 @@ class Tally:
         else:
             self.classes[probability] = of_class
 
-    def _count_start(self, market: Market, *, admitted: bool) -> None:
-        asked, started, spot_asked, spot_started, *ended = self.counts
+    def _count_starts(self, market: Market, *, asked: int = 1, admitted: int) -> None:
+        on_demand_asked, on_demand_started, spot_asked, spot_started, *ended = self.counts
         if market is Market.SPOT:
-            self.counts = Counts(asked, started, spot_asked + 1, spot_started + admitted, *ended)
+            self.counts = Counts(
+                on_demand_asked, on_demand_started, spot_asked + asked, spot_started + admitted, *ended
+            )
         else:
-            self.counts = Counts(asked + 1, started + admitted, spot_asked, spot_started, *ended)
+            self.counts = Counts(
+                on_demand_asked + asked, on_demand_started + admitted, spot_asked, spot_started, *ended
+            )
 
     def _count_class(self, probability: float | None, *, admitted: int = 0, evicted: int = 0) -> None:
         if probability is not None:

@@ -7,7 +7,7 @@ then, its owner is told (`promise_ending`), and it is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,10 @@ from app.domain.events import (
     PolicyChanged,
     PromiseEnding,
 )
+from app.domain.values import Market
 from app.engine.cloud.head import Head
 from app.engine.cloud.looks import Want, looks_due
-from app.engine.cloud.records import Facts, Fold, Undo
+from app.engine.cloud.records import Facts, Fold, Moved, Undo
 
 
 class Wants:
@@ -69,9 +70,9 @@ class Wants:
             self._earliest_us = min(want.next_look_us(grace_us, after_us) for want in self.by_id.values())
         return due
 
-    def move_run(self, events: Iterable[InstanceStarted | InstanceStopped]) -> Undo:
-        """Fold starts and stops that follow each other."""
-        undo = [self._start(one) if isinstance(one, InstanceStarted) else self._end(one) for one in events]
+    def enter(self, moved: Moved) -> Undo:
+        """Fold starts and stops of spot instances that follow each other."""
+        undo = [self._start(one) if isinstance(one, InstanceStarted) else self._end(one) for one, _ in moved]
 
         def back() -> None:
             for one in reversed(undo):
@@ -86,7 +87,7 @@ class Wants:
 
     def _start(self, event: InstanceStarted) -> Undo | None:
         lifetime_us = event.lifetime_us or 0
-        if event.wanted is None or not event.wanted.exceeds(lifetime_us):
+        if event.market is not Market.SPOT or event.wanted is None or not event.wanted.exceeds(lifetime_us):
             return None
         want = Want(event.instance_id, event.at_us, event.wanted, event.at_us, event.at_us + lifetime_us)
         return self._put(event.instance_id, want)

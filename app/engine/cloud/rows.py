@@ -1,0 +1,202 @@
+"""The rows of the compiled form: which instance has which, and what is kept of it in columns beside the cluster's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.strata import BOUNDARIES_US, stratum_index
+from app.domain.values import Market, Resources
+from app.engine.books import PARTS, Bearers, borne
+from app.engine.cloud.records import FIRST_ROWS, NOBODY, Room, Running
+from app.engine.cluster import NO_NODE, Bools, Cluster, Ints, empty_cluster
+from app.engine.owners import OwnerNumbers, borne_by, overrunning_of
+
+MOST_UNWRITTEN = 256
+"""The number of rows that may wait to be written together."""
+FEW = 4
+"""So few rows are written one by one, because that is quicker."""
+
+
+class Columns(NamedTuple):
+    """Columns beside the rows (S) of a cluster. An empty row has zeros.
+
+    promises: the probabilities promised, 0 for none; rates: the risk recorded at the start, for each microsecond of the
+    declared lifetime, 0 in the rows of instances that stand in no book; book_lifetimes_us: that lifetime; strata: the
+    position of its stratum; started_us; owners and flavors: numbers that stand for a name in this process alone. All
+    but promises and owners stand in the first row of a group alone. are_first: True for the first row of an instance;
+    count_there: True for one row of each of its nodes.
+    """
+
+    promises: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    book_lifetimes_us: Ints
+    strata: NDArray[np.int8]
+    started_us: Ints
+    owners: OwnerNumbers
+    flavors: NDArray[np.int16]
+    are_first: Bools
+    count_there: Bools
+
+
+_TYPES = np.float64, np.float64, np.int64, np.int8, np.int64, np.int32, np.int16, np.bool_, np.bool_
+_Values = tuple[float, float, int, int, int, int, int, bool, bool]
+_EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False
+_ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True
+
+
+class Rows:
+    """The ids of the running instances by row, the free rows, and the columns.
+
+    Columns are written behind, many rows at once, before somebody reads them. `at_risk` holds the ids of those at risk.
+    """
+
+    def __init__(self, room: Room, at_risk: set[str]) -> None:
+        self._room, self._at_risk = room, at_risk
+        self._names: list[str | None] = [None] * FIRST_ROWS
+        self._free = list(range(FIRST_ROWS - 1, -1, -1))
+        self._columns = _empty_columns(FIRST_ROWS)
+        self._unwritten: dict[int, _Values] = {}
+        self._boundaries_us: tuple[int, ...] = BOUNDARIES_US
+        self._owners = {NOBODY: 0}
+        self._flavors: dict[str, int] = {}
+        self.are_at_risk: Bools = np.zeros(FIRST_ROWS, np.bool_)
+
+    @property
+    def taken(self) -> int:
+        """The number of rows in use."""
+        return len(self._names) - len(self._free)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns, up to date until the next row changes."""
+        self._write()
+        return self._columns
+
+    @property
+    def flavors(self) -> list[str]:
+        """The flavors by their numbers."""
+        return [*self._flavors]
+
+    def at(self, rows: Iterable[int]) -> tuple[str, ...]:
+        """Return the ids of the instances in these rows, each once."""
+        return tuple(dict.fromkeys(name for row in rows if (name := self._names[row]) is not None))
+
+    def take(self) -> int:
+        """Return a free row. It is in use from now on."""
+        if not self._free:
+            self._grow()
+        return self._free.pop()
+
+    def enter(self, running: Running) -> None:
+        """Enter an instance in its rows."""
+        if running.market is Market.ON_DEMAND and not running.nodes:
+            self._put(running.row, running.instance_id, _ON_DEMAND)
+        else:
+            self._enter_more(running)
+        if running.instance_id in self._at_risk:
+            self.are_at_risk[running.row] = True
+
+    def leave(self, running: Running) -> None:
+        """Empty the rows of an instance; the first is the next that is taken."""
+        if running.instance_id in self._at_risk:
+            self.are_at_risk[running.row] = False
+        for row in reversed(running.rows):
+            self._put(row, None, _EMPTY)
+            self._free.append(row)
+
+    def borne(
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> tuple[Ints, Ints]:
+        """Return what engine.books computes for the running instances with these promises."""
+        bearers, deadlines_us = self._bearers(boundaries_us), self._room.cluster.deadline_us
+        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+
+    def borne_now(
+        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
+    ) -> Callable[[], tuple[Ints, Ints]]:
+        """Return a function that returns the same as things are now, on any thread."""
+        bearers = Bearers._make(column.copy() for column in self._bearers(boundaries_us))
+        deadlines_us = self._room.cluster.deadline_us.copy()
+        return lambda: borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+
+    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`."""
+        number = self._owners.get(owner, NO_NODE)  # which no row has
+        bearers, deadlines_us = self._bearers(self._boundaries_us), self._room.cluster.deadline_us
+        return borne_by(bearers, self._columns.owners, number, deadlines_us, probability, stratum, now_us) / PARTS
+
+    def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
+        """Return a function that counts what overruns by owner: instances, cores, core-microseconds; on any thread.
+
+        `cluster` must not change meanwhile. Owners without any are left out.
+        """
+        columns = self.columns
+        names, owners, are_first = [*self._owners], columns.owners.copy(), columns.are_first.copy()
+
+        def count() -> dict[str, tuple[int, int, int]]:
+            found = overrunning_of(cluster, owners, are_first, len(names), now_us).tolist()
+            return {
+                name: (over, cores, core_us) for name, (over, cores, core_us) in zip(names, found, strict=True) if over
+            }
+
+        return count
+
+    def _bearers(self, boundaries_us: tuple[int, ...]) -> Bearers:
+        """Return the columns of what is borne, with strata of these boundaries."""
+        columns = self.columns
+        if boundaries_us != self._boundaries_us:
+            self._boundaries_us = boundaries_us
+            columns.strata[:] = np.searchsorted(boundaries_us, columns.book_lifetimes_us, side="right")
+        return Bearers(columns.promises, columns.rates, columns.strata)
+
+    def _enter_more(self, running: Running) -> None:
+        """Enter a spot instance, or one with members."""
+        lifetime_us, promise = running.book_lifetime_us, running.probability or 0.0
+        rate = 0.0 if running.risk is None else running.risk / max(lifetime_us, 1)
+        stratum = stratum_index(lifetime_us, self._boundaries_us)
+        owner = self._owners.setdefault(running.owner or NOBODY, len(self._owners))
+        flavor = self._flavors.setdefault(running.flavor, len(self._flavors))
+        first = promise, rate, lifetime_us, stratum, running.started_us, owner, flavor, True, True
+        self._put(running.row, running.instance_id, first)
+        before = {running.node}
+        for row, node in zip(running.more_rows, running.nodes[1:], strict=True):
+            self._put(row, running.instance_id, (promise, 0.0, 0, 0, 0, owner, 0, False, node not in before))
+            before.add(node)
+
+    def _put(self, row: int, name: str | None, values: _Values) -> None:
+        self._names[row], self._unwritten[row] = name, values
+        if len(self._unwritten) >= MOST_UNWRITTEN:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the rows that wait."""
+        columns: tuple[NDArray[Any], ...] = self._columns
+        if len(self._unwritten) <= FEW:
+            for row, of_row in self._unwritten.items():
+                for column, value in zip(columns, of_row, strict=True):
+                    column[row] = value
+        else:
+            rows, by_column = np.array([*self._unwritten]), zip(*self._unwritten.values(), strict=True)
+            for column, values in zip(columns, by_column, strict=True):
+                column[rows] = values
+        self._unwritten.clear()
+
+    def _grow(self) -> None:
+        """Double the number of rows, of the cluster too."""
+        count, cluster = len(self._names), self._room.cluster
+        more = empty_cluster(0, count, len(Resources._fields))
+        grown = [np.concatenate(both) for both in zip(cluster[2:], more[2:], strict=True)]
+        self._room.cluster = Cluster(cluster.free, cluster.is_open, *grown)
+        columns: tuple[NDArray[Any], ...] = self._columns
+        self._columns = Columns._make(np.append(column, np.zeros(count, column.dtype)) for column in columns)
+        self.are_at_risk = np.append(self.are_at_risk, np.zeros(count, np.bool_))
+        self._names += [None] * count
+        self._free += range(2 * count - 1, count - 1, -1)
+
+
+def _empty_columns(count: int) -> Columns:
+    return Columns._make(np.zeros(count, of) for of in _TYPES)
