@@ -11,9 +11,21 @@ import pytest
 from app.admission.batch import Batch, Change, Step, decide_batch, decide_next
 from app.admission.decide import decide_drill
 from app.admission.limits import ids_to_look_up
-from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceStarted, NodeAdded, NodeDrained, Recorded
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    NodeDrained,
+    Recorded,
+)
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
+from app.domain.strata import BOUNDARIES_US, stratum_index
+from app.domain.times import DAY_US, HOUR_US
+from app.domain.values import Basis, Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
+from app.domain.wanted import Wanted
 from app.engine.cloud import Cloud
 from app.engine.cloud.records import FIRST_ROWS
 from app.engine.cluster import NO_NODE
@@ -146,3 +158,95 @@ def test_full_clouds_are_not_tried_for_runs_at_every_step(monkeypatch: pytest.Mo
     starts = [StartRequest(f"i{number}", Market.ON_DEMAND, "small") for number in range(1000)]
     assert len(decide_batch(cloud, starts, {}, 7, None).recorded) == 1000
     assert sum(tried) < 1300
+
+
+WEEK_US = 7 * DAY_US
+
+
+def a_log(random: Random, count: int) -> list[Event]:
+    """Return starts and stops of spot instances, many of them promised something, in groups, or with an owner."""
+    found: list[Event] = []
+    running: list[str] = []
+    at_us = 0
+    for number in range(count):
+        at_us += random.choice([0, 1, HOUR_US, 2 * DAY_US])
+        if running and random.random() < 0.45:
+            found.append(InstanceStopped(at_us=at_us, instance_id=running.pop(random.randrange(len(running)))))
+            continue
+        running.append(f"i{number}")
+        promised, risk = random.choice([None, 0.01, 0.05, 0.1]), random.choice([None, 0.001, 0.03])
+        basis = random.choice([None, Basis(7, 1, probability=promised, estimated_probability=risk)])
+        size, market = random.choice([0, 0, 3]), random.choice([Market.SPOT, Market.SPOT, Market.ON_DEMAND])
+        nodes = tuple(f"n{random.randrange(3)}" for _ in range(size))
+        found.append(
+            InstanceStarted(
+                at_us=at_us,
+                instance_id=running[-1],
+                market=market,
+                flavor=random.choice(["small", "large"]),
+                node=nodes[0] if nodes else f"n{random.randrange(3)}",
+                lifetime_us=random.choice([1, HOUR_US, 3 * DAY_US, WEEK_US]),
+                probability=promised,
+                basis=basis if market is Market.SPOT else None,
+                wanted=random.choice([None, Wanted(2 * WEEK_US)]) if market is Market.SPOT else None,
+                nodes=nodes if market is Market.SPOT else (),
+                owner=random.choice([None, "a", "b"]),
+            )
+        )
+    return found
+
+
+def an_empty_cloud() -> Cloud:
+    cloud = Cloud()
+    cloud.apply(CloudCreated(at_us=0, policy=Policy()))
+    for name, demand in (("small", Resources(1)), ("large", Resources(3, 1))):
+        cloud.apply(FlavorAdded(at_us=0, flavor=name, demand=demand))
+    for number in range(3):
+        cloud.apply(NodeAdded(at_us=0, node=f"n{number}", capacity=Resources(10**6)))
+    cloud.commit()
+    return cloud
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_promised_instances_are_folded_in_runs_as_one_by_one(seed: int) -> None:
+    random, together, apart = Random(seed), an_empty_cloud(), an_empty_cloud()
+    left = a_log(random, 600)
+    while left:
+        run, before = left[: random.choice([1, 4, 30, 200])], together.digest()
+        together.apply_run([one for one in run if isinstance(one, InstanceStarted | InstanceStopped)])
+        for event in run:
+            apart.apply(event)
+        assert together.digest() == apart.digest()
+        for cloud in (together, apart) if random.random() < 0.5 else ():
+            check_columns(cloud)
+        together.rollback()
+        assert together.digest() == before
+        check_columns(together)
+        together.apply_run([one for one in run if isinstance(one, InstanceStarted | InstanceStopped)])
+        now_us, later_us = together.at_us, together.at_us + WEEK_US
+        assert together.outcomes_now(later_us)() == apart.outcomes_now(later_us)()
+        assert together.overrunning_now(later_us)() == apart.overrunning_now(later_us)()
+        assert together.books(0.01, now_us) == apart.books(0.01, now_us)
+        together.commit()
+        apart.commit()
+        left = left[len(run) :]
+    check_columns(together)
+
+
+def check_columns(cloud: Cloud) -> None:
+    """Check that the columns tell of each running instance what it is, and nothing of any other row."""
+    columns, expected = cloud._instances.rows.columns, np.zeros(len(cloud.cluster.node_of))
+    firsts, there = expected.copy(), expected.copy()
+    for one in cloud.running.values():
+        expected[[*one.rows]] = one.probability or 0.0
+        firsts[one.row] = 1
+        there[[one.rows[one.places.index(node)] for node in {*one.places}]] = 1
+        if one.market is Market.SPOT:
+            assert columns.started_us[one.row] == one.started_us
+            assert columns.rates[one.row] == (one.risk or 0.0) / one.book_lifetime_us
+            assert columns.book_lifetimes_us[one.row] == one.book_lifetime_us
+            assert columns.strata[one.row] == stratum_index(one.book_lifetime_us, BOUNDARIES_US)
+    assert columns.are_first.tolist() == firsts.astype(bool).tolist()
+    assert columns.count_there.tolist() == there.astype(bool).tolist()
+    empty = cloud.cluster.node_of == NO_NODE
+    assert not any(column[empty].any() for column in columns)

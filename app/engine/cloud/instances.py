@@ -16,7 +16,7 @@ from app.engine.ages import SpotAges
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Moved, Room, Running, Undo, risk_of
-from app.engine.cloud.rows import Rows
+from app.engine.cloud.rows import InstanceRows
 from app.engine.cluster import (
     NEVER_US,
     NO_NODE,
@@ -48,7 +48,7 @@ class Instances:
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
         self._names = Alike[str | None]()
-        self.rows = Rows(room, self.at_risk)
+        self.rows = InstanceRows(room, self.at_risk)
         self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
 

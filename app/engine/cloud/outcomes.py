@@ -161,7 +161,9 @@ class SectionCounts:
             return None
         changed = {section: self._counts.get(section) for section in sums}
         self._counts.update((section, OutcomeCounts(*counts)) for section, counts in sums.items())
-        if any(old is None and section.kind is SectionKind.WEEK for section, old in changed.items()):
+        if None in changed.values() and any(
+            old is None and section.kind is SectionKind.WEEK for section, old in changed.items()
+        ):
             weeks = sorted(one for one in self._counts if one.kind is SectionKind.WEEK)
             for section in weeks[:-MOST_WEEKS]:
                 changed.setdefault(section, self._counts.pop(section))

@@ -65,8 +65,7 @@ class Owners:
 
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""
-        found = self._instances.rows.overrunning_now(self._room.cluster, now_us)()
-        return found.get(owner, (0, 0, 0))[1]
+        return self._instances.rows.overrunning_cores(owner, now_us)
 
     def displace(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
         """Return the node for a spot start that fits nowhere, and the overrunning instances that make room for it.

@@ -48,7 +48,7 @@ _EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False
 _ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True
 
 
-class Rows:
+class InstanceRows:
     """The ids of the running instances by row, the free rows, and the columns.
 
     Columns are written behind, many rows at once, before somebody reads them. `at_risk` holds the ids of those at risk.
@@ -144,6 +144,14 @@ class Rows:
             }
 
         return count
+
+    def overrunning_cores(self, owner: str, now_us: int) -> int:
+        """Return the cores of an owner's spot instances that overrun."""
+        columns, number = self.columns, self._owners.get(owner)
+        if number is None:
+            return 0
+        found = overrunning_of(self._room.cluster, columns.owners, columns.are_first, len(self._owners), now_us)
+        return int(found[number, 1])
 
     def _bearers(self, boundaries_us: tuple[int, ...]) -> Bearers:
         """Return the columns of what is borne, with strata of these boundaries."""
