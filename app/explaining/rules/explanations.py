@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.admission.acceptable import Acceptable
 from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
@@ -16,6 +15,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.values import (
+    Acceptable,
     Basis,
     DecisionOutcome,
     EvictionPolicy,
