@@ -241,6 +241,16 @@ LOG: list[Event] = [
         basis=BASIS,
         acceptable=Acceptable(None, None),
     ),
+    EvictionRisk(
+        **ending(24, "booked"),
+        level=RiskLevel.RAISED,
+        probability=0.5,
+        threshold=0.25,
+        epoch=3,
+        slots=4,
+        probability_bound=0.75,
+        windows=12.5,
+    ),
     QuotaSet(at_us=at(25), owner="own", cores=2, share=0.25),
     QuotaSet(at_us=at(25), owner="free"),
     QuotaRemoved(at_us=at(25), owner="free"),
@@ -253,7 +263,7 @@ LOG: list[Event] = [
         basis=replace(BASIS, budget=None, quota=QuotaUse(QuotaKind.CORES, 2, 1, 2)),
         owner="own",
     ),
-    InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=45),
+    InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=46),
     started(25, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
 ]
 """In an order that a log could have."""

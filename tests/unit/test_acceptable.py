@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from app.admission.acceptable import acceptable_instead
+from app.admission.batch import Batch, Started, decide_next
 from app.admission.bounds import is_out_of_bounds
 from app.admission.decide import decide_drill, decide_start, decide_stop
 from app.domain.events import (
@@ -156,3 +157,13 @@ def test_a_refusal_of_an_older_log_tells_what_it_told() -> None:
     older = acceptable_instead(replace(refused, acceptable=None))
     assert older is not None
     assert older.probability == 2 * Rising().probability("c1", 1, 3 * DAY_US)  # type: ignore[operator]
+
+
+def test_an_older_format_records_a_refusal_without_them() -> None:
+    for log_format, is_told in ((4, False), (5, True)):
+        cloud, batch = made(replace(POLICY, guarantee=Guarantee.STRATIFIED)), Batch({}, log_format=log_format)
+        decide_next(batch, cloud, StartRequest("s", Market.SPOT, "c1", 3 * DAY_US, P, 1), 1, Rising())
+        (outcome,) = batch.outcomes
+        assert isinstance(outcome, Started)
+        assert isinstance(outcome.decision, InstanceRejected)
+        assert (outcome.decision.acceptable is not None) == is_told

@@ -75,7 +75,7 @@ class InstanceRejected:
     wanted: Wanted | None = field(default=None, metadata=_WANTED)
     owner: str | None = field(default=None, metadata={"since": 5})
     count: int = field(default=1, metadata={"since": 5})
-    acceptable: Acceptable | None = field(default=None, metadata={"since": 5})
+    acceptable: Acceptable | None = field(default=None, metadata={"since": 5, "only_tells": True})
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")
