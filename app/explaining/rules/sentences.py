@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.admission.acceptable import Acceptable
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import (
+    Acceptable,
     Basis,
     Budget,
     DecisionOutcome,
