@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.admission.intervals import exact_interval
 from app.domain.strata import stratum_of
 from app.domain.times import DAY_US, SECOND_US
+from app.judging.intervals import exact_interval
 from benchmarks.platforms import TRACES, Platform, named
 from benchmarks.played import Played, Served, Side, owner_of, play, serving
 from benchmarks.players import (
