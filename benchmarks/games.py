@@ -54,7 +54,7 @@ from tenure_client import TenureClient
 
 PLATFORMS = ("daily.1-mixed.1:8x16", "crowds.2-mixed.2:8x16", "A-B:7x12")
 POLICY: dict[str, Any] = {"clock": "external", "clock_step_s": None, "sample_count": 100}
-"""What differs from the policy of a new cloud. Replays decide nothing here, so few do."""
+"""The difference from the policy of a new cloud. Replays decide nothing here, so few do."""
 CHANCE, RISKY_CHANCE = 0.03, 0.10
 KEPT_BY_OTHERS, MOST_P = 0.8, 3.0
 OUT_OF_BOUNDS = "preemptible.lifetime.out_of_bounds"
@@ -63,7 +63,7 @@ _WORKLOAD = (OTHERS, PLAYER)
 
 
 class Figure(NamedTuple):
-    """What a game came to, and the bar: the most that it may be, or the least."""
+    """The figure that a game came to, and the bar: the most that it may be, or the least."""
 
     name: str
     found: float

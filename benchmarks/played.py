@@ -41,7 +41,7 @@ class Served(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What became of a spot instance that was admitted."""
+    """The outcome of a spot instance that was admitted."""
 
     deadline_us: int
     evicted_us: int | None = None
