@@ -30,6 +30,7 @@ from app.domain.events import (
 )
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
+    Acceptable,
     AdmittedBy,
     Basis,
     Book,
@@ -222,6 +223,34 @@ LOG: list[Event] = [
         lifetime_us=DAY_US,
         basis=replace(BASIS, budget=None, windows=7.5, floor=Floor(30, at(100), 6 * HOUR_US)),
     ),
+    InstanceRejected(
+        **ending(24, "shorter"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        basis=BASIS,
+        acceptable=Acceptable(6 * HOUR_US, 0.0625),
+    ),
+    InstanceRejected(
+        **ending(24, "neither"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        basis=BASIS,
+        acceptable=Acceptable(None, None),
+    ),
+    EvictionRisk(
+        **ending(24, "booked"),
+        level=RiskLevel.RAISED,
+        probability=0.5,
+        threshold=0.25,
+        epoch=3,
+        slots=4,
+        probability_bound=0.75,
+        windows=12.5,
+    ),
     QuotaSet(at_us=at(25), owner="own", cores=2, share=0.25),
     QuotaSet(at_us=at(25), owner="free"),
     QuotaRemoved(at_us=at(25), owner="free"),
@@ -234,7 +263,7 @@ LOG: list[Event] = [
         basis=replace(BASIS, budget=None, quota=QuotaUse(QuotaKind.CORES, 2, 1, 2)),
         owner="own",
     ),
-    InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=43),
+    InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=46),
     started(25, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
 ]
 """In an order that a log could have."""
