@@ -19,6 +19,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceStarted,
     InstanceStopped,
     PolicyChanged,
@@ -96,6 +97,7 @@ COLUMNS = (
     "quota_used",
     "quota_asked",
     "quota_allowed",
+    "former_node",
 )
 
 T = TypeVar("T")
@@ -150,6 +152,7 @@ class LogRow(NamedTuple):
     quota: QuotaUse | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
+    former_node: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -218,6 +221,8 @@ class LogWriter:
                 self._started[event.instance_id] = {name: cells[name] for name in _OF_START if name in cells}
             case InstanceExtended():
                 self._started[event.instance_id]["lifetime_s"] = cells["lifetime_s"]
+            case InstanceMoved():
+                self._started[event.instance_id]["node"] = cells["node"]
             case InstanceStopped() | InstanceEvicted():
                 del self._started[event.instance_id]
 
