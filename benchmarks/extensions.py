@@ -26,12 +26,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.admission.intervals import exact_interval
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PromiseEnding, Recorded
 from app.domain.requests import ExtendRequest, Operation, StartRequest
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
 from app.domain.wanted import Wanted
+from app.judging.intervals import exact_interval
 from app.workbench.evaluate import DrivenCloud, opening
 from app.workbench.tally import Scenario
 from app.workbench.workload import flavors, operations

@@ -36,12 +36,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.admission.intervals import exact_interval
 from app.domain.events import InstanceEvicted, InstanceStarted, Recorded
 from app.domain.progress import Progress
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Forecast, Guarantee, Market, Placement, Policy
+from app.judging.intervals import exact_interval
 from app.workbench.baselines import Baseline, BaselineRun, without_promise
 from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.side_by_side import run_side_by_side

@@ -2,49 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 
+from app.admission.bounds import is_out_of_bounds
 from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceRejected, StartDecision
-from app.domain.values import Rejection
+from app.domain.requests import StartRequest
+from app.domain.values import Acceptable, Basis, Policy, Rejection
+
+BY_PROMISE = frozenset({Rejection.SLA_UNATTAINABLE, Rejection.BUDGET_EXHAUSTED, Rejection.TOO_FEW_WINDOWS})
+"""The refusals in whose place another lifetime or another promise may be accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptable:
-    """The alternatives to a start that the SLA refused, each sufficient by itself; None: there is no such value."""
+def find_acceptable(
+    request: StartRequest, basis: Basis, refusal: Rejection, policy: Policy, admits: Callable[[StartRequest], bool]
+) -> Acceptable:
+    """Return the alternatives to a start that was refused for its promise.
 
-    lifetime_us: int | None
-    probability: float | None
+    `admits` judges a request in the state that refused the start, so whatever is told would have been accepted there.
+    """
+
+    def is_accepted(other: StartRequest) -> bool:
+        return not is_out_of_bounds(policy, other) and admits(other)
+
+    lifetime_us = _longest_us(basis, refusal)
+    if not lifetime_us or not is_accepted(replace(request, lifetime_us=lifetime_us)):
+        lifetime_us = None
+    promises = () if refusal is Rejection.TOO_FEW_WINDOWS else _laxer(basis)
+    laxer = (one for one in promises if is_accepted(replace(request, eviction_probability=one)))
+    return Acceptable(lifetime_us, next(laxer, None))
 
 
 def acceptable_instead(decision: StartDecision) -> Acceptable | None:
-    """Return the acceptable alternatives; None if the start was accepted, or rejected for another reason than the SLA.
+    """Return the acceptable alternatives; None if the start was accepted, or rejected for another reason than these.
 
-    Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter. Under
-    `pooled` a class that is not in debt accepts any start whose risk is at most the promised probability, and under
-    `stratified` every book one whose risk is at most half of it.
+    A log before format 5 does not hold them. They are then told as they were: under `stratified` twice the risk, which
+    even a book in debt bears, and under the others the risk itself.
     """
     basis = decision.basis
-    if basis is not None and basis.floor is not None and isinstance(decision, InstanceRejected):
-        return Acceptable(basis.floor.affordable_us or None, None) if _is_floor(decision) else None
-    if basis is not None and basis.book is not None and isinstance(decision, InstanceRejected):
-        if decision.reason is not Rejection.BUDGET_EXHAUSTED:
-            return None
-        enough = 2 * (basis.estimated_probability or 0.0)
-        return Acceptable(basis.book.affordable_us or None, enough if 0 < enough < 1 else None)
-    if basis is not None and basis.budget is not None and isinstance(decision, InstanceRejected):
-        risk, affordable_us = basis.budget.risk, basis.budget.affordable_us
-        if decision.reason is not Rejection.BUDGET_EXHAUSTED:
-            return None
-        return Acceptable(affordable_us or None, risk if risk < 1 else None)
-    if not isinstance(decision, InstanceRejected) or decision.reason is not Rejection.SLA_UNATTAINABLE or not basis:
+    if not isinstance(decision, InstanceRejected) or basis is None or decision.reason not in BY_PROMISE:
         return None
-    quoted_us, estimate = basis.quoted_lifetime_us, basis.estimated_probability
-    return Acceptable(quoted_us - 1 if quoted_us else None, estimate if estimate is not None and estimate < 1 else None)
+    if decision.acceptable is not None:
+        return decision.acceptable
+    laxer = ((2 if basis.book else 1) * risk for risk in _risk(basis))
+    return Acceptable(_longest_us(basis, decision.reason), next((one for one in laxer if 0 < one < 1), None))
 
 
-def _is_floor(decision: InstanceRejected) -> bool:
-    """Return True unless something else, like the want of room, refused the start before its floor did."""
-    return decision.reason is Rejection.TOO_FEW_WINDOWS
+def _longest_us(basis: Basis, refusal: Rejection) -> int | None:
+    """Return the longest lifetime that the figures of a refusal allow, None if there is none.
+
+    Under `per_instance` lifetimes below the quoted one are accepted, so the longest is a microsecond shorter.
+    """
+    if refusal is Rejection.SLA_UNATTAINABLE:
+        return basis.quoted_lifetime_us - 1 if basis.quoted_lifetime_us else None
+    account = basis.floor or basis.book or basis.budget
+    return (account.affordable_us or None) if account is not None else None
+
+
+def _laxer(basis: Basis) -> tuple[float, ...]:
+    """Return the laxer promises to try: the risk itself, and twice the risk, which even an account in debt bears."""
+    return tuple(
+        promise for risk in _risk(basis) for promise in (risk, 2 * risk) if (basis.probability or 0.0) < promise < 1
+    )
+
+
+def _risk(basis: Basis) -> tuple[float, ...]:
+    """Return the risk that the guarantee judged, if it is known."""
+    risk = basis.estimated_probability if basis.budget is None else basis.budget.risk
+    return () if risk is None else (risk,)
 
 
 def acceptable_lifetime_us(decision: ExtensionDecision) -> int | None:

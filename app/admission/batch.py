@@ -42,7 +42,7 @@ from app.domain.events import (
     StartDecision,
     answers_request,
 )
-from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in
+from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in, told_in
 from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
@@ -241,7 +241,8 @@ def decide_next(
         batch.outcomes.append(Stopped(step.instance_id, changed=False))
         return True
     try:
-        outcome, events = _decide(batch, cloud, step, server_us, quotes)
+        outcome, decided = _decide(batch, cloud, step, server_us, quotes)
+        events = [told_in(event, batch.log_format) for event in decided]
         for event in events:
             in_format(event, batch.log_format)
     except TenureError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from app.admission.acceptable import BY_PROMISE, find_acceptable
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import floor_above, windows_of
@@ -128,8 +129,40 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
     if basis.slots == 0 and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None:
-        return _rejected(request, at_us, refusal, basis)
+        return _refused(cloud, request, at_us, refusal, basis, quotes)
     return accepted(cloud, request, at_us, cloud.fitting_nodes(request.flavor, request.count), basis, ())
+
+
+def _refused(
+    cloud: Cloud, request: StartRequest, at_us: int, refusal: Rejection, basis: Basis, quotes: Quotes | None
+) -> InstanceRejected:
+    """Return the rejection of a spot start, with the alternatives that the same state would accept."""
+    rejected = _rejected(request, at_us, refusal, basis)
+    if refusal not in BY_PROMISE or quotes is None:
+        return rejected
+    forecast = quotes_in_force(quotes, cloud, [request.flavor], at_us)
+
+    def admits(other: StartRequest) -> bool:
+        shorter = other.lifetime_us != request.lifetime_us
+        estimate = forecast.probability(request.flavor, basis.slots, other.lifetime_us or 0) if shorter else None
+        figures = replace(basis, estimated_probability=estimate) if shorter else basis
+        return _admits_instead(cloud, other, figures, forecast, at_us)
+
+    return replace(rejected, acceptable=find_acceptable(request, basis, refusal, cloud.policy, admits))
+
+
+def _admits_instead(cloud: Cloud, other: StartRequest, basis: Basis, quotes: Quotes, at_us: int) -> bool:
+    """Return True if a start with another lifetime or promise than the refused one would have been admitted.
+
+    `basis` has the estimate for its lifetime, but the figures of the promise that was refused.
+    """
+    promised = other.eviction_probability or basis.probability or 0.0
+    quoted_us = basis.quoted_lifetime_us
+    if cloud.policy.guarantee is Guarantee.PER_INSTANCE:
+        quoted_us = quotes.lifetime_us(other.flavor, basis.slots, promised)
+    figures = replace(basis, probability=promised, quoted_lifetime_us=quoted_us, book=None, budget=None)
+    judged, refusal = _judge(cloud, other, figures, quotes, at_us)
+    return refusal is None and exceeded_by(cloud, other, judged, at_us) is None
 
 
 def _decide_displacing(

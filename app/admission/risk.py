@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from app.admission.decide import MOST_NOTICES
 from app.admission.quote import Quotes
 from app.domain.events import EvictionRisk
-from app.domain.values import Market, Resources, RiskLevel
+from app.domain.values import Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud, Running
 
 _NOTHING = (0,) * len(Resources._fields)
@@ -51,42 +51,62 @@ def exposed_instances(cloud: Cloud, now_us: int) -> Callable[[], Iterator[Expose
     return found
 
 
-def assess_risk(
-    exposed: Iterable[Exposed], at_risk: frozenset[str], threshold: float, quotes: Quotes
-) -> list[tuple[Exposed, RiskLevel, float]]:
-    """Return instances whose risk crossed the threshold since the last notice, with direction and new probability.
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """An instance whose risk crossed the threshold: in which direction, the new risk, its bound and its windows."""
+
+    exposed: Exposed
+    level: RiskLevel
+    probability: float
+    bound: float | None = None
+    windows: float | None = None
+
+
+def assess_risk(exposed: Iterable[Exposed], at_risk: frozenset[str], policy: Policy, quotes: Quotes) -> list[Crossed]:
+    """Return instances whose risk crossed the policy's threshold since the last notice; none without a threshold.
 
     They are the first of these that are exposed, MOST_NOTICES at most; the next assessment finds the others. Instances
     of flavors that the table does not know are left out.
     """
-    changed: list[tuple[Exposed, RiskLevel, float]] = []
+    changed: list[Crossed] = []
+    threshold = 1.0 if policy.risk_threshold is None else policy.risk_threshold
     for one in exposed:
         probability = quotes.probability(one.flavor, one.slots, one.remaining_us)
         if probability is not None and (probability > threshold) != (one.instance_id in at_risk):
             level = RiskLevel.RAISED if probability > threshold else RiskLevel.CLEARED
-            changed.append((one, level, probability))
+            bound = quotes.bound(one.flavor, one.slots, one.remaining_us, policy.confidence)
+            windows = quotes.windows(one.flavor, one.slots, one.remaining_us)
+            changed.append(Crossed(one, level, probability, bound, windows))
             if len(changed) == MOST_NOTICES:
                 break
     return changed
 
 
 def decide_risk(
-    cloud: Cloud, changed: Sequence[tuple[Exposed, RiskLevel, float]], threshold: float, epoch: int, at_us: int
+    cloud: Cloud, changed: Sequence[Crossed], threshold: float, epoch: int, at_us: int
 ) -> list[EvictionRisk]:
     """Return the risk notices, for those that still run and have not been notified meanwhile."""
     return [
         EvictionRisk(
             at_us=at_us,
-            instance_id=one.instance_id,
-            level=level,
-            probability=probability,
+            instance_id=one.exposed.instance_id,
+            level=one.level,
+            probability=one.probability,
             threshold=threshold,
             epoch=epoch,
-            slots=one.slots,
+            slots=one.exposed.slots,
+            probability_bound=one.bound,
+            windows=one.windows,
         )
-        for one, level, probability in changed
-        if one.instance_id in cloud.running and (level is RiskLevel.RAISED) != (one.instance_id in cloud.at_risk)
+        for one in changed
+        if _is_news(cloud, one)
     ]
+
+
+def _is_news(cloud: Cloud, one: Crossed) -> bool:
+    """Return True if the instance still runs and has not been notified meanwhile."""
+    name = one.exposed.instance_id
+    return name in cloud.running and (one.level is RiskLevel.RAISED) != (name in cloud.at_risk)
 
 
 def _in_order_of_eviction(running: Iterable[Running], now_us: int) -> list[Running]:

@@ -21,6 +21,14 @@ def risk_in_words(risk: float, bound: float | None, windows: float | None, confi
     return f"{share_text(risk)} ({', '.join(known)})" if known else share_text(risk)
 
 
+def risk_of_basis(basis: Basis) -> str | None:
+    """Return the risk that a decision rested on, with its bound and windows; None if nothing was known of it."""
+    risk = basis.estimated_probability
+    if risk is None or risk >= 1:
+        return None
+    return risk_in_words(risk, basis.probability_bound, basis.windows)
+
+
 def windows_in_words(windows: float) -> str:
     """Return a number of windows with their name."""
     told = windows_text(windows)

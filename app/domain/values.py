@@ -334,6 +334,14 @@ class Basis:
     quota: QuotaUse | None = field(default=None, metadata={"since": 5})
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """The alternatives to a start that its promise refused, each sufficient by itself; None: there is no such value."""
+
+    lifetime_us: int | None
+    probability: float | None
+
+
 class RunCause(StrEnum):
     """The cause of a run: a caller, the schedule, or a start that entered a new epoch of an external clock.
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from app.admission.acceptable import acceptable_instead
-from app.admission.attainment import Attainment
 from app.domain.errors import Unavailable
 from app.domain.events import (
     ExtensionDecision,
@@ -44,6 +43,7 @@ from app.forecast.calibrated import window_count
 from app.forecast.level import stratum_index
 from app.forecasts.evidence import evidence_at
 from app.forecasts.table_reads import TableReads
+from app.judging.attainment import Attainment
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance, decision_in, end_in, extended, moved

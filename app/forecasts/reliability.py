@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.admission.reliability import Fate, Reliability, fate_of, measure_reliability
 from app.domain.events import InstanceStarted, Recorded
+from app.judging.reliability import Fate, Reliability, fate_of, measure_reliability
 from app.scheduling.rules.instances import end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions

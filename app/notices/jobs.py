@@ -73,7 +73,7 @@ class NoticeWriter:
         if table is None or at_us - table.epoch_us > policy.table_max_age_us:
             return []
         quotes = quotes_of_now(table, cloud, cloud.flavors, at_us)
-        changed = await asyncio.to_thread(lambda: assess_risk(exposed(), at_risk, threshold, quotes()))
+        changed = await asyncio.to_thread(lambda: assess_risk(exposed(), at_risk, policy, quotes()))
         if not changed:
             return []
         return await self._append(

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.admission.attainment import Attainment
-from app.admission.intervals import exact_interval
-from app.admission.outcomes import Outcomes, SectionStanding, largest
 from app.domain.errors import LogNewer
 from app.domain.strata import stratum_names
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.cluster import NO_NODE
+from app.judging.attainment import Attainment
+from app.judging.intervals import exact_interval
+from app.judging.outcomes import Outcomes, SectionStanding, largest
 from app.observing.facts import OTHER, ClassFacts, CloudFacts, StandingFacts
 from app.observing.store import Observation, Observations
 from app.platform.clock import ServerClock

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from app.admission.attainment import Attainment, attainment_now
 from app.admission.batch import Change, Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
-from app.admission.outcomes import Outcomes, outcomes_now
 from app.domain.errors import (
     FlavorExists,
     InstanceNotFound,
@@ -42,6 +40,8 @@ from app.domain.policies import protected_policy
 from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
+from app.judging.attainment import Attainment, attainment_now
+from app.judging.outcomes import Outcomes, outcomes_now
 from app.platform.asked import reading
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.slots import beside, has_few_rows

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from app.admission.intervals import exact_interval
-from app.admission.judging import judge_estimate, judge_loss
-from app.admission.truths import SURE
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Forecast
 from app.forecast.survival import Floats
+from app.judging.intervals import exact_interval
+from app.judging.truths import SURE
+from app.judging.verdicts import judge_estimate, judge_loss
 from app.workbench.fates import Case, Said
 
 _DECILES = 10

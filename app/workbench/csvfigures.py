@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from app.domain.times import parse_seconds
-from app.domain.values import AdmittedBy, Book, Budget, Floor, QuotaKind, QuotaUse
+from app.domain.values import Acceptable, AdmittedBy, Book, Budget, Floor, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
 from app.workbench.logcells import LONGEST, Cells
 
@@ -48,6 +48,12 @@ def read_floor(cells: Cells) -> Floor:
     """Return the evidence floor that refuses a start."""
     enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
     return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
+
+
+def read_acceptable(cells: Cells) -> Acceptable:
+    """Return the alternatives to a start that its promise refused."""
+    probability = _parse(float, cells["acceptable_probability"])
+    return Acceptable(parse_seconds(cells["acceptable_lifetime_s"]) or None, probability)
 
 
 def read_quota(cells: Cells) -> QuotaUse:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.admission.reliability import Calibration, Fate, Reliability, fate_of, measure_reliability
 from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
@@ -24,6 +23,7 @@ from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
 from app.forecast.survival import Floats
 from app.forecast.table import QuantileTable
+from app.judging.reliability import Calibration, Fate, Reliability, fate_of, measure_reliability
 from tenure_client.forms.answer import answer_of, json_of
 from tenure_client.forms.promises import CalibrationAnswer, TruthAnswer
 

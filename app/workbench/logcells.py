@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.domain.times import seconds_text
-from app.domain.values import Basis, Book, Policy, Resources
+from app.domain.values import Acceptable, Basis, Book, Policy, Resources
 from app.domain.wanted import Wanted
 
 LONGEST = "longest"
@@ -66,6 +66,11 @@ def _write_wanted(cells: Cells, wanted: Wanted) -> None:
     cells["min_lifetime_s"] = _seconds(wanted.min_lifetime_us)
 
 
+def _write_acceptable(cells: Cells, instead: Acceptable) -> None:
+    cells["acceptable_lifetime_s"] = seconds_text(instead.lifetime_us or 0)
+    cells["acceptable_probability"] = instead.probability
+
+
 def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
     cells["automatic"] = "yes" if is_automatic else None
 
@@ -91,6 +96,7 @@ def _seconds(us: int | None) -> str | None:
 COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "policy": _write_policy,
     "wanted": _write_wanted,
+    "acceptable": _write_acceptable,
     "is_automatic": _write_automatic,
     "basis": _write_basis,
     "capacity": _write_resources,

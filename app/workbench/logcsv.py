@@ -30,9 +30,9 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Book, Budget, Floor, Market, Policy, QuotaUse, Resources
+from app.domain.values import Acceptable, Book, Budget, Floor, Market, Policy, QuotaUse, Resources
 from app.domain.wanted import Wanted
-from app.workbench.csvfigures import read_book, read_budget, read_floor, read_quota, read_wanted
+from app.workbench.csvfigures import read_acceptable, read_book, read_budget, read_floor, read_quota, read_wanted
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
@@ -97,6 +97,8 @@ COLUMNS = (
     "quota_used",
     "quota_asked",
     "quota_allowed",
+    "acceptable_lifetime_s",
+    "acceptable_probability",
     "former_node",
 )
 
@@ -150,6 +152,7 @@ class LogRow(NamedTuple):
     overrunning_cores: int | None = None
     displaces_overrunning: bool | None = None
     quota: QuotaUse | None = None
+    acceptable: Acceptable | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
     former_node: str | None = None
@@ -314,6 +317,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             book=read_book(cells) if cells.get("risky") else None,
             wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             quota=read_quota(cells) if cells.get("quota") else None,
+            acceptable=read_acceptable(cells) if cells.get("acceptable_lifetime_s") else None,
             floor=read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from faults.placing import RESOURCES, Instance, Node, could_take, end_of, faults_of_victims, first_fit
+from faults.placing import RESOURCES, Instance, Node, could_displace, could_take, end_of, faults_of_victims, first_fit
 from faults.timeline import Past
 from faults.violations import Findings
 
@@ -152,13 +152,17 @@ class _Fold:
             able = could_take(self._nodes, demand)
             if able is not None:
                 self._wrong("rejection", f"rejected, although node {able.name} could have taken it")
-        elif event["reason"] == "no_capacity" and fitting is not None:
-            self._wrong("rejection", f"rejected for capacity, although it fits on node {fitting.name}")
+        elif event["reason"] == "no_capacity":
+            if fitting is not None:
+                self._wrong("rejection", f"rejected for capacity, although it fits on node {fitting.name}")
+            displaces = self._policy["displaces_overrunning"] and self._policy["guarantee"] == "none"
+            if displaces and could_displace(self._nodes, demand, self._now) is not None:
+                self._wrong("rejection", "rejected for capacity, although overrunning instances could make room")
 
     def _started(self, event: Event) -> None:
         demand, node = dict(self._decided(event)), self._node(event["node"])
         self._counts[f"{event['market']}_admitted"] += 1
-        victims = self._take_evicted(event, "on_demand_start")
+        victims = self._take_evicted(event, f"{event['market']}_start")
         if [victim["id"] for victim in victims] != [victim["id"] for victim in event["victims"]]:
             self._wrong("victims", "the start names other victims than were evicted for it", *victims)
         if node is None or node.status != "open":
@@ -179,9 +183,11 @@ class _Fold:
         """The victims are gone by now, so they are put back for as long as it takes to look."""
         if not victims:
             return
-        if event["market"] != "on_demand" or any(victim["node"] != node.name for victim in victims):
-            self._wrong("victims", "only an on-demand start evicts, and only on its own node", *victims)
+        if any(victim["node"] != node.name for victim in victims):
+            self._wrong("victims", "a start evicts on its own node only", *victims)
             return
+        if event["market"] == "spot":
+            self._check_displaced(victims)
         stay = list(node.running)
         node.running = sorted([*stay, *(victim["instance"] for victim in victims)], key=lambda one: one.seq)
         fitting = first_fit(self._nodes, demand)
@@ -191,6 +197,13 @@ class _Fold:
             for wrong in faults_of_victims(node, demand, [victim["id"] for victim in victims], self._now):
                 self._wrong("victims", wrong, *victims)
         node.running = stay
+
+    def _check_displaced(self, victims: list[Event]) -> None:
+        if not self._policy["displaces_overrunning"]:
+            self._wrong("victims", "a spot start evicts, although the policy does not say so", *victims)
+        for victim in victims:
+            if not victim["instance"].overruns(self._now):
+                self._wrong("victims", "a spot start evicts an instance that does not overrun", victim)
 
     def _check_promise(self, event: Event) -> None:
         if self._policy["guarantee"] != "per_instance":

@@ -14,7 +14,7 @@ CLOUD = "north"
 NODE = {"cores": 2, "memory_mib": 0, "disk_gib": 0}
 SMALL = {"cores": 1, "memory_mib": 0, "disk_gib": 0}
 BIG = {"cores": 2, "memory_mib": 0, "disk_gib": 0}
-POLICY = {"guarantee": "none", "grace_s": 0, "seed": 0}
+POLICY = {"guarantee": "none", "grace_s": 0, "seed": 0, "displaces_overrunning": False}
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -64,17 +64,28 @@ class HandMade:
         self.ask("add_flavor", sent, 201, {}, name=name, **demand)
 
     def start(
-        self, name: str, market: str, flavor: str, sent: float, node: str | None = "node-1", victims: Sequence[str] = ()
+        self,
+        name: str,
+        market: str,
+        flavor: str,
+        sent: float,
+        node: str | None = "node-1",
+        victims: Sequence[str] = (),
+        lifetime_s: float | None = None,
     ) -> dict[str, Any]:
         """A start that is accepted, or rejected where it has no node, with its answer; the event."""
-        fields = {"id": name, "market": market, "flavor": flavor, "lifetime_s": None, "eviction_probability": None}
+        fields = {"id": name, "market": market, "flavor": flavor, "lifetime_s": lifetime_s}
+        fields |= {"eviction_probability": None}
         ready = at(len(self.log) + 1)
         if node is None:
             event = self.event("instance_rejected", **fields, reason="no_capacity", quote=None)
         else:
             named = [{"id": victim, "deadline": None} for victim in victims]
             event = self.event("instance_started", **fields, node=node, victims=named, ready_at=ready, quote=None)
-        self.ask("start", sent, 201, answer_to(event), id=name, market=market, flavor=flavor)
+        asked: dict[str, Any] = {"id": name, "market": market, "flavor": flavor}
+        if lifetime_s is not None:
+            asked["lifetime_s"] = lifetime_s
+        self.ask("start", sent, 201, answer_to(event), **asked)
         return event
 
     def evict(self, name: str, cause_seq: int, reason: str = "on_demand_start") -> None:

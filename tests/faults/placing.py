@@ -20,6 +20,10 @@ class Instance:
     demand: Amounts
     overruns_at: datetime | None
 
+    def overruns(self, now: datetime) -> bool:
+        """Return True if its declared lifetime is over."""
+        return self.overruns_at is not None and now > self.overruns_at
+
 
 @dataclass
 class Node:
@@ -54,16 +58,12 @@ class Node:
 
     def spot_to_go(self, now: datetime) -> list[Instance]:
         """Spot instances in the order in which they would go: who overruns before all others, younger before older."""
-        return sorted(self.spot(), key=lambda one: (_overruns(one, now), one.seq), reverse=True)
+        return sorted(self.spot(), key=lambda one: (one.overruns(now), one.seq), reverse=True)
 
 
 def end_of(started: datetime, lifetime_s: float | None) -> datetime | None:
     """Return the end of a declared lifetime."""
     return None if lifetime_s is None else started + timedelta(seconds=lifetime_s)
-
-
-def _overruns(one: Instance, now: datetime) -> bool:
-    return one.overruns_at is not None and now > one.overruns_at
 
 
 def first_fit(nodes: Sequence[Node], demand: Amounts) -> Node | None:
@@ -74,6 +74,14 @@ def first_fit(nodes: Sequence[Node], demand: Amounts) -> Node | None:
 def could_take(nodes: Sequence[Node], demand: Amounts) -> Node | None:
     """An open node that would have room without its spot instances."""
     return next((node for node in nodes if node.status == "open" and node.holds(demand, node.spot())), None)
+
+
+def could_displace(nodes: Sequence[Node], demand: Amounts, now: datetime) -> Node | None:
+    """An open node that would have room without its overrunning instances."""
+    for node in nodes:
+        if node.status == "open" and node.holds(demand, [one for one in node.spot() if one.overruns(now)]):
+            return node
+    return None
 
 
 def faults_of_victims(node: Node, demand: Amounts, victims: Sequence[str], now: datetime) -> Iterator[str]:

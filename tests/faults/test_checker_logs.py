@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,36 @@ def outside_of_the_promise(made: HandMade) -> str:
     return "promise"
 
 
+def displaced_within_its_lifetime(made: HandMade) -> str:
+    _displace(made, _DISPLACING, lifetime_s=60)
+    return "victims"
+
+
+def displaced_against_the_policy(made: HandMade) -> str:
+    _displace(made, POLICY, lifetime_s=0.5)
+    return "victims"
+
+
+def rejected_beside_one_that_overruns(made: HandMade) -> str:
+    made.log[0]["policy"] = _DISPLACING
+    made.stop("od-1", 5)
+    made.start("spot-2", "spot", "small", 6, lifetime_s=0.5)
+    made.start("spot-3", "spot", "small", 7, node=None)
+    return "rejection"
+
+
+_DISPLACING = POLICY | {"displaces_overrunning": True}
+
+
+def _displace(made: HandMade, policy: dict[str, Any], lifetime_s: float) -> None:
+    """A spot start takes the room of an instance that was started two seconds before."""
+    made.log[0]["policy"] = policy
+    made.stop("od-1", 5)
+    made.start("spot-2", "spot", "small", 6, lifetime_s=lifetime_s)
+    made.evict("spot-2", 10, "spot_start")
+    made.start("spot-3", "spot", "small", 7, victims=["spot-2"])
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
@@ -173,9 +204,18 @@ def outside_of_the_promise(made: HandMade) -> str:
         eviction_without_grace,
         confirmed_twice,
         outside_of_the_promise,
+        displaced_within_its_lifetime,
+        displaced_against_the_policy,
+        rejected_beside_one_that_overruns,
     ],
 )
 def test_a_log_that_breaks_a_rule_is_found(break_it: Callable[[HandMade], str]) -> None:
     made = small_cloud()
     rule = break_it(made)
     assert rule in made.rules()
+
+
+def test_a_spot_start_may_take_the_room_of_an_instance_that_overruns() -> None:
+    made = small_cloud()
+    _displace(made, _DISPLACING, lifetime_s=0.5)
+    assert made.rules() == set()

@@ -306,8 +306,9 @@ def test_decisions_of_one_outcome_and_market(story: httpx2.Client, outcome: str,
 
 def test_each_decision_in_one_sentence(story: httpx2.Client) -> None:
     whole = {line["seq"]: line["sentence"] for line in story.get("/v1/clouds/why/decisions").json()["decisions"]}
-    assert whole[10] == "Rejected: the SLA was out of reach for at most 9 h; quoted was 5 h at 5 %."
-    assert whole[16] == "Accepted on n for at most 4 h; quoted was 5 h at 5 %."
+    quoted = "quoted was 5 h at 5 %, and its risk was"
+    assert whole[10] == f"Rejected: the SLA was out of reach for at most 9 h; {quoted} 11 % (at most 43 %)."
+    assert whole[16] == f"Accepted on n for at most 4 h; {quoted} 1.23 %."
     assert whole[18] == "Stopped after 1 h of 4 h declared."
     assert whole[19] == "Evicted for peak, after 3.5 h of 1 h declared."
     assert whole[20] == "Evicted for peak, after 1.5 h of 4 h declared; the promise is broken."

@@ -17,6 +17,7 @@ from api_service import TOKEN, Service
 
 from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
+from app.domain.risks import risk_in_words
 from app.engine.cloud import Cloud
 from app.platform.telemetry.metrics import PROCESS
 from app.processes.wiring import WorkerParts, open_worker
@@ -391,6 +392,9 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     assert "above the policy's 50 %." in words
     assert (event["threshold"], event["epoch"], event["slots"]) == (0.5, 1, 1)
     assert event["eviction_probability"] > 0.5
+    risk = risk_in_words(event["eviction_probability"], event["eviction_probability_bound"], event["windows"])
+    assert event["windows"] is not None
+    assert f"was {risk}, above" in words
     more = {"name": "node-1", "cores": 64, "at": at(600 * WAVES + 10)}
     client.post(f"{risky}/nodes", json=more).raise_for_status()
     assert sorted(risks()[len(first) :]) == [(name, "cleared") for name in ("s0", "s1", "s2", "s3")]

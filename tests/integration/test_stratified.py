@@ -85,10 +85,10 @@ def test_a_start_rests_on_its_book_and_a_refusal_tells_what_would_do(story: Stor
     assert (refused["status"], refused["reason"]) == ("rejected", "budget_exhausted")
     assert (quote["book"]["from_s"], quote["book"]["below_s"], quote["book"]["admitted_by"]) == (86400, None, None)
     assert quote["budget"] is None
-    assert instead["eviction_probability"] == 2 * quote["estimated_eviction_probability"]
+    assert instead["eviction_probability"] == quote["estimated_eviction_probability"]
     assert 0 < instead["lifetime_s"] == quote["book"]["affordable_lifetime_s"] < 2 * 86400
     laxer = story.start("laxer", 48, 2 * 86400, eviction_probability=instead["eviction_probability"])
-    assert laxer["quote"]["book"]["admitted_by"] == "small"
+    assert laxer["quote"]["book"]["admitted_by"] == "within"
     story.client.delete(f"{story.path}/instances/laxer", params={"at": at(48)})
     shorter = story.start("shorter", 48, instead["lifetime_s"])
     assert shorter["status"] == "accepted"

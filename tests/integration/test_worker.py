@@ -82,8 +82,10 @@ async def test_a_table_that_falls_due_in_a_bad_moment_is_asked_for_soon_after(
     assert (run.cause, run.due_us) == (RunCause.SCHEDULED, due_us)
 
 
+# Waits until each has ended: whoever asks next finds its connection closed, and opens another.
 _CUT = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND EXISTS (SELECT FROM pg_locks WHERE relation = 'quantile_table'::regclass AND NOT granted)
 """
 

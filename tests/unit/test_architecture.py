@@ -37,6 +37,7 @@ KERNEL_MAY = {
     "engine": {"domain"},
     "admission": {"domain", "engine"},
     "forecast": {"domain", "engine"},
+    "judging": {"domain", "engine"},
 }
 """The pure rooms, each with those that stand below it."""
 KERNEL = set(KERNEL_MAY)
@@ -94,7 +95,10 @@ FLOOR_MAY = {
     "wire": May(KERNEL, {"http"}, _ANSWERING, _ANSWERING),
     "http": May({"domain", "admission"}, {"http", "telemetry", "turns"}, _ANSWERING | {"http", "metrics"}, _ANSWERING),
     "pages": May(
-        {"domain", "admission"}, {"http", "pages", "telemetry"}, {"rules", "service", "pages"}, _SERVING - {"store"}
+        {"domain", "admission", "judging"},
+        {"http", "pages", "telemetry"},
+        {"rules", "service", "pages"},
+        _SERVING - {"store"},
     ),
     "metrics": May({"domain"}, {"telemetry"}, {"service", "metrics"}, {"service"}),
 }
@@ -104,7 +108,7 @@ GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival
 
 OTHERS_MAY: dict[str, set[str]] = {
     "workbench": KERNEL | {"rules", "importing"},
-    "commands": KERNEL - {"admission", "forecast"}
+    "commands": KERNEL - {"admission", "forecast", "judging"}
     | {
         "rules",
         "workbench",

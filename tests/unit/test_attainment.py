@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.attainment import attainment_now
-from app.admission.intervals import exact_interval
 from app.domain.events import CloudCreated, FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded
 from app.domain.times import HOUR_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
+from app.judging.attainment import attainment_now
+from app.judging.intervals import exact_interval
 
 
 def make_cloud(guarantee: Guarantee) -> Cloud:

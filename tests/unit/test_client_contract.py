@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from mypy import api
 
-from app.admission.judging import Judged
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
@@ -19,6 +18,7 @@ from app.explaining.rules.explanations import PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
+from app.judging.verdicts import Judged
 from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody

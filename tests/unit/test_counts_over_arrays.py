@@ -11,7 +11,6 @@ from random import Random
 import pytest
 from oracles.histories import RandomCloud
 
-from app.admission.attainment import attainment_now
 from app.admission.decide import decide_confirmation, drill_victim
 from app.domain.errors import DrillImpossible
 from app.domain.events import (
@@ -26,6 +25,7 @@ from app.domain.events import (
 from app.domain.times import to_datetime
 from app.domain.values import Guarantee, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud, Running
+from app.judging.attainment import attainment_now
 from app.notices.leaving import notices_of
 from app.scheduling.store.codec import decode
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud

@@ -11,13 +11,13 @@ import pytest
 from oracles import exposure as plain
 from oracles.histories import RandomCloud
 
-from app.admission.attainment import attainment_now
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.ages import SpotAges
 from app.engine.cloud import Cloud, bearers, instances
 from app.engine.cluster import empty_cluster
 from app.engine.eviction import spot_rows_by_youth
+from app.judging.attainment import attainment_now
 
 PROBABILITIES = (0.0, 0.01, 0.05, 0.2, 0.5)
 

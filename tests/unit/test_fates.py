@@ -12,11 +12,11 @@ import pytest
 from test_evaluate import instance, logged, platform, with_sla
 from typer.testing import CliRunner
 
-from app.admission.truths import SURE
 from app.cli import app
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
+from app.judging.truths import SURE
 from app.workbench.audit import audit
 from app.workbench.calibration import calibration_report
 from app.workbench.evaluate import evaluate

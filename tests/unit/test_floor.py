@@ -17,6 +17,7 @@ from app.domain.events import (
     CloudCreated,
     ExtensionRejected,
     FlavorAdded,
+    InstanceExtended,
     InstanceRejected,
     InstanceStarted,
     NodeAdded,
@@ -133,6 +134,20 @@ def test_a_longer_lifetime_needs_the_windows_too() -> None:
     assert isinstance(refused, ExtensionRejected)
     assert refused.reason is Rejection.TOO_FEW_WINDOWS
     assert "the estimate rested on 1 window, and the policy asks for 10" in in_words(refused)
+
+
+def test_a_longer_lifetime_is_told_with_the_bound_and_the_windows_of_its_risk() -> None:
+    for guarantee in GUARANTEES:
+        cloud, log = made(min_windows=1, guarantee=guarantee)
+        table = calibrated_table(log)
+        cloud.apply(start(cloud, table, HOUR_US))
+        for lifetime_us in (5 * DAY_US, 15 * DAY_US):
+            (decision,) = decide_extension(cloud, ExtendRequest("s", lifetime_us, NOW_US), NOW_US, table)
+            assert isinstance(decision, ExtensionRejected | InstanceExtended)
+            basis = decision.basis
+            risk = risk_in_words(basis.estimated_probability or 0, basis.probability_bound, basis.windows)
+            assert "window" in risk
+            assert risk in in_words(decision)
 
 
 def test_the_audit_finds_a_floor_that_was_not_kept() -> None:

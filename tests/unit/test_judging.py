@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from app.admission.intervals import exact_interval
-from app.admission.judging import FEWEST, Judged, judge_coverage, judge_estimate, judge_loss, judge_promise
+from app.judging.intervals import exact_interval
+from app.judging.verdicts import FEWEST, Judged, judge_coverage, judge_estimate, judge_loss, judge_promise
 
 
 @settings(deadline=None)  # the first call compiles

@@ -14,11 +14,24 @@ from older_programs import cut, read
 
 from app.admission.batch import Batch, Change, Changed, decide_next
 from app.domain.errors import FormatNotInForce
-from app.domain.events import CloudCreated, InstanceStarted, NodeAdded, PolicyChanged
-from app.domain.events.formats import LOG_FORMAT, in_format, newest_part
+from app.domain.events import CloudCreated, EvictionRisk, InstanceRejected, InstanceStarted, NodeAdded, PolicyChanged
+from app.domain.events.formats import LOG_FORMAT, in_format, newest_part, told_in
 from app.domain.events.kinds import REGISTERED, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Basis, Book, Budget, Guarantee, Market, Placement, Policy, Resources, newer
+from app.domain.values import (
+    Acceptable,
+    Basis,
+    Book,
+    Budget,
+    Guarantee,
+    Market,
+    Placement,
+    Policy,
+    Rejection,
+    Resources,
+    RiskLevel,
+    newer,
+)
 from app.engine.cloud import Cloud
 from app.scheduling.store.codec import decode, encode
 
@@ -135,6 +148,22 @@ def test_a_book_is_written_in_its_format_only() -> None:
     assert decode("instance_started", 1, encode(booked, 4)) == booked
     with pytest.raises(FormatNotInForce, match="book needs log format 4"):
         encode(booked, 3)
+
+
+def test_a_field_that_only_tells_more_is_left_out_of_an_older_format() -> None:
+    """So a process of a newer build goes on refusing starts, and giving notice, before an upgrade is finished."""
+    refused = InstanceRejected(
+        at_us=1, instance_id="a", market=Market.SPOT, flavor="c1", reason=Rejection.BUDGET_EXHAUSTED, lifetime_us=7
+    )
+    risk = EvictionRisk(
+        at_us=1, instance_id="a", level=RiskLevel.RAISED, probability=0.5, threshold=0.1, epoch=1, slots=2
+    )
+    for kind, plain, more in (
+        ("instance_rejected", refused, replace(refused, acceptable=Acceptable(5, None))),
+        ("eviction_risk", risk, replace(risk, probability_bound=0.9, windows=3.5)),
+    ):
+        assert decode(kind, 1, encode(more, 4)) == plain == told_in(more, 4)
+        assert decode(kind, 1, encode(more, 5)) == more == told_in(more, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

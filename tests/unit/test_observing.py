@@ -6,9 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.admission.attainment import Attainment
-from app.admission.judging import judge_promise
-from app.admission.outcomes import Outcomes, largest, standing
 from app.domain.events import (
     CloudCreated,
     EvictionConfirmed,
@@ -23,6 +20,9 @@ from app.domain.events import (
 from app.domain.values import Clock, EvictionReason, Market, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind
 from app.forecasts.rules import Run
+from app.judging.attainment import Attainment
+from app.judging.outcomes import Outcomes, largest, standing
+from app.judging.verdicts import judge_promise
 from app.observing.facts import OTHER, CloudFacts
 from app.observing.metrics import FAMILIES
 from app.observing.pages.epochs import needless

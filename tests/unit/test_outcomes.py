@@ -8,8 +8,6 @@ from random import Random
 import pytest
 from oracles.histories import RandomCloud
 
-from app.admission.judging import Judged
-from app.admission.outcomes import outcomes_now
 from app.domain.events import (
     CloudCreated,
     FlavorAdded,
@@ -26,6 +24,8 @@ from app.domain.values import Basis, EvictionReason, Guarantee, Market, Policy, 
 from app.domain.weeks import begin_of_week, week_of
 from app.engine.cloud import Cloud, OutcomeCounts, SectionKind
 from app.engine.cloud.outcomes import MOST_WEEKS
+from app.judging.outcomes import outcomes_now
+from app.judging.verdicts import Judged
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 
 Key = tuple[str, object, object]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.reliability import EDGES, Fate, PromiseEnd, fate_of, measure_reliability
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import Basis, EvictionReason, Market
+from app.judging.reliability import EDGES, Fate, PromiseEnd, fate_of, measure_reliability
 
 START = InstanceStarted(
     at_us=1000,

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from app import __version__
-from app.admission.judging import judge_promise
 from app.domain.inputs import parse_nodes
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Policy
+from app.judging.verdicts import judge_promise
 from app.workbench.matrix import Axes, Evaluated, Evaluation, run_matrix, scenarios
 from app.workbench.report.page import Origin, render_page
 from app.workbench.synthesis import synthesize

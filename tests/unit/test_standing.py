@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.attainment import Attainment
-from app.admission.judging import judge_promise
 from app.explaining.rules.classwords import standing_in_words
+from app.judging.attainment import Attainment
+from app.judging.verdicts import judge_promise
 
 
 @pytest.mark.parametrize(

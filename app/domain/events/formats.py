@@ -3,13 +3,13 @@
 A kind (in its version) and a field say with `since` the format that introduced them, and the values of an enumeration
 with `newer` (app/domain/values.py); without such a mark it is the first. Until a newer format is in force, older
 programs read the log too (docs/operations.md, *Upgrading*). A newer field that has its default is then left out. An
-event with another value in it cannot be written yet.
+event with another value in it cannot be written yet, unless the field `only_tells`: then it is left out too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_type_hints
@@ -67,6 +67,21 @@ def in_format(event: Event, log_format: int) -> object:
     return event if newest_part(kind.form) <= log_format else _reduced(event, log_format)
 
 
+def told_in(event: Event, log_format: int) -> Event:
+    """Return the event as this log format tells it: fields that only tell more have no value where it lacks them."""
+    if is_whole_in(type(event), log_format):
+        return event
+    missing: dict[str, Any] = {
+        one.name: one.default for one in fields(event) if since_of(one) > log_format and _only_tells(one)
+    }
+    return replace(event, **missing) if missing else event
+
+
+def _only_tells(field: Field[Any]) -> bool:
+    """Return True if a field's metadata say that an event is as good without it, so no older format refuses it."""
+    return bool(field.metadata.get("only_tells"))
+
+
 def _reduced(value: object, log_format: int, name: str = "") -> object:
     if isinstance(value, Enum) and value_since(value) > log_format:
         raise _refusal(f"the {wire_name(name)} {value.value!r}", value_since(value), log_format)
@@ -80,7 +95,7 @@ def _reduced(value: object, log_format: int, name: str = "") -> object:
 
 def _is_left_out(field: Field[Any], value: object, log_format: int) -> bool:
     since = since_of(field)
-    if since > log_format and getattr(value, field.name) != field.default:
+    if since > log_format and getattr(value, field.name) != field.default and not _only_tells(field):
         raise _refusal(f"this {wire_name(field.name)}", since, log_format)
     return since > log_format
 

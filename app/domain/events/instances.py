@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
-from app.domain.values import Basis, EvictionReason, Market, Rejection
+from app.domain.values import Acceptable, Basis, EvictionReason, Market, Rejection
 from app.domain.wanted import Wanted
 
 _WANTED = {"since": 5, "description": "Of a start that takes what it can be promised."}
@@ -61,7 +61,7 @@ class InstanceStarted:
 class InstanceRejected:
     """A start was rejected. With `wanted`, `lifetime_us` is the least that it would have taken.
 
-    `count` is the number of machines that it asked for.
+    `count` is the number of machines that it asked for. `acceptable` is told where the promise refused it.
     """
 
     at_us: int
@@ -75,6 +75,7 @@ class InstanceRejected:
     wanted: Wanted | None = field(default=None, metadata=_WANTED)
     owner: str | None = field(default=None, metadata={"since": 5})
     count: int = field(default=1, metadata={"since": 5})
+    acceptable: Acceptable | None = field(default=None, metadata={"since": 5, "only_tells": True})
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")

@@ -44,7 +44,8 @@ class EvictionOverdue:
 class EvictionRisk:
     """The eviction risk of a running spot instance in its remaining lifetime crossed the threshold, up or down.
 
-    `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them.
+    `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them;
+    `probability_bound` is its upper bound at the policy's confidence, and `windows` the evidence for both.
     """
 
     at_us: int
@@ -54,6 +55,12 @@ class EvictionRisk:
     threshold: float
     epoch: int
     slots: int = field(metadata={"description": "As the instance sees them."})
+    probability_bound: float | None = field(
+        default=None, metadata={"since": 5, "only_tells": True, "description": "With the policy's confidence."}
+    )
+    windows: float | None = field(
+        default=None, metadata={"since": 5, "only_tells": True, "description": "The evidence that the estimate has."}
+    )
 
 
 @event("promise_ending", since=5, subject="instance_id", group=Group.ENDING, decisive=False, urgent=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.admission.attainment import Attainment
 from app.domain.numbers import number_text, share_text
+from app.judging.attainment import Attainment
 
 
 def standing_in_words(standing: Attainment | None, share: str) -> str:

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.admission.acceptable import Acceptable
-from app.admission.attainment import Attainment
-from app.admission.reliability import PromiseEnd, fate_of
 from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
@@ -18,6 +15,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.values import (
+    Acceptable,
     Basis,
     DecisionOutcome,
     EvictionPolicy,
@@ -30,6 +28,8 @@ from app.domain.values import (
     RiskLevel,
 )
 from app.forecasts.rules import Evidence
+from app.judging.attainment import Attainment
+from app.judging.reliability import PromiseEnd, fate_of
 from app.scheduling.rules.instances import End, Instance
 
 

@@ -13,6 +13,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.numbers import share_text
+from app.domain.risks import risk_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import RiskLevel
 from app.explaining.rules.explanations import Decided, Grace
@@ -85,7 +86,8 @@ def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
         side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
         yield (
             f"At {time_text(risk.at_us)} the risk that it is evicted in the rest of its declared lifetime was "
-            f"{share_text(risk.probability)}, {side} the policy's {share_text(risk.threshold)}."
+            f"{risk_in_words(risk.probability, risk.probability_bound, risk.windows)}, "
+            f"{side} the policy's {share_text(risk.threshold)}."
         )
 
 

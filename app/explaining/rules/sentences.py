@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.admission.acceptable import Acceptable
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
-from app.domain.risks import floor_in_words
+from app.domain.risks import floor_in_words, risk_of_basis
 from app.domain.times import length_text, time_text
 from app.domain.values import (
+    Acceptable,
     Basis,
     Budget,
     DecisionOutcome,
@@ -161,7 +161,8 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
 def _budgeted(basis: Basis, budget: Budget) -> str:
     """Say what the pooled guarantee contributed to a decision."""
     return (
-        f"its risk was {_percent(budget.risk)} at a promise of {_percent(basis.probability)}. The budget of all who "
+        f"it counted with {_percent(budget.risk)}, its risk or what so short a history leaves open if that is more, "
+        f"at a promise of {_percent(basis.probability)}. The budget of all who "
         f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
         f"{number_text(budget.committed)} were set aside for what ran, and this start was to be charged "
         f"{number_text(budget.charge)}."
@@ -292,7 +293,9 @@ def _wanted(decided: Decided) -> str:
     if basis is None or basis.epoch is None or basis.probability is None:
         return asked
     quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
-    return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}"
+    risk = risk_of_basis(basis)
+    risked = "" if risk is None else f", and its risk was {risk}"
+    return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}{risked}"
 
 
 def _of_declared(decided: Decided) -> str:

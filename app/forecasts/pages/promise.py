@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.intervals import CONFIDENCE
-from app.admission.outcomes import largest
-from app.admission.reliability import Calibration, Reliability
 from app.domain.values import Guarantee
 from app.forecasts.reliability import Reliabilities
+from app.judging.intervals import CONFIDENCE
+from app.judging.outcomes import largest
+from app.judging.reliability import Calibration, Reliability
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.admission.reliability import Calibration
 from app.domain.times import to_datetime
 from app.forecasts.reliability import LONGEST_STRETCH, Stretch
+from app.judging.reliability import Calibration
 from app.platform.http.fields import Query
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.promises import (

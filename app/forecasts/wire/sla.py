@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.admission.attainment import Attainment
-from app.admission.intervals import CONFIDENCE
-from app.admission.outcomes import Outcomes, SectionStanding
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.domain.values import Book, Guarantee
+from app.judging.attainment import Attainment
+from app.judging.intervals import CONFIDENCE
+from app.judging.outcomes import Outcomes, SectionStanding
 from app.platform.http.fields import optional_seconds
 from app.scheduling.scheduler import Attainments
 from tenure_client.forms.answer import answer_of

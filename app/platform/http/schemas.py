@@ -13,16 +13,22 @@ from msgspec import UNSET, Meta, Struct, defstruct
 from app.domain.events import wire
 from app.domain.events.kinds import Group, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Basis, Policy, Resources
+from app.domain.values import Acceptable, Basis, Policy, Resources
 from app.domain.wanted import Wanted
 from tenure_client.forms.answer import Moment, Seconds, one_of
 from tenure_client.forms.clouds import PolicyAnswer
-from tenure_client.forms.instances import QuoteAnswer, WantedAnswer
+from tenure_client.forms.instances import AcceptableAnswer, QuoteAnswer, WantedAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 
 Schemas = dict[str, Any]
 _COMPONENT = "#/components/schemas/{name}"
-_PARTS: dict[Any, Any] = {Policy: PolicyAnswer, Resources: ResourcesAnswer, Basis: QuoteAnswer, Wanted: WantedAnswer}
+_PARTS: dict[Any, Any] = {
+    Policy: PolicyAnswer,
+    Resources: ResourcesAnswer,
+    Basis: QuoteAnswer,
+    Wanted: WantedAnswer,
+    Acceptable: AcceptableAnswer,
+}
 """The forms of the values that events consist of."""
 _OWN: dict[str, Any] = {"victims": list[VictimAnswer], "ready_at": Moment}
 """The fields of a start that its own form adds. Its deadline stands with its victims."""

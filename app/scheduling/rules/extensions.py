@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.admission.acceptable import acceptable_lifetime_us
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
-from app.domain.risks import floor_in_words
+from app.domain.risks import floor_in_words, risk_of_basis
 from app.domain.times import length_text, time_text
 from app.domain.values import Basis, Book, Rejection
 
@@ -54,7 +54,9 @@ def _why_not(decision: ExtensionRejected) -> str:
 def _quoted(basis: Basis) -> str:
     quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
     promised = "-" if basis.probability is None else share_text(basis.probability)
-    return f"{_seen(basis)}, {quoted} was quoted at what is left of {promised}"
+    rest = risk_of_basis(basis)
+    of_rest = "" if rest is None else f", where the risk was {rest}"
+    return f"{_seen(basis)}, {quoted} was quoted at what is left of {promised}{of_rest}"
 
 
 def _seen(basis: Basis) -> str:
@@ -63,7 +65,9 @@ def _seen(basis: Basis) -> str:
 
 def _risk(decision: ExtensionDecision) -> str:
     total = "unknown" if decision.total_risk is None else share_text(decision.total_risk)
-    return f"{_seen(decision.basis)}, the risk of its whole life was {total}"
+    rest = risk_of_basis(decision.basis)
+    of_rest = "" if rest is None else f"the risk of what is left of it was {rest}, and "
+    return f"{_seen(decision.basis)}, {of_rest}the risk of its whole life was {total}"
 
 
 def _booked(decision: ExtensionDecision, book: Book) -> str:

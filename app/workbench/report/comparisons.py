@@ -9,9 +9,9 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 
-from app.admission.intervals import exact_interval
 from app.domain.inputs import platform_text
 from app.domain.values import Guarantee, Policy
+from app.judging.intervals import exact_interval
 from app.workbench.matrix import Evaluated
 from app.workbench.report.drawing import (
     ADMITTED,

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from app.admission.reliability import Calibration, Reliability
 from app.domain.times import DAY_US
+from app.judging.reliability import Calibration, Reliability
 from app.workbench.findings import PROBABILITIES, BucketRow, TableView
 from app.workbench.report.comparisons import draw_promises
 from app.workbench.report.drawing import (

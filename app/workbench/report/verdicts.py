@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.admission.judging import judge_coverage, judge_estimate, judge_promise
 from app.domain.numbers import number_text
 from app.domain.times import HOUR_US
+from app.judging.verdicts import judge_coverage, judge_estimate, judge_promise
 from app.workbench.calibration import calibration_reports, calibration_words
 from app.workbench.matrix import Evaluated
 from app.workbench.report.comparisons import sla_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import fsum, log
 from typing import NamedTuple
 
-from app.admission.judging import Judged, judge_coverage, judge_estimate, judge_loss
 from app.domain.strata import STRATA
+from app.judging.verdicts import Judged, judge_coverage, judge_estimate, judge_loss
 
 SURE = 1e-4
 """Estimates below this, or above 1 less this, are scored as this: a certainty that fails costs no infinity."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.admission.judging import Judgement, judge_promise
 from app.domain.values import Book, Guarantee
 from app.engine.cloud import ClassCounts, Cloud
+from app.judging.verdicts import Judgement, judge_promise
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from enum import StrEnum
 from math import fsum
 from typing import NamedTuple
 
-from app.admission.intervals import CONFIDENCE, exact_interval
-from app.admission.truths import KnownEnd, Truth, truths_of
 from app.domain.events import InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.strata import stratum_of
 from app.domain.values import EvictionReason
+from app.judging.intervals import CONFIDENCE, exact_interval
+from app.judging.truths import KnownEnd, Truth, truths_of
 
 EDGES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 """The lower edges of the bins of estimated probabilities. Each bin ends where the next begins, the last at 1."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.admission.intervals import CONFIDENCE, exact_interval
 from app.domain.numbers import number_text, share_text
+from app.judging.intervals import CONFIDENCE, exact_interval
 
 FEWEST = 20
 """Of fewer admitted instances, or fewer past cases, nothing is said."""

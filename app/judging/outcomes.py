@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from app.admission.judging import Judgement, judge_promise
 from app.domain.strata import STRATA
 from app.domain.times import to_datetime
 from app.domain.weeks import begin_of_week
 from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind, plus
+from app.judging.verdicts import Judgement, judge_promise
 
 
 @dataclass(frozen=True, slots=True)

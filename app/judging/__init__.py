@@ -1,0 +1,1 @@
+"""Judging of promises: outcomes compared with what was said, intervals, verdicts. Pure."""
