@@ -16,6 +16,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -265,5 +266,7 @@ LOG: list[Event] = [
     ),
     InstanceEvicted(**ending(25, "long"), reason=EvictionReason.SPOT_START, cause_seq=46),
     started(25, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
+    NodeAdded(at_us=at(26), node="o", capacity=Resources(4, 4096, 100)),
+    InstanceMoved(**ending(26, "displacing"), node="o", former_node="n"),
 ]
 """In an order that a log could have."""

@@ -16,6 +16,7 @@ from app.admission.extend import (
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.looks import looks_before
 from app.admission.moments import is_ahead, is_external, time_of, time_of_change
+from app.admission.move import check_runs, decide_move, is_there
 from app.admission.plain import is_plain_start, runs_alone
 from app.admission.quote import Quotes
 from app.domain.errors import (
@@ -33,6 +34,7 @@ from app.domain.events import (
     ExtensionRejected,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -41,7 +43,7 @@ from app.domain.events import (
     answers_request,
 )
 from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in, told_in
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
@@ -91,14 +93,23 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """The answer to a move. `changed` is None if the instance was on that node already, else the event and its seq."""
+
+    instance_id: str
+    node: str
+    changed: tuple[InstanceMoved, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """The answer to a change: its events, none if the state was as wanted already."""
 
     events: tuple[Event, ...]
 
 
-Step = StartRequest | StopRequest | ExtendRequest | Change
-Outcome = Started | Stopped | Extended | Changed | TenureError
+Step = Operation | Change
+Outcome = Started | Stopped | Extended | Moved | Changed | TenureError
 
 
 @dataclass(slots=True)
@@ -172,7 +183,7 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
     started: set[str] = set()
     stopped: set[str] = set()
     for step in steps if is_plain else ():
-        if isinstance(step, Change | ExtendRequest) or step.at_us is not None or not _is_own(cloud, step):
+        if isinstance(step, Change | ExtendRequest | MoveRequest) or step.at_us is not None or not _is_own(cloud, step):
             break
         name = step.instance_id
         if isinstance(step, StopRequest):
@@ -264,11 +275,13 @@ def _is_new(batch: Batch, cloud: Cloud, step: Step) -> bool:
 
 
 def _outcome_of(batch: Batch, recorded: Recorded) -> Outcome:
-    """Return the answer to the start or the extension that this event decides."""
+    """Return the answer to the start, the extension or the move that this event decides."""
     event = recorded.event
     if isinstance(event, InstanceExtended | ExtensionRejected):
         batch.extended[key_of(event)] = recorded
         return Extended(event, recorded.seq, repeated=False)
+    if isinstance(event, InstanceMoved):
+        return Moved(event.instance_id, event.node, (event, recorded.seq))
     return _started(recorded, batch.known)
 
 
@@ -292,6 +305,11 @@ def _decide(
     """Return the step's events and its outcome; None if the last event is the outcome."""
     if isinstance(step, ExtendRequest):
         return _decide_extension(batch, cloud, step, server_us, quotes)
+    if isinstance(step, MoveRequest):
+        check_runs(cloud, step, ran=step.instance_id in batch.known or step.instance_id in batch.ended)
+        if is_there(cloud, step):
+            return Moved(step.instance_id, step.node, None), ()
+        return None, decide_move(cloud, step, time_of(cloud, step.at_us, server_us))
     known = batch.known
     if isinstance(step, Change):
         at_us = (

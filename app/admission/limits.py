@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.admission.bounds import is_out_of_bounds
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import Operation, StartRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
 
@@ -28,10 +28,12 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or is_full(cloud, machines)
     every_start = every_start or any(not isinstance(step, Operation) for step in steps)
     for step in steps:
-        if isinstance(step, StopRequest | ExtendRequest):
+        if not isinstance(step, Operation):
+            continue
+        if not isinstance(step, StartRequest):
             if step.instance_id not in cloud.running:
                 ids.add(step.instance_id)
-        elif isinstance(step, StartRequest) and (
+        elif (
             every_start
             or step.instance_id in cloud.running
             or is_out_of_bounds(cloud.policy, step)

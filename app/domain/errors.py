@@ -107,6 +107,22 @@ class DrillImpossible(Conflict):
     """There is no such running spot instance to evict in a drill."""
 
 
+class MoveOfEnded(Conflict):
+    """The instance does not run, so it runs on no other node either."""
+
+
+class MoveOfGroup(Conflict):
+    """The members of a group are placed as a whole, and none of them moves by itself."""
+
+
+class MoveToDrained(Conflict):
+    """The node takes no more placements."""
+
+
+class MoveWithoutRoom(Conflict):
+    """The node has no room for the instance."""
+
+
 class TooManyWebhooks(Conflict):
     """The cloud has the largest number of webhooks allowed."""
 

@@ -49,4 +49,17 @@ class ExtendRequest:
     owner: str | None = None
 
 
-Operation = StartRequest | StopRequest | ExtendRequest
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """A running instance runs on this node now. A controller says so of anybody's instance, so there is no owner."""
+
+    instance_id: str
+    node: str
+    at_us: int | None = None
+
+    @property
+    def owner(self) -> None:
+        """Return None: any id may be named."""
+
+
+Operation = StartRequest | StopRequest | ExtendRequest | MoveRequest

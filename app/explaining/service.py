@@ -46,11 +46,12 @@ from app.forecasts.table_reads import TableReads
 from app.judging.attainment import Attainment
 from app.scheduling.log_reads import LogReads
 from app.scheduling.rules.extensions import in_words
-from app.scheduling.rules.instances import Instance, decision_in, end_in, extended
+from app.scheduling.rules.instances import Instance, decision_in, end_in, extended, moved
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import decisions_on, newest_extensions
 from app.scheduling.store.log import EventLog
+from app.scheduling.store.moves import moves_of, newest_moves
 
 _KINDS = {DecisionOutcome(kind.outcome): kind for kind in registry.KINDS.values() if kind.outcome is not None}
 _INDEXED = {DecisionOutcome.REJECTED, DecisionOutcome.EVICTED}
@@ -60,6 +61,7 @@ _READ_AT_ONCE = 500
 _VICTIMS_TOLD = 100
 _NOTICES_TOLD = 20
 _EXTENSIONS_TOLD = 20
+_MOVES_TOLD = 20
 _LATER = (InstanceStopped, InstanceEvicted, InstanceExtended, ExtensionRejected)
 _OUTCOMES = {kind.form: outcome for outcome, kind in _KINDS.items()}
 
@@ -106,6 +108,7 @@ class Explaining:
             notices=tuple(notices),
             extensions=tuple(await decisions_on(self._log, cloud_id, instance_id, _EXTENSIONS_TOLD)),
             grace=grace,
+            moves=tuple(await moves_of(self._log, cloud_id, instance_id, _MOVES_TOLD)),
         )
         if found.promise is PromiseStatus.BROKEN:
             found = replace(found, standing=await self._standing(cloud, decision))
@@ -175,7 +178,8 @@ class Explaining:
         """Return the instances of these ids in their order, and the resources of their flavors and the start's."""
         starts = await self._log.starts(cloud_id, ids)
         longer = await newest_extensions(self._log, cloud_id, ids)
-        decisions = [extended(decision_in(starts[name]), longer.get(name)) for name in ids]
+        there = await newest_moves(self._log, cloud_id, ids)
+        decisions = [moved(extended(decision_in(starts[name]), longer.get(name)), there.get(name)) for name in ids]
         ends = await self._log.ends(cloud_id, ids)
         sizes = await self._log.flavors(
             cloud_id, sorted({d.flavor for d in decisions} | ({start.flavor} if start else set()))
@@ -237,31 +241,32 @@ class Explaining:
     async def _decided(self, cloud_id: int, page: Sequence[Recorded]) -> list[Decided]:
         """Turn events into decisions; each tells what its instance's start and its cause say."""
         later = [item.event for item in page if isinstance(item.event, _LATER)]
-        ended = [event.instance_id for event in later if isinstance(event, InstanceStopped | InstanceEvicted)]
         names = [event.instance_id for event in later]
         starts = await self._log.starts(cloud_id, names) if names else {}
-        longer = await newest_extensions(self._log, cloud_id, ended) if ended else {}
+        longer = await newest_extensions(self._log, cloud_id, names) if names else {}
+        there = await newest_moves(self._log, cloud_id, names) if names else {}
+        decisions = {
+            name: moved(extended(decision_in(item), longer.get(name)), there.get(name)) for name, item in starts.items()
+        }
         causes = await self._log.at(
             cloud_id, sorted({event.cause_seq for event in later if isinstance(event, InstanceEvicted)})
         )
-        decided = [_decided(item, starts, longer, causes) for item in page]
+        decided = [_decided(item, decisions, causes) for item in page]
         return [replace(one, sentence=tell(one)) for one in decided]
 
 
 def _decided(
     recorded: Recorded,
-    starts: Mapping[str, Recorded],
-    longer: Mapping[str, InstanceExtended],
+    starts: Mapping[str, StartDecision],
     causes: Mapping[int, Recorded],
 ) -> Decided:
+    """Return the decision that an event is. `starts` are for the last lifetime and the last node."""
     event = recorded.event
     if isinstance(event, InstanceExtended | ExtensionRejected):
-        return _decided_extension(recorded.seq, event, decision_in(starts[event.instance_id]))
+        return _decided_extension(recorded.seq, event, starts[event.instance_id])
     assert isinstance(event, InstanceStarted | InstanceRejected | InstanceStopped | InstanceEvicted)
     is_end = isinstance(event, InstanceStopped | InstanceEvicted)
-    start = decision_in(starts[event.instance_id] if is_end else recorded)
-    if is_end:
-        start = extended(start, longer.get(event.instance_id))
+    start = starts[event.instance_id] if is_end else decision_in(recorded)
     cause_seq = event.cause_seq if isinstance(event, InstanceEvicted) else None
     cause = causes[cause_seq].event if cause_seq is not None and cause_seq in causes else None
     promise = PromiseStatus.NONE

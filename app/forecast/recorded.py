@@ -26,6 +26,7 @@ from app.forecast.level import EndCounts, count_case, stratum_index
 from app.forecast.replayed import (
     DRILLED,
     END,
+    MOVED,
     NODE_ADDED,
     NODE_REMOVED,
     REJECTED,
@@ -51,7 +52,7 @@ from app.forecast.states import (
     with_room,
 )
 from app.forecast.survival import Floats
-from app.forecast.worlds import enter, evict, give_up, rules_at, spot_rows_on, start
+from app.forecast.worlds import enter, evict, give_up, move, rules_at, spot_rows_on, start
 
 LONGEST_US = EDGES_US[-1]
 """The longest lifetime that is followed, 57 days."""
@@ -210,6 +211,9 @@ def read_operation(
         unlink(state, target)
         if not run.is_spot[target]:
             change_load(state, run.demand[target], -1)
+    elif kind == MOVED and run.node_of[0, target] != NO_NODE:
+        take(run, 0, target)
+        put(run, 0, target, operations.node[index])
     elif kind == NODE_ADDED:
         state.capacity[target] = operations.sizes[size]
 
@@ -343,6 +347,8 @@ def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, 
         elif kind <= START_SPOT:
             become(state, operations, place)
             start(run, k, kind, target, operations.at_us[index], rules)
+        elif kind == MOVED:
+            move(run, k, target, operations.node[index])
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
         if run.fork_fate[place] != NONE:

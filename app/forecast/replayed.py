@@ -3,7 +3,8 @@
 Whole requests are replayed: every on-demand start (a rejected one asks for room again) and every admitted spot start.
 A request ends at its stop in the log. If there is none, its end is made up: an evicted spot instance ends at its
 declared lifetime (at its eviction if that is later), a rejected on-demand start at its declared lifetime or at once.
-A group is a start and an end for each of its members, of one start order, by which the engine knows it.
+A move puts an instance on its recorded node, if a replay has it and room for it
+there. A group is a start and an end for each of its members, of one start order, by which the engine knows it.
 Made-up ends precede the log's events of the same time, and are in start order among themselves.
 An operation depends only on earlier events, so a growing history keeps its operations. An event that was committed
 after the history had been read beyond its time (possible on a system clock) takes the time of that reading.
@@ -26,6 +27,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -40,16 +42,17 @@ from app.domain.events import (
 )
 from app.domain.events.kinds import REGISTERED
 from app.domain.values import EvictionReason, Market, Resources
-from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place
+from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place, release
 
 START_ON_DEMAND = 0
 START_SPOT = 1
 END = 2
 EXTENDED = 3
-NODE_ADDED = 4
-NODE_OPENED = 5
-NODE_DRAINED = 6
-NODE_REMOVED = 7
+MOVED = 4
+NODE_ADDED = 5
+NODE_OPENED = 6
+NODE_DRAINED = 7
+NODE_REMOVED = 8
 VIRTUAL = 0
 """The row that every replay reserves for its virtual instance. The history's rows come after it."""
 
@@ -65,7 +68,8 @@ class Operations(NamedTuple):
 
     at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, one for the members
     of a group, so that a virtual instance fits between two starts; deadline_us: end of the declared lifetime, of an
-    extension the new one; node: the node in the log, or NO_NODE; ended_us: when the log's instance stopped or was
+    extension the new one; node: the node in the log, of a
+    move the new one, or NO_NODE; ended_us: when the log's instance stopped or was
     evicted, or NEVER_US; size: index in `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the
     distinct ones.
     """
@@ -188,9 +192,12 @@ class History:
         for index in np.flatnonzero(kinds >= NODE_ADDED).tolist():
             _change_node(cluster, operations, index)
         started = (operations.node[:before] != NO_NODE) & (operations.ended_us[:before] >= at_us)
-        for index in np.flatnonzero(started | (kinds == EXTENDED)).tolist():
+        changed = (kinds == EXTENDED) | (kinds == MOVED)
+        for index in np.flatnonzero(changed | (started & (kinds <= START_SPOT))).tolist():
             if kinds[index] == EXTENDED:  # of an instance that has ended, this is overwritten by the row's next one
                 cluster.deadline_us[operations.target[index]] = operations.deadline_us[index]
+            elif kinds[index] == MOVED:
+                _move_row(cluster, operations, index)
             else:
                 _enter_row(cluster, operations, index)
         return cluster
@@ -255,6 +262,11 @@ class History:
         self._live[event.instance_id] = request._replace(deadline_us=event.deadline_us)
         for row in request.rows:
             self._add(event.at_us, EXTENDED, row, deadline_us=event.deadline_us)
+
+    @_fold.register
+    def _(self, event: InstanceMoved, _seq: int) -> None:
+        (row,) = self._live[event.instance_id].rows
+        self._add(event.at_us, MOVED, row, node=self._nodes[event.node])
 
     @_fold.register
     def _(self, event: InstanceStopped, _seq: int) -> None:
@@ -352,6 +364,13 @@ def _change_node(cluster: Cluster, operations: Operations, index: int) -> None:
     if kind == NODE_ADDED:
         cluster.free[node] = operations.sizes[operations.size[index]]
     cluster.is_open[node] = kind in (NODE_ADDED, NODE_OPENED)
+
+
+def _move_row(cluster: Cluster, operations: Operations, index: int) -> None:
+    row = int(operations.target[index])
+    if cluster.node_of[row] != NO_NODE:  # it has not ended before the opening
+        release(cluster, row)
+        place(cluster, row, int(operations.node[index]))
 
 
 def _enter_row(cluster: Cluster, operations: Operations, index: int) -> None:

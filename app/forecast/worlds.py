@@ -15,12 +15,13 @@ import numpy as np
 
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
-from app.engine.cluster import NO_NODE, YJF, Bools, Ints
+from app.engine.cluster import NO_NODE, YJF, Bools, Ints, fits
 from app.engine.compiled import bare, compiled, inlined
 from app.engine.eviction import plan_eviction
 from app.forecast.replayed import (
     END,
     EXTENDED,
+    MOVED,
     NODE_ADDED,
     NODE_OPENED,
     NODE_REMOVED,
@@ -84,7 +85,7 @@ def advance(run: Worlds, operations: Operations, is_wanted: Bools, policy: int, 
         run = close_gap(run, now_us, is_wanted[index : index + 1], horizon_us)
         enter(run, operations, index)
         rules = rules_at(operations, index, policy)
-        follow(run, operations.kind[index], operations.target[index], now_us, rules)
+        follow(run, operations, index, now_us, rules)
         run.counters[OPERATION_COUNT] += 1
     return run
 
@@ -153,7 +154,7 @@ def enter(run: Worlds, operations: Operations, index: int) -> None:
             leave_spot(run, target)
     elif kind == EXTENDED:
         run.deadline_us[target] = operations.deadline_us[index]
-    else:
+    elif kind >= NODE_ADDED:
         run.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
         for k in range(run.counters[STATE_COUNT] if kind == NODE_ADDED else 0):
             for r in range(size.shape[0]):
@@ -163,8 +164,9 @@ def enter(run: Worlds, operations: Operations, index: int) -> None:
 
 
 @bare
-def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> None:
+def follow(run: Worlds, operations: Operations, index: int, now_us: int, policy: int) -> None:
     """Lead every state through the operation, the last first, because a world given up leaves its place to the last."""
+    kind, target = operations.kind[index], operations.target[index]
     run.counters[YOUTH_COUNT] = NONE
     for k in range(run.counters[STATE_COUNT] - 1, -1, -1):
         if kind == END:
@@ -172,8 +174,21 @@ def follow(run: Worlds, kind: int, target: int, now_us: int, policy: int) -> Non
                 take(run, k, target)
         elif kind <= START_SPOT:
             start(run, k, kind, target, now_us, policy)
+        elif kind == MOVED:
+            move(run, k, target, operations.node[index])
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
+
+
+@bare
+def move(run: Worlds, k: int, target: int, node: int) -> None:
+    """Put the row's instance on another node of the k-th state, if it runs there and the node has room for it."""
+    there = run.node_of[k, target]
+    if there == NO_NODE or there == node:  # noqa: PLR1714, SIM109 - compiled
+        return
+    if run.is_open[node] and fits(run.free[k, node], run.demand[target]):
+        take(run, k, target)
+        put(run, k, target, node)
 
 
 @inlined

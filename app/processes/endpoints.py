@@ -23,6 +23,7 @@ from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
 from app.scheduling.wire import events as event_wire
 from app.scheduling.wire import instances as instance_wire
+from app.scheduling.wire import moves as move_wire
 from app.scheduling.wire import nodes as node_wire
 from app.scheduling.wire import owners as owner_wire
 from app.utilisation import http as utilisation
@@ -98,6 +99,23 @@ ENDPOINTS = (
             errors.FormatNotInForce,
         ),
         example={"lifetime_s": 43200},
+    ),
+    Served(
+        endpoints.MOVE,
+        instances.move_instance,
+        role=Role.SERVICE,
+        body=move_wire.MovedBody,
+        errors=(
+            *_OWN_TIME,
+            *_WRITE,
+            errors.NodeNotFound,
+            errors.MoveOfEnded,
+            errors.MoveOfGroup,
+            errors.MoveToDrained,
+            errors.MoveWithoutRoom,
+            errors.FormatNotInForce,
+        ),
+        example={"node": "node-1"},
     ),
     Served(
         endpoints.EXTENSION_QUOTE,

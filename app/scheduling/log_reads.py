@@ -13,6 +13,7 @@ from app.scheduling.rules.instances import Instance, decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
+from app.scheduling.store.moves import newest_moves
 
 _SCANNED_MAX = 10_000
 """The number of starts read at most for a page filtered by status, so a rare one does not read the whole log."""
@@ -99,7 +100,8 @@ class LogReads:
         admitted = [decision.instance_id for decision, _ in decisions if isinstance(decision, InstanceStarted)]
         ends = await self._log.ends(cloud_id, admitted) if admitted else {}
         extended = await newest_extensions(self._log, cloud_id, admitted) if admitted else {}
+        moved = await newest_moves(self._log, cloud_id, admitted) if admitted else {}
         return [
-            Instance(decision, seq, end_in(ends.get(name := decision.instance_id)), extended.get(name))
+            Instance(decision, seq, end_in(ends.get(name := decision.instance_id)), extended.get(name), moved.get(name))
             for decision, seq in decisions
         ]

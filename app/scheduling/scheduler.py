@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from app.admission.batch import Change, Changed, Extended, Outcome, Started, Step, Stopped
+from app.admission.batch import Change, Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
@@ -37,7 +37,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.policies import protected_policy
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
@@ -204,6 +204,10 @@ class Scheduler:
     async def extend(self, name: str, request: ExtendRequest) -> Extended:
         """Decide on a longer lifetime of a running spot instance. A repeated request has the same answer."""
         return await self._one(name, request, Extended)
+
+    async def move(self, name: str, request: MoveRequest) -> Moved:
+        """Record that a running instance runs on another node now. Nothing happens if it ran there already."""
+        return await self._one(name, request, Moved)
 
     async def extension_quote(self, name: str, request: ExtendRequest) -> ExtensionDecision:
         """Return what `extend` would decide now. Nothing is recorded."""

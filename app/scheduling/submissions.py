@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from app.admission.batch import Changed, Outcome, Started, Step, Stopped
+from app.admission.batch import Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.domain.errors import Overloaded, ServiceStopping, TenureError
 from app.platform.telemetry.tracing import TRACES
 
@@ -59,10 +59,12 @@ class Submission:
 def _has_written(outcome: Outcome) -> bool:
     """Return True if events of the log belong to this outcome of a try, and not of an earlier one."""
     match outcome:
-        case Started():
+        case Started() | Extended():
             return not outcome.repeated
         case Stopped():
             return outcome.changed
+        case Moved():
+            return outcome.changed is not None
         case Changed():
             return bool(outcome.events)
     return False

@@ -15,6 +15,7 @@ from app.domain.events import (
     CloudCreated,
     Event,
     InstanceEvicted,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -25,13 +26,15 @@ from app.domain.events import (
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
 from app.platform.each import for_each_cloud
-from app.scheduling.rules.instances import decision_in
+from app.scheduling.rules.instances import decision_in, moved
+from app.scheduling.store.moves import newest_moves
 from app.utilisation.rules import KEPT, NODE_KEPT, NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.store import WHOLE, BucketKey, Level, RollupProgress, RollupTurn, Row, UtilisationRows
 
 logger = logging.getLogger(__name__)
 
 _READ_EVENTS = 5_000
+_LATER = (InstanceStopped, InstanceEvicted, InstanceMoved)
 _PRUNED_EVERY = 100
 """Buckets of a width that pass between two prunings."""
 
@@ -84,12 +87,14 @@ class Rollup:
     async def _open_fold(self, cloud_id: int, turn: RollupTurn, tail: Sequence[Recorded]) -> BucketFold:
         """Return a fold that knows the starts, flavors and nodes that the next events concern."""
         events = [item.event for item in tail]
-        ended = [event.instance_id for event in events if isinstance(event, InstanceStopped | InstanceEvicted)]
-        earlier = await turn.log.starts(cloud_id, ended) if ended else {}
-        starts = {name: decision_in(recorded) for name, recorded in earlier.items()}
+        later = [event.instance_id for event in events if isinstance(event, _LATER)]
+        earlier = await turn.log.starts(cloud_id, later) if later else {}
+        there = await newest_moves(turn.log, cloud_id, later, tail[0].seq) if later else {}
+        starts = {name: moved(decision_in(recorded), there.get(name)) for name, recorded in earlier.items()}
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
         flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
-        nodes = {node for start in placed for node in start.places}
+        moves = [event for event in events if isinstance(event, InstanceMoved)]
+        nodes = {node for start in placed for node in start.places} | {node for one in moves for node in _of(one)}
         nodes |= {event.node for event in events if isinstance(event, NodeAdded | NodeRemoved)}
         fold = BucketFold(
             {name: resources.cores for name, resources in flavors.items()},
@@ -130,10 +135,18 @@ class BucketFold:
             case InstanceStopped() | InstanceEvicted():
                 counted = "evicted" if _is_eviction(event) else None
                 self._change(self.running.pop(event.instance_id), event.at_us, -1, counted)
+            case InstanceMoved():
+                self._resettle(self.running[event.instance_id], event)
             case InstanceRejected(market=market):
                 self._touch(event.at_us, [WHOLE], f"{market.value}_rejected")
             case _:
                 pass
+
+    def _resettle(self, start: InstanceStarted, event: InstanceMoved) -> None:
+        """Let an instance use another node. The cloud's highest level stays as it is, because it leaves first."""
+        self._change(start, event.at_us, -1, None)
+        self.running[event.instance_id] = replace(start, node=event.node)
+        self._change(self.running[event.instance_id], event.at_us, 1, None)
 
     def _change(self, start: InstanceStarted, at_us: int, sign: int, counted: str | None) -> None:
         """Change the levels by an instance. A group uses the nodes of all members, and is counted on the first."""
@@ -178,6 +191,10 @@ class BucketFold:
             _raise_peaks(row, old)
         row.last_us = at_us
         return row
+
+
+def _of(event: InstanceMoved) -> tuple[str, str]:
+    return event.former_node, event.node
 
 
 def _is_eviction(event: InstanceStopped | InstanceEvicted) -> bool:

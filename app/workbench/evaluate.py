@@ -10,6 +10,8 @@ from typing import Protocol
 from app.admission.decide import decide_start, decide_stop
 from app.admission.extend import decide_extension
 from app.admission.looks import looks_before
+from app.admission.move import check_runs, decide_move, is_there
+from app.domain.errors import TenureError
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -22,7 +24,7 @@ from app.domain.events import (
 )
 from app.domain.names import node_name
 from app.domain.progress import Progress
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import Forecast, Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
@@ -157,6 +159,8 @@ class DrivenCloud:
         if isinstance(operation, StopRequest):
             self.record(decide_stop(self.cloud, operation.instance_id, at_us))
             return None
+        if isinstance(operation, MoveRequest):
+            return self._move(operation, at_us)
         table = self.tables.for_start(self.cloud, operation, at_us)
         if self._fates is not None and table is not None:
             self._fates.quote(self.cloud, operation, at_us, table)
@@ -177,6 +181,16 @@ class DrivenCloud:
         events = decide_extension(self.cloud, request, at_us, self.tables.in_force(self.cloud, at_us))
         self.record(events)
         return events[-1]
+
+    def _move(self, request: MoveRequest, at_us: int) -> Event | None:
+        """Move an instance to where the request says, if it runs elsewhere and may run there; else return None."""
+        try:
+            check_runs(self.cloud, request, ran=True)
+            events = [] if is_there(self.cloud, request) else decide_move(self.cloud, request, at_us)
+        except TenureError:
+            return None
+        self.record(events)
+        return events[-1] if events else None
 
     def decide(self, request: StartRequest, at_us: int, table: QuantileTable | None) -> Sequence[Event]:
         """Return the events that answer a start. Other rules override this."""
@@ -202,6 +216,8 @@ def count_step(tally: WorkloadTally, operation: Operation, decision: Event | Non
     if isinstance(operation, ExtendRequest):
         if isinstance(decision, InstanceExtended):
             tally.extended(decision.instance_id, decision.lifetime_us)
+        return
+    if isinstance(operation, MoveRequest):
         return
     assert isinstance(decision, InstanceStarted | InstanceRejected)
     accepted = isinstance(decision, InstanceStarted)

@@ -19,6 +19,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceStarted,
     InstanceStopped,
     PolicyChanged,
@@ -98,6 +99,7 @@ COLUMNS = (
     "quota_allowed",
     "acceptable_lifetime_s",
     "acceptable_probability",
+    "former_node",
 )
 
 T = TypeVar("T")
@@ -153,6 +155,7 @@ class LogRow(NamedTuple):
     acceptable: Acceptable | None = None
     members: int | None = None
     nodes: tuple[str, ...] | None = None
+    former_node: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -221,6 +224,8 @@ class LogWriter:
                 self._started[event.instance_id] = {name: cells[name] for name in _OF_START if name in cells}
             case InstanceExtended():
                 self._started[event.instance_id]["lifetime_s"] = cells["lifetime_s"]
+            case InstanceMoved():
+                self._started[event.instance_id]["node"] = cells["node"]
             case InstanceStopped() | InstanceEvicted():
                 del self._started[event.instance_id]
 

@@ -23,6 +23,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -37,7 +38,7 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.policies import GUARANTEES
 from app.domain.progress import Progress
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import DrivenCloud
@@ -155,6 +156,8 @@ def steps_of(question: Question) -> list[Operation | Event]:
                 keyed.append((key, event))
             case InstanceStopped():
                 keyed.append((key, StopRequest(event.instance_id, event.at_us)))
+            case InstanceMoved() if changes.nodes is None:
+                keyed.append((key, MoveRequest(event.instance_id, event.node, event.at_us)))
             case InstanceStarted() | InstanceRejected():
                 asked[event.instance_id] = _request(event, flavors[event.flavor])
                 keyed.append((key, asked[event.instance_id]))
@@ -222,7 +225,7 @@ class _Trial:
 
     def step(self, step: Operation | Event) -> None:
         match step:
-            case StartRequest() | StopRequest() | ExtendRequest():
+            case StartRequest() | StopRequest() | ExtendRequest() | MoveRequest():
                 self._run.step(step)
             case CloudCreated() | PolicyChanged():
                 self._run.record([step])

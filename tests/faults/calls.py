@@ -31,6 +31,7 @@ ROUTES: Mapping[str, tuple[str, Callable[[Asked], str], str]] = {
     "start": ("POST", _path("instances"), "body"),
     "stop": ("DELETE", _path("instances/{id}"), ""),
     "extend": ("POST", _path("instances/{id}/extend"), "rest"),
+    "move": ("POST", _path("instances/{id}/move"), "rest"),
     "batch": ("POST", _path("batch"), "body"),
     "confirm": ("POST", _path("handovers/{id}/confirm"), ""),
     "drill": ("POST", _path("drill"), "body"),

@@ -110,6 +110,34 @@ def _longer(past: Past, asked: Json, answer: Json) -> Iterator[Claim]:
     yield Claim(past.extensions[asked["id"]], holds, "its longer lifetime was decided like this")
 
 
+def _is_there(past: Past, asked: Json, answer: Json) -> Iterator[Claim]:
+    told = answer["node"] == asked["node"] and answer["id"] == asked["id"]
+    yield Claim(past.places[asked["id"]], lambda node: told and node == asked["node"], "it runs on that node")
+
+
+def _drained(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
+    yield Claim(past.nodes[asked["node"]], lambda node: bool(node) and node[0] == "drained", "the node is drained")
+
+
+def _no_such_node(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
+    yield Claim(past.nodes[asked["node"]], lambda node: node is None, "there is no such node")
+
+
+def _no_room(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
+    flavor = past.decided[asked["id"]]["flavor"]
+    demand = past.flavors[flavor].at(past.last_seq)
+
+    def holds(shelf: Any) -> bool:
+        rooms = [free for name, _, *free in shelf if name == asked["node"]]
+        sizes = past.nodes[asked["node"]]
+        counted = [value[1] for _, value in sizes.changes() if value]
+        return bool(rooms and counted) and any(
+            demand[name] > room and counted[-1][name] for name, room in zip(demand, rooms[0], strict=True)
+        )
+
+    yield Claim(past.shelf, holds, "the node has no room for it")
+
+
 def _runs_on_demand(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
     timeline = past.instances[asked["id"]]
     yield Claim(timeline, lambda value: _runs(value) and value[0]["market"] == "on_demand", "it runs, on-demand")
@@ -196,6 +224,8 @@ def _policy_so(past: Past, asked: Json, _: Json) -> Iterator[Claim]:
 
 def _shown(past: Past, asked: Json, answer: Json) -> Iterator[Claim]:
     yield Claim(past.instances[asked["id"]], lambda value: _is_shown(value, answer), "the instance is so")
+    if answer["status"] == "running":
+        yield Claim(past.places[asked["id"]], lambda node: node == answer["node"], "it runs on that node")
 
 
 def _is_shown(value: Any, answer: Json) -> bool:
@@ -206,9 +236,10 @@ def _is_shown(value: Any, answer: Json) -> bool:
     reason = start.get("reason") if end is None else end.get("reason")
     ending = (end["at"], end.get("cause_seq")) if end else (None, None)
     first_s = answer.get("first_lifetime_s") or answer["lifetime_s"]
-    same = all(answer[name] == start.get(name) for name in _DECISION if name not in {"reason", "lifetime_s"})
+    same = all(answer[name] == start.get(name) for name in _DECISION if name not in {"reason", "lifetime_s", "node"})
     return (
         same
+        and (answer["node"] is None) == (status == "rejected")
         and first_s == start.get("lifetime_s")
         and (answer["status"], answer["reason"]) == (status, reason)
         and _ending(answer) == ending
@@ -249,6 +280,12 @@ _CLAIMS: Mapping[tuple[str, str], Callable[[Past, Json, Json], Iterator[Claim]]]
     ("extend", "preemptible.extension.on_demand"): _runs_on_demand,
     ("extend", "preemptible.extension.too_late"): _runs_as_spot,
     ("extend", "preemptible.extension.not_longer"): _runs_as_spot,
+    ("move", DONE): _is_there,
+    ("move", "preemptible.instance.not_found"): _no_instance,
+    ("move", "preemptible.node.not_found"): _no_such_node,
+    ("move", "preemptible.move.ended"): _ended,
+    ("move", "preemptible.move.drained"): _drained,
+    ("move", "preemptible.move.no_room"): _no_room,
     ("confirm", DONE): _confirmed,
     ("confirm", "preemptible.handover.not_found"): _never_evicted,
     ("drill", DONE): _drilled,

@@ -177,6 +177,7 @@ class _Fold:
         one.overruns_at = end_of(self._now, event["lifetime_s"])
         node.running.append(one)
         self._where[one.id] = node
+        self.past.places[one.id].set(event["seq"], node.name)
 
     def _check_victims(self, event: Event, node: Node, demand: dict[str, int], victims: list[Event]) -> None:
         """The victims are gone by now, so they are put back for as long as it takes to look."""
@@ -225,6 +226,19 @@ class _Fold:
         one = self._longer(event)
         if one is not None and one.overruns_at != datetime.fromisoformat(event["deadline"]):
             self._wrong("extension", "the refusal does not tell the deadline that the instance keeps")
+
+    def _moved(self, event: Event) -> None:
+        former, node = self._where.get(event["id"]), self._node(event["node"])
+        if former is None or former.name != event["former_node"] or node is None or node is former:
+            self._wrong("move", "it did not run there, or runs on that node already, or the node is not there")
+            return
+        if node.status != "open":
+            self._wrong("move", "the node takes no placements")
+        one = next(one for one in former.running if one.id == event["id"])
+        former.running.remove(one)
+        node.running = sorted([*node.running, one], key=lambda other: other.seq)
+        self._where[one.id] = node
+        self.past.places[one.id].set(event["seq"], node.name)
 
     def _longer(self, event: Event) -> Instance | None:
         """The instance that is to run longer; None if there is none that may."""
@@ -281,6 +295,7 @@ class _Fold:
             return None
         one = next(one for one in node.running if one.id == event["id"])
         node.running.remove(one)
+        self.past.places[one.id].set(event["seq"], None)
         self.past.instances[one.id].set(event["seq"], (self.past.decided[one.id], event))
         return one
 
@@ -331,6 +346,7 @@ _READERS: Mapping[str, Callable[[_Fold, Event], object]] = {
     "instance_extended": _Fold._extended,
     "extension_rejected": _Fold._not_extended,
     "instance_evicted": _Fold._evicted,
+    "instance_moved": _Fold._moved,
     "eviction_scheduled": _Fold._scheduled_for_eviction,
     "eviction_confirmed": _Fold._confirmed,
     "eviction_overdue": _Fold._reported_overdue,

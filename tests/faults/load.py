@@ -117,6 +117,7 @@ class Controller(Client):
             self._start_and_stop: 10,
             self._batch: 8,
             self._extend: 10 if self._running else 0,
+            self._move: 6 if self._running else 0,
             self._extend_anybodys: 2 if self._shared.started else 0,
             self._again: 6 if self._shared.started else 0,
             self._conflict: 2 if self._shared.started else 0,
@@ -158,6 +159,13 @@ class Controller(Client):
     async def _extend_anybodys(self) -> None:
         """Most of these have ended; one that runs has this lifetime or a longer one after the first time."""
         await self._ask("extend", id=self._rng.choice(self._shared.started)["id"], lifetime_s=700)
+
+    async def _move(self) -> None:
+        """Nodes come and go, so some of these are full, drained or gone."""
+        name = self._rng.choice(self._running)
+        moved = await self._ask("move", id=name, node=self._rng.choice(self._shared.nodes))
+        if moved.is_done and self._rng.random() < 0.5:
+            await self._ask("show_instance", id=name)
 
     async def _start_and_stop(self) -> None:
         name = await self._start()

@@ -124,6 +124,7 @@ _WHAT = {
     "flavor_added": "add_flavor",
     "policy_changed": "change_policy",
     "eviction_confirmed": "confirm",
+    "instance_moved": "move",
 }
 
 
@@ -132,6 +133,8 @@ def _may_have_caused(attempt: Attempt, event: Event) -> bool:
         return False
     if attempt.what == "start":
         return is_asked_by(event, attempt.asked)
+    if attempt.what == "move":
+        return bool(attempt.asked["node"] == event["node"])
     if attempt.what == "change_policy":
         return bool(attempt.asked["policy"].items() <= event["policy"].items())
     if attempt.what == "drill":

@@ -44,7 +44,8 @@ class Past:
     """A cloud's whole past, read from its log: every thing's timeline.
 
     By name or id: `instances` (the event of the start, and that of the end or None), `extensions` (all decisions so
-    far), `nodes` (status and capacity; None: there is none), `loads` (how many on-demand instances run on a node),
+    far), `places` (the node where it has its room; None: it does not run), `nodes`
+    (status and capacity; None: there is none), `loads` (how many on-demand instances run on a node),
     `flavors` (the demand), `handovers` (`waiting`, `confirmed` or None). Of the cloud: `policy`, `counts`, `spot` (how
     many spot instances run), `shelf`
     (what a list of nodes says), `running` and `waiting` (the ids of all that run, and of all hand-overs that wait).
@@ -56,6 +57,7 @@ class Past:
         self.log: list[dict[str, Any]] = []
         self.instances: defaultdict[str, Timeline] = defaultdict(Timeline)
         self.extensions: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(()))
+        self.places: defaultdict[str, Timeline] = defaultdict(Timeline)
         self.nodes: defaultdict[str, Timeline] = defaultdict(Timeline)
         self.loads: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(0))
         self.flavors: defaultdict[str, Timeline] = defaultdict(Timeline)

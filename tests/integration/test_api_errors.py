@@ -148,6 +148,10 @@ CONFLICTING = [
     Bad(errors.ExtensionOfOnDemand, "POST", f"{CLOUD}/instances/running/extend", json={"lifetime_s": 5}),
     Bad(errors.ExtensionOfOnDemand, "GET", f"{CLOUD}/instances/running/extend?lifetime_s=5"),
     Bad(errors.InstanceNotFound, "POST", f"{CLOUD}/instances/none/extend", json={"lifetime_s": 5}),
+    Bad(errors.InstanceNotFound, "POST", f"{CLOUD}/instances/none/move", json={"node": "node"}),
+    Bad(errors.NodeNotFound, "POST", f"{CLOUD}/instances/running/move", json={"node": "none"}),
+    Bad(INVALID, "POST", f"{CLOUD}/instances/running/move", json={"node": "a b"}),
+    Bad(INVALID, "POST", f"{CLOUD}/batch", json={"operations": [{"move": {"id": "running", "node": 1}}]}),
     Bad(errors.TimeMissing, "POST", "/v1/clouds/external/instances/running/extend", json={"lifetime_s": 5}),
     start(errors.InstanceConflict, {**START, "id": "running", "flavor": "c4"}),
     start(errors.InstanceConflict, {**SPOT, "id": "running"}),
@@ -754,6 +758,31 @@ def test_what_ended_what_overruns_and_what_is_not_longer_is_not_extended(service
     check(extend("spot", 60, NOON), errors.ExtensionNotLonger)
     check(extend("spot", 600, NOON.replace("00:00Z", "01:01Z")), errors.ExtensionTooLate)
     assert service.last_seq("extended") == before
+
+
+def test_what_ended_what_is_a_group_and_what_finds_no_place_is_not_moved(service: Service) -> None:
+    client, path = service.client, "/v1/clouds/moved"
+    client.post("/v1/clouds", json={"name": "moved", "policy": {"guarantee": "none"}})
+    for node in ("a", "full", "shut"):
+        client.post(f"{path}/nodes", json={"name": node, "cores": 4})
+    client.post(f"{path}/flavors", json={"name": "c1", "cores": 1})
+    client.post(f"{path}/flavors", json={"name": "c4", "cores": 4})
+    for name, count in (("ended", 1), ("spot", 1), ("group", 2)):
+        body = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 600, "count": count}
+        assert client.post(f"{path}/instances", json=body).json()["status"] == "accepted"
+    client.post(f"{path}/instances", json={"id": "od", "market": "on_demand", "flavor": "c4"})
+    client.delete(f"{path}/instances/ended").raise_for_status()
+    client.post(f"{path}/nodes/shut/drain").raise_for_status()
+    before = service.last_seq("moved")
+
+    def move(name: str, node: str) -> httpx2.Response:
+        return client.post(f"{path}/instances/{name}/move", json={"node": node})
+
+    check(move("ended", "a"), errors.MoveOfEnded)
+    check(move("group", "a"), errors.MoveOfGroup)
+    check(move("spot", "shut"), errors.MoveToDrained)
+    check(move("spot", "full"), errors.MoveWithoutRoom)
+    assert service.last_seq("moved") == before
 
 
 def test_every_error_of_the_table_is_provoked_here() -> None:

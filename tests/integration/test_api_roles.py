@@ -21,6 +21,7 @@ LEAST = {
     "start_instance": "member",
     "stop_instance": "member",
     "extend_instance": "member",
+    "move_instance": "service",
     "quote_extension": "reader",
     "run_batch": "member",
     "run_drill": "admin",

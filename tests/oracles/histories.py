@@ -15,10 +15,11 @@ from app.admission.decide import (
     decide_stop,
 )
 from app.admission.extend import decide_extension
+from app.admission.move import decide_move
 from app.admission.risk import Crossed, decide_risk, exposed_instances
-from app.domain.errors import DrillImpossible, NodeNotEmpty
+from app.domain.errors import DrillImpossible, NodeNotEmpty, TenureError
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
-from app.domain.requests import ExtendRequest, StartRequest
+from app.domain.requests import ExtendRequest, MoveRequest, StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Placement, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 
@@ -61,8 +62,10 @@ class RandomCloud:
             self.start()
         elif choice < 0.87:
             self.stop()
-        elif choice < 0.92:
+        elif choice < 0.90:
             self.extend()
+        elif choice < 0.92:
+            self.move()
         elif choice < 0.94:
             self.drill()
         elif choice < 0.97:
@@ -114,6 +117,15 @@ class RandomCloud:
             one = self.random.choice(spot)
             request = ExtendRequest(one.instance_id, (one.lifetime_us or 0) + self.random.choice([1, 5, 50, 500]))
             self.apply(list(decide_extension(self.cloud, request, self.now_us, None)))
+
+    def move(self) -> None:
+        """Move an instance to some other node, if it may be moved there."""
+        if self.cloud.running and self.cloud.nodes:
+            one = self.random.choice([*self.cloud.running.values()])
+            request = MoveRequest(one.instance_id, self.random.choice([*self.cloud.nodes]))
+            with suppress(TenureError):
+                if request.node != one.node:
+                    self.apply(list(decide_move(self.cloud, request, self.now_us)))
 
     def add_node(self) -> None:
         self.nodes += 1

@@ -13,6 +13,7 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -82,6 +83,8 @@ class NaiveHistory:
                 return [NaiveOperation(end_us, rank, end(event.instance_id))]
             case InstanceExtended():
                 return [NaiveOperation(event.at_us, here, extend(event))]
+            case InstanceMoved():
+                return [NaiveOperation(event.at_us, here, move(event))]
             case NodeAdded():
                 return [NaiveOperation(event.at_us, here, add_node(event))]
             case NodeDrained() | NodeOpened() | NodeRemoved():
@@ -126,6 +129,8 @@ class NaiveHistory:
                     cluster.instances[instance.name] = instance
                 case InstanceExtended():
                     extend(event)(cluster)
+                case InstanceMoved():
+                    cluster.instances[event.instance_id].node = cluster.node(event.node)
                 case InstanceStopped() | InstanceEvicted():
                     del cluster.instances[event.instance_id]
         return cluster
@@ -180,6 +185,19 @@ def extend(event: InstanceExtended) -> Callable[[NaiveCluster], list[str]]:
     def act(cluster: NaiveCluster) -> list[str]:
         if event.instance_id in cluster.instances:
             cluster.instances[event.instance_id].deadline_us += event.lifetime_us - event.former_lifetime_us
+        return []
+
+    return act
+
+
+def move(event: InstanceMoved) -> Callable[[NaiveCluster], list[str]]:
+    """In a replay the instance may be gone, or there already, or the node may have no room."""
+
+    def act(cluster: NaiveCluster) -> list[str]:
+        one, node = cluster.instances.get(event.instance_id), cluster.node(event.node)
+        is_elsewhere = one is not None and one.node is not node
+        if one is not None and is_elsewhere and node.is_open and cluster.holds(node, cluster.on(node), one.demand):
+            one.node = node
         return []
 
     return act

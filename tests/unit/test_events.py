@@ -19,6 +19,7 @@ SERVED = {
     "event_one_end": ENDS,
     "event_notice": NOTICES,
     "event_promise_ending": ENDINGS,
+    "event_move": ("instance_moved",),
     "event_extension": EXTENSIONS,
     "event_extension_asked": EXTENSIONS,
     "event_policy": POLICIES,

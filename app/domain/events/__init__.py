@@ -16,6 +16,7 @@ from app.domain.events.instances import (
     InstanceStopped,
     StartDecision,
 )
+from app.domain.events.moves import InstanceMoved
 from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
 from app.domain.events.notices import (
     EvictionConfirmed,
@@ -41,6 +42,7 @@ __all__ = [
     "FlavorAdded",
     "InstanceEvicted",
     "InstanceExtended",
+    "InstanceMoved",
     "InstanceRejected",
     "InstanceStarted",
     "InstanceStopped",
@@ -58,7 +60,7 @@ __all__ = [
     "answers_request",
 ]
 
-Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | QuotaEvent
+Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | QuotaEvent | InstanceMoved
 """Any event. The order of the union is the order in which kinds are listed."""
 
 

@@ -18,6 +18,7 @@ class Group(Enum):
     END = auto()
     NOTICE = auto()
     EXTENSION = auto()
+    MOVE = auto()
     ENDING = auto()
 
 

@@ -18,6 +18,7 @@ from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, 
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
+from app.engine.cloud.moves import Moves
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.outcomes import SectionCounts
 from app.engine.cloud.owners import Owners
@@ -26,7 +27,6 @@ from app.engine.cloud.records import (
     Facts,
     Fold,
     Handover,
-    Node,
     Part,
     Room,
     Undo,
@@ -74,6 +74,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
+        moves = Moves(self._room, self._instances, self._nodes, self._flavors)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants = Wants(self._head)
         self._outcomes = SectionCounts(self._instances, self._flavors)
@@ -89,12 +90,10 @@ class Cloud:
             self._risks,
             self._owners,
             self._wants,
+            moves,
             self._instances,
         )
-        self._folds: dict[type, list[Fold]] = {}
-        for part in self._parts:
-            for kind, fold in part.folds().items():
-                self._folds.setdefault(kind, []).append(fold)
+        self._folds = _folds_of(self._parts)
         self._undo: list[Undo] = []
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
         self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
@@ -105,8 +104,9 @@ class Cloud:
         self.owners, self.quotas = self._owners.accounts, self._owners.quotas
         self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
-        self.running_counts = self._instances.counts
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
+        self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
+        self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -278,10 +278,6 @@ class Cloud:
         loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
         return np.array([max(peak - load, 0) for peak, load in loads], np.int64)
 
-    def free(self, node: str) -> Resources:
-        """Return the free part of the node's capacity; 0 for a resource that it does not count."""
-        return self._nodes.free(node)
-
     def ready_us(
         self, places: Sequence[str], flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int
     ) -> int | None:
@@ -293,14 +289,6 @@ class Cloud:
 
     def _room_on(self, node: str) -> Resources:
         return Resources(*self.cluster.free[self.nodes[node].index].tolist())
-
-    def nodes_in_order(self) -> list[Node]:
-        """Return the nodes in node order, the order of their additions."""
-        return self._nodes.in_order()
-
-    def known_handovers(self) -> tuple[Handover, ...]:
-        """Return the evictions that no controller has confirmed, by deadline."""
-        return self._handovers.by_deadline()
 
     # --- as facts ----------------------------------------------------------------------------------------------------
 
@@ -395,3 +383,12 @@ class Cloud:
         while self._undo:
             self._undo.pop()()
         self._wants.forget_looks()
+
+
+def _folds_of(parts: Iterable[Part]) -> dict[type, list[Fold]]:
+    """Return the folds of each kind of event, in the order of the parts."""
+    found: dict[type, list[Fold]] = {}
+    for part in parts:
+        for kind, fold in part.folds().items():
+            found.setdefault(kind, []).append(fold)
+    return found

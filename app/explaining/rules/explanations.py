@@ -169,8 +169,8 @@ class Explanation:
 
     `policy` was in force when the start was decided. `ground` is None if the decision read no table, or if that table
     is gone. `created_us` is the time at which the cloud's log begins. `notices` are the newest notices of the instance,
-    in log order; `grace` is what they say of its eviction. `extensions` are the newest decisions on a longer lifetime.
-    `standing` is the present standing of all with the same
+    in log order; `grace` is what they say of its eviction. `extensions` are the newest decisions on a longer lifetime,
+    and `moves` the newest moves. `standing` is the present standing of all with the same
     promise, if it was broken.
     """
 
@@ -187,6 +187,7 @@ class Explanation:
     extensions: tuple[Recorded, ...]
     grace: Grace | None
     standing: Attainment | None = None
+    moves: tuple[Recorded, ...] = ()
     sentences: tuple[str, ...] = ()
 
     @property

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from app.domain.events import EvictionRisk, ExtensionRejected, InstanceExtended, InstanceStarted, Recorded
+from app.domain.events import (
+    EvictionRisk,
+    ExtensionRejected,
+    InstanceExtended,
+    InstanceMoved,
+    InstanceStarted,
+    Recorded,
+)
 from app.domain.numbers import share_text
 from app.domain.risks import risk_in_words
 from app.domain.times import length_text, time_text
@@ -21,6 +28,14 @@ def extensions_in_words(extensions: Iterable[Recorded]) -> Iterator[str]:
     for item in extensions:
         if isinstance(item.event, InstanceExtended | ExtensionRejected):
             yield f"At {time_text(item.event.at_us)}: {in_words(item.event)}"
+
+
+def moves_in_words(moves: Iterable[Recorded]) -> Iterator[str]:
+    """Tell each move to another node."""
+    for item in moves:
+        if isinstance(item.event, InstanceMoved):
+            at, event = time_text(item.event.at_us), item.event
+            yield f"At {at} a controller moved it from {event.former_node} to {event.node}; its promise stayed."
 
 
 def room_in_words(start: InstanceStarted) -> Iterator[str]:

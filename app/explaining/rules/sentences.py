@@ -33,6 +33,7 @@ from app.explaining.rules.groupwords import asked_text, no_capacity_text, places
 from app.explaining.rules.noticewords import (
     extensions_in_words,
     grace_in_words,
+    moves_in_words,
     risks_in_words,
     room_in_brief,
     room_in_words,
@@ -41,6 +42,7 @@ from app.explaining.rules.promisewords import promise_in_words
 from app.explaining.rules.quotawords import made_room_for, refused_by_quota
 from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
+from app.scheduling.rules.instances import moved
 
 _NAMED = 5
 """Victims named in a sentence; the fields hold more."""
@@ -60,17 +62,19 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     yield from given_in_words(decision)
     yield from room_in_words(decision)
     yield from extensions_in_words(explanation.extensions)
+    yield from moves_in_words(explanation.moves)
     yield from risks_in_words(explanation.notices)
     yield from endings_in_words(explanation.notices)
     if isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
-        yield from _eviction(explanation.eviction, decision)
+        yield from _eviction(explanation.eviction, moved(decision, explanation.instance.move))
         if explanation.grace is not None:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
         ran = length_text(explanation.as_of_us - decision.at_us)
-        yield f"Still running on {places_text(decision.places)} after {ran}."
+        where = places_text(decision.nodes or (explanation.instance.node or "",))
+        yield f"Still running on {where} after {ran}."
     yield from promise_in_words(explanation, explanation.instance.as_extended)
 
 

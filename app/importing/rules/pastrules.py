@@ -34,6 +34,7 @@ class PastRule(StrEnum):
     REJECTED_SPOT = "rejected_spot"
     NOTICE = "notice"
     QUOTA = "quota"
+    MOVE = "move"
     NODES_REPLACED = "nodes_replaced"
     RENAMED = "renamed"
     REORDERED = "reordered"
@@ -68,6 +69,7 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.REJECTED_SPOT: (Effect.LEFT_OUT, "a spot start that was rejected: it never was a load"),
     PastRule.NOTICE: (Effect.LEFT_OUT, "a notice of risk or of an eviction: it decided nothing"),
     PastRule.QUOTA: (Effect.LEFT_OUT, "a quota of an owner: what is brought has no owners"),
+    PastRule.MOVE: (Effect.LEFT_OUT, "a move to another node: it is placed anew, and stays where it is"),
     PastRule.NODES_REPLACED: (Effect.LEFT_OUT, "a change of a node, where --nodes gives the platform"),
     PastRule.RENAMED: (Effect.CHANGED, "an id that was used before: .r2, .r3, ... is added"),
     PastRule.REORDERED: (Effect.CHANGED, "a time before that of an earlier line: the past is sorted by time"),

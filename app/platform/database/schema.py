@@ -40,6 +40,7 @@ _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 _EXTENSIONS = text("kind IN ('instance_extended', 'extension_rejected')")
+_MOVES = text("kind IN ('instance_moved')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 _ENDINGS = text("kind IN ('promise_ending')")
 
@@ -80,6 +81,7 @@ Index("event_evicted", event.c.cloud_id, event.c.seq, postgresql_where=text("kin
 Index("event_policy", event.c.cloud_id, event.c.seq, postgresql_where=_POLICIES)
 Index("event_notice", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_NOTICES)
 Index("event_promise_ending", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_ENDINGS)
+Index("event_move", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_MOVES)
 Index("event_extension", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_EXTENSIONS)
 Index(
     "event_extension_asked",

@@ -177,6 +177,10 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.ExtensionOfEnded: Problem(409, "preemptible.extension.ended", "The instance does not run"),
     errors.ExtensionTooLate: Problem(409, "preemptible.extension.too_late", "The declared lifetime is over"),
     errors.ExtensionNotLonger: Problem(409, "preemptible.extension.not_longer", "The lifetime is not longer"),
+    errors.MoveOfEnded: Problem(409, "preemptible.move.ended", "The instance does not run"),
+    errors.MoveOfGroup: Problem(409, "preemptible.move.group", "A group does not move"),
+    errors.MoveToDrained: Problem(409, "preemptible.move.drained", "The node takes no more placements"),
+    errors.MoveWithoutRoom: Problem(409, "preemptible.move.no_room", "The node has no room for the instance"),
     errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.batch import Changed, Extended, Outcome, Started
+from app.admission.batch import Changed, Extended, Moved, Outcome, Started
 from app.domain.errors import TenureError
-from app.domain.requests import ExtendRequest, StopRequest
+from app.domain.requests import ExtendRequest, MoveRequest, Operation, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
-from app.platform.http.auth import caller_of
+from app.platform.http.auth import caller_of, granted_to
 from app.platform.http.bodies import read_body, read_query
-from app.platform.http.errors import entries_of
+from app.platform.http.errors import Forbidden, entries_of
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -33,6 +34,7 @@ from app.scheduling.wire.instances import (
     instance_answer,
     start_answer,
 )
+from app.scheduling.wire.moves import MovedBody, move_answer
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
@@ -80,8 +82,19 @@ async def quote_extension(request: Request) -> Response:
     return respond(extension_answer(await reached(request, Scheduler).extension_quote(path["cloud"], asked), None))
 
 
+async def move_instance(request: Request) -> Response:
+    """Record that a running instance runs on another node now: its controller has moved it.
+
+    It keeps its promise, its age and its rank among those that may be evicted. Saying again where it runs changes
+    nothing. A group does not move.
+    """
+    body, path = await read_body(request, MovedBody), request.path_params
+    asked = MoveRequest(path["instance"], body.node, body.at_us)
+    return respond(move_answer(await reached(request, Scheduler).move(path["cloud"], asked)))
+
+
 async def run_batch(request: Request) -> Response:
-    """Decide up to 1000 starts, stops and extensions in order, in one transaction. Each has its own status.
+    """Decide up to 1000 starts, stops, extensions and moves in order, in one transaction. Each has its own status.
 
     If they have more than 5000 events together, the rest follows in further transactions, whole operations in each.
 
@@ -90,6 +103,7 @@ async def run_batch(request: Request) -> Response:
     (`preemptible.batch.epochs_crossed`): send them again.
     """
     operations = await read_batch(request, _owner(request))
+    _check_may_move(request, operations)
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     with Turns() as turns:
@@ -146,8 +160,18 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
         return BatchResult(status=201, body=start_answer(outcome.decision, outcome.seq))
     if isinstance(outcome, Extended):
         return BatchResult(status=200, extension=extension_answer(outcome.decision, outcome.seq))
+    if isinstance(outcome, Moved):
+        return BatchResult(status=200, move=move_answer(outcome))
     assert not isinstance(outcome, Changed)
     return _STOPPED
+
+
+def _check_may_move(request: Request, operations: Iterable[Operation]) -> None:
+    """Raise Forbidden if the caller may not say where instances run, and does."""
+    if any(isinstance(one, MoveRequest) for one in operations) and Role.SERVICE not in granted_to(
+        caller_of(request).role
+    ):
+        raise Forbidden(f"a move takes the role {Role.SERVICE.value}")
 
 
 def _owner(request: Request) -> str | None:

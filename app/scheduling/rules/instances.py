@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from app.domain.events import (
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
@@ -16,16 +18,25 @@ from app.domain.events import (
 from app.domain.values import InstanceStatus
 
 End = InstanceStopped | InstanceEvicted
+OfStart = TypeVar("OfStart", InstanceStarted, StartDecision)
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The decision on a start, its place in the log, and the instance's end and its last extension, if it has them."""
+    """The decision on a start and its place in the log; the instance's end, last extension and last move, if any."""
 
     decision: StartDecision
     seq: int
     end: End | None
     extension: InstanceExtended | None = None
+    move: InstanceMoved | None = None
+
+    @property
+    def node(self) -> str | None:
+        """The node where it runs, or ran at its end; of a group the first member's. None: it was rejected."""
+        if isinstance(self.decision, InstanceRejected):
+            return None
+        return self.decision.node if self.move is None else self.move.node
 
     @property
     def lifetime_us(self) -> int | None:
@@ -59,6 +70,13 @@ def end_in(recorded: Recorded | None) -> End | None:
         return None
     assert isinstance(recorded.event, InstanceStopped | InstanceEvicted)
     return recorded.event
+
+
+def moved(decision: OfStart, move: InstanceMoved | None) -> OfStart:
+    """Return the decision on a start as if it had been for the node of the instance's last move."""
+    if move is None or not isinstance(decision, InstanceStarted):
+        return decision
+    return replace(decision, node=move.node)
 
 
 def extended(decision: StartDecision, extension: InstanceExtended | None) -> StartDecision:

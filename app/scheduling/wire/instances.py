@@ -42,6 +42,7 @@ from app.platform.http.fields import (
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance
+from app.scheduling.wire.moves import MoveBody
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
@@ -157,23 +158,24 @@ def _one_property(schema: dict[str, Any]) -> None:
 
 
 class OperationBody(Body):
-    """One start, one stop or one extension."""
+    """One start, one stop, one extension or one move."""
 
     model_config = ConfigDict(json_schema_extra=_one_property)
 
     start: StartBody | None = None
     stop: StopBody | None = None
     extend: ExtendBody | None = None
+    move: MoveBody | None = None
 
     @property
-    def chosen(self) -> StartBody | StopBody | ExtendBody | None:
+    def chosen(self) -> StartBody | StopBody | ExtendBody | MoveBody | None:
         """The operation, whichever it is."""
-        return self.start or self.stop or self.extend
+        return self.start or self.stop or self.extend or self.move
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if len(self.model_fields_set) != 1 or self.chosen is None:
-            raise PydanticCustomError("operation", "must have either a start or a stop or an extend")
+            raise PydanticCustomError("operation", "must have either a start or a stop or an extend or a move")
         return self
 
     def request(self, owner: str | None) -> Operation:
@@ -285,7 +287,7 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
         eviction_probability=decision.probability,
         owner=decision.owner,
-        node=decision.node if isinstance(decision, InstanceStarted) else None,
+        node=instance.node,
         count=decision.count,
         nodes=nodes_of(decision),
         reason=_reason(decision, end),

@@ -8,6 +8,7 @@ from app.domain.values import EvictionPolicy, Resources
 from app.workbench.audit.evictions import check_evictions, check_stopped
 from app.workbench.audit.extensions import check_extended, check_refused
 from app.workbench.audit.findings import Audit, Broken, Rule, fail
+from app.workbench.audit.moves import check_moved
 from app.workbench.audit.nodes import (
     check_flavor,
     check_node_added,
@@ -61,6 +62,7 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
     "instance_stopped": check_stopped,
     "instance_extended": check_extended,
     "extension_rejected": check_refused,
+    "instance_moved": check_moved,
     "quota_set": check_quota_change,
     "quota_removed": check_quota_change,
     "eviction_confirmed": check_confirmed,

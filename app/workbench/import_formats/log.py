@@ -69,6 +69,7 @@ class _LogReader:
             "instance_extended": self._extended,
             **dict.fromkeys(INDECISIVE, partial(self._left_out, PastRule.NOTICE)),
             **dict.fromkeys(("quota_set", "quota_removed"), partial(self._left_out, PastRule.QUOTA)),
+            "instance_moved": partial(self._left_out, PastRule.MOVE),
         }
 
     def take(self, line: int, row: LogRow) -> None:

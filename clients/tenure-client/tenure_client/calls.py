@@ -30,13 +30,14 @@ from tenure_client.forms.instances import (
     ExtensionAnswer,
     HandoverAnswer,
     InstanceAnswer,
+    MoveAnswer,
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, VersionsAnswer
-from tenure_client.values import Extend, PolicyChange, Resources, Start, Stop
+from tenure_client.values import Extend, Move, PolicyChange, Resources, Start, Stop
 
 PAGE = 1000
 """The number of items in a page when a whole list is read."""
@@ -179,8 +180,13 @@ def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[Extens
     return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
 
 
-def batch(cloud: str, operations: Sequence[Start | Stop | Extend]) -> Call[BatchAnswer]:
-    """Decide up to 1000 starts, stops and extensions in order; each has its own result."""
+def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) -> Call[MoveAnswer]:
+    """Say that a running instance, which is no group, runs on this node now. Repeating the call changes nothing."""
+    return endpoints.MOVE.call(body={"node": node, "at": at}, cloud=cloud, instance=instance)
+
+
+def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move]) -> Call[BatchAnswer]:
+    """Decide up to 1000 starts, stops, extensions and moves in order; each has its own result."""
     steps = [{type(one).__name__.lower(): to_builtins(one)} for one in operations]
     return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
 

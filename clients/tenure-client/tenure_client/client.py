@@ -60,6 +60,7 @@ class Methods:
     start = Method(calls.start)
     stop = Method(calls.stop)
     extend = Method(calls.extend)
+    move = Method(calls.move)
     extension_quote = Method(calls.extension_quote)
     batch = Method(calls.batch)
     drill = Method(calls.drill)

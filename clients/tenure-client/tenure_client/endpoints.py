@@ -24,6 +24,7 @@ from tenure_client.forms.instances import (
     HandoversAnswer,
     InstanceAnswer,
     InstancesAnswer,
+    MoveAnswer,
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
@@ -158,12 +159,15 @@ EXTENSION_QUOTE = Endpoint(
     Chapter.INSTANCES,
     "Ask whether a longer lifetime could be promised",
 )
+MOVE = Endpoint(
+    "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
+)
 BATCH = Endpoint(
     "POST",
     f"{_CLOUD}/batch",
     BatchAnswer,
     Chapter.INSTANCES,
-    "Start, stop and extend many instances",
+    "Start, stop, extend and move many instances",
     is_unfinished=_is_unfinished,
 )
 INSTANCES = Endpoint("GET", f"{_CLOUD}/instances", InstancesAnswer, Chapter.INSTANCES, "List instances")

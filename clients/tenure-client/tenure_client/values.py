@@ -108,6 +108,14 @@ class Extend(Struct, omit_defaults=True):
     at: datetime | None = None
 
 
+class Move(Struct, omit_defaults=True):
+    """The node that an instance runs on now, in a batch. It takes the role `service`."""
+
+    id: str
+    node: str
+    at: datetime | None = None
+
+
 class PolicyChange(TypedDict, total=False):
     """Fields of a policy as the HTTP interface names them. Fields left out stay, or take their defaults."""
 

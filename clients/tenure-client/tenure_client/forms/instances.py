@@ -212,6 +212,17 @@ class ExtensionAnswer(Answer, kw_only=True):
         return self.status == "accepted"
 
 
+class MoveAnswer(Answer, kw_only=True):
+    """The place of a running instance, as its controller says."""
+
+    id: str
+    node: Annotated[str, Meta(description="Where it runs now.")]
+    moved: Annotated[bool, Meta(description="False: it ran there already, and nothing was to do.")]
+    former_node: Annotated[str | None, Meta(description="Where it ran before; null: it was not moved.")]
+    seq: Annotated[int | None, Meta(description="The seq of the move in the event log; null: it was not moved.")]
+    at: Annotated[Moment | None, Meta(description="The time of the move; null: it was not moved.")]
+
+
 class InstanceAnswer(Answer, kw_only=True):
     """An instance: the decision on its start, and its end if it has ended."""
 
@@ -229,7 +240,7 @@ class InstanceAnswer(Answer, kw_only=True):
     owner: Annotated[str | None, Meta(description="Who asked for it; null: an admin, or before that was recorded.")] = (
         None
     )
-    node: str | None
+    node: Annotated[str | None, Meta(description="Where it runs, or ran at its end; null: it was rejected.")]
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None
     ended_at: Moment | None
@@ -268,13 +279,14 @@ class HandoversAnswer(Answer, kw_only=True):
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: `body` for a start, `extension`, or `errors` if it failed."""
+    """The answer to one operation of a batch: `body` for a start, `extension`, `move`, or `errors` if it failed."""
 
     status: Annotated[
-        int, Meta(description="201 for a start, 204 for a stop, 200 for an extension, else the error's status.")
+        int, Meta(description="201 for a start, 204 for a stop, 200 for an extension or a move, else the error's.")
     ]
     body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
     extension: Annotated[ExtensionAnswer | UnsetType, Meta(description="The decision on a longer lifetime.")] = UNSET
+    move: Annotated[MoveAnswer | UnsetType, Meta(description="The answer to a move.")] = UNSET
     errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="The errors of the operation.")] = UNSET
 
     @property
