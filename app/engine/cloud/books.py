@@ -18,7 +18,7 @@ from app.domain.values import Book, EvictionReason
 from app.engine.books import PARTS
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.records import BookAccount, Facts, Fold, Moved, Running, Undo, risk_of
+from app.engine.cloud.records import BookAccount, Facts, Fold, Folded, Running, Undo, risk_of
 from app.engine.cluster import Ints
 
 EARNING = 4.0
@@ -76,7 +76,7 @@ class Books:
         count = len(self._head.policy.strata_us) + 1
         return [self._account((probability, stratum)) for stratum in range(count)]
 
-    def enter(self, moved: Moved) -> Undo:
+    def enter(self, moved: Folded) -> Undo:
         """Enter starts and stops of spot instances that follow each other."""
         earned: dict[BookKey, float] = {}
         for event, running in moved:

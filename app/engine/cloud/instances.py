@@ -15,7 +15,7 @@ from app.domain.values import Market, Resources
 from app.engine.ages import SpotAges
 from app.engine.cloud.head import Head
 from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
-from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Moved, Room, Running, Undo, risk_of
+from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Folded, Room, Running, Undo, risk_of
 from app.engine.cloud.rows import InstanceRows
 from app.engine.cluster import (
     NEVER_US,
@@ -197,14 +197,14 @@ class Instances:
         found: list[int] = plan_run(room, self._demands(kinds), np.array(steps, np.int64), placement).tolist()
         return found
 
-    def move_run(self, events: Sequence[InstanceStarted | InstanceStopped], seq: int) -> tuple[Moved, Resources, Undo]:
+    def move_run(self, events: Sequence[InstanceStarted | InstanceStopped], seq: int) -> tuple[Folded, Resources, Undo]:
         """Fold starts and stops of which the first stands at `seq`.
 
         Return each with the instance that it started or stopped, the highest on-demand load, and the undo.
         """
         kinds: dict[str, int] = {}
         moves: list[tuple[int, ...]] = []
-        moved: Moved = []
+        moved: Folded = []
         for number, event in enumerate(events, seq):
             if isinstance(event, InstanceStarted):
                 running = self._started(event, number)
@@ -223,7 +223,7 @@ class Instances:
         self.on_demand = Resources(*load.tolist())
         return moved, Resources(*peak.tolist()), lambda: self._move_back(moved)
 
-    def _move_back(self, moved: Moved) -> None:
+    def _move_back(self, moved: Folded) -> None:
         for event, running in reversed(moved):
             if isinstance(event, InstanceStarted):
                 self._leave(running.instance_id)

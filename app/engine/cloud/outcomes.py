@@ -23,7 +23,7 @@ from app.domain.values import EvictionReason, Market
 from app.domain.weeks import week_of
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors
-from app.engine.cloud.records import Facts, Fold, Moved, OutcomeCounts, Running, Section, SectionKind, Undo
+from app.engine.cloud.records import Facts, Fold, Folded, OutcomeCounts, Running, Section, SectionKind, Undo
 
 MOST_WEEKS = 53
 """The newest weeks are counted; older ones are forgotten."""
@@ -75,7 +75,7 @@ class SectionCounts:
 
         return found
 
-    def enter(self, moved: Moved) -> Undo | None:
+    def enter(self, moved: Folded) -> Undo | None:
         """Count starts and stops of spot instances that follow each other."""
         sums: Sums = {}
         for event, running in moved:

@@ -20,7 +20,7 @@ from app.domain.events import (
 from app.domain.values import EvictionReason, Market
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
-from app.engine.cloud.records import NOBODY, Facts, Fold, Moved, OwnerAccount, Quota, Room, Running, Undo
+from app.engine.cloud.records import NOBODY, Facts, Fold, Folded, OwnerAccount, Quota, Room, Running, Undo
 from app.engine.cluster import NO_NODE, place, release
 from app.engine.displacing import displace
 
@@ -94,7 +94,7 @@ class Owners:
             for row, node in zip(rows, nodes, strict=True):
                 place(cluster, row, node)
 
-    def enter(self, moved: Moved) -> Undo:
+    def enter(self, moved: Folded) -> Undo:
         """Count starts and stops of spot instances that follow each other."""
         changed: dict[str, OwnerAccount | None] = {}
         started: Counter[tuple[str | None, int]] = Counter()

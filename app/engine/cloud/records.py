@@ -270,7 +270,7 @@ Fold: TypeAlias = Callable[[Any], Undo | None]
 """A function that folds an event of one kind into a part. It returns its undo, or None if nothing changed."""
 
 
-Moved: TypeAlias = list[tuple[InstanceStarted | InstanceStopped, Running]]
+Folded: TypeAlias = list[tuple[InstanceStarted | InstanceStopped, Running]]
 """Starts and stops that follow each other, each with the instance that it started or stopped."""
 
 

@@ -10,7 +10,7 @@ from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, plus
-from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Moved, Undo
+from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Folded, Undo
 
 
 class Tally:
@@ -39,7 +39,7 @@ class Tally:
         self.counts, self.on_demand_peak = facts.counts, facts.on_demand_peak
         self.classes |= dict(facts.classes)
 
-    def enter(self, moved: Moved, peak: Resources) -> Undo:
+    def enter(self, moved: Folded, peak: Resources) -> Undo:
         """Count starts among what follows each other; `peak` is the highest on-demand load during them."""
         before, classes = (self.counts, self.on_demand_peak), dict(self.classes)
         asked = Counter((one.market, one.probability) for event, one in moved if isinstance(event, InstanceStarted))

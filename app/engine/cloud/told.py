@@ -20,7 +20,7 @@ from app.domain.values import Resources, RiskLevel
 from app.engine.cloud.departures import Departures
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, minus, plus
-from app.engine.cloud.records import Facts, Fold, Handover, Moved, Undo
+from app.engine.cloud.records import Facts, Fold, Folded, Handover, Undo
 
 OVERDUE_MAX = 1000
 """The number of overdue evictions that a state remembers; beyond it the oldest are forgotten."""
@@ -161,7 +161,7 @@ class Risks:
         """Load the part from its share of the facts, before the instances."""
         self._raised.update(facts.at_risk)
 
-    def enter(self, moved: Moved) -> Undo:
+    def enter(self, moved: Folded) -> Undo:
         """Forget spot instances that have ended, after starts and stops that follow each other."""
         ended = {running.instance_id for event, running in moved if isinstance(event, InstanceStopped)} & self._raised
         self._raised.difference_update(ended)

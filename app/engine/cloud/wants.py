@@ -22,7 +22,7 @@ from app.domain.events import (
 from app.domain.values import Market
 from app.engine.cloud.head import Head
 from app.engine.cloud.looks import Want, looks_due
-from app.engine.cloud.records import Facts, Fold, Moved, Undo
+from app.engine.cloud.records import Facts, Fold, Folded, Undo
 
 
 class Wants:
@@ -70,7 +70,7 @@ class Wants:
             self._earliest_us = min(want.next_look_us(grace_us, after_us) for want in self.by_id.values())
         return due
 
-    def enter(self, moved: Moved) -> Undo:
+    def enter(self, moved: Folded) -> Undo:
         """Fold starts and stops of spot instances that follow each other."""
         undo = [self._start(one) if isinstance(one, InstanceStarted) else self._end(one) for one, _ in moved]
 
