@@ -17,6 +17,7 @@ from app.commands import (
     evaluation,
     events,
     extending,
+    federation,
     handovers,
     imports,
     instances,
@@ -100,6 +101,7 @@ for commands in (
     workloads,
     whatif,
     venues,
+    federation,
 ):
     commands.register(app)
 
