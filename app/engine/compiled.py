@@ -21,7 +21,7 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 def compiled(function: F) -> F:
     """Compile a function of arrays without the interpreter lock, cached on disk. Its type is kept for the checker."""
-    return _jitted(function)
+    return _jitted(function, _OPTIONS)
 
 
 def bare(function: F) -> F:
@@ -30,18 +30,18 @@ def bare(function: F) -> F:
     Counting is the largest cost of small functions. A function that needs it fails to compile (numba's option is
     private).
     """
-    return _jitted(function, **_UNCOUNTED)
+    return _jitted(function, _OPTIONS | _UNCOUNTED)
 
 
 def inlined(function: F) -> F:
     """Compile like `bare` and inline into every caller. For small functions called very often, on many arrays."""
-    return _jitted(function, **_UNCOUNTED, forceinline=True)
+    return _jitted(function, _OPTIONS | _UNCOUNTED | {"forceinline": True})
 
 
-def _jitted(function: F, **options: Any) -> F:
+def _jitted(function: F, options: dict[str, Any]) -> F:
     # numba reads the directory while it decorates.
     _settings["CACHE_DIR"] = str(_cache_directory(function.__module__.split(".")[1]))
-    return cast("F", numba.njit(**_OPTIONS, **options)(function))
+    return cast("F", numba.njit(**options)(function))
 
 
 @cache
