@@ -20,7 +20,7 @@ _MB_PER_GIB = 1024.0
 
 
 class CheckpointRule(Enum):
-    """When checkpoints are made: never, after each hour of work, at each rise of the price, or by the hazard."""
+    """The times of checkpoints: never, after each hour of work, at each rise of the price, or by the hazard."""
 
     NONE = "none"
     HOURLY = "hourly"

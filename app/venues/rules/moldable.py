@@ -1,4 +1,4 @@
-"""How long a job runs on a machine of another speed: rigid jobs, and moldable ones by Downey's speed-up (chapter 5).
+"""Run times of a job on machines of other speeds: rigid jobs, and moldable ones by Downey's speed-up (chapter 5).
 
 A speed is a machine type's compute units. A job's run time is that on the type it was asked for.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Parallelism(NamedTuple):
-    """What a moldable job declares: its mean parallelism A (at least 1) and how much it varies, sigma (at least 0)."""
+    """A moldable job's declaration: its mean parallelism A (at least 1) and how much it varies, sigma (at least 0)."""
 
     mean: float
     sigma: float
