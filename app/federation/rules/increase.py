@@ -46,16 +46,19 @@ class NativeUse:
 
     def record(self, at_us: int, use: int) -> None:
         """Take a change. Changes come in the order of their times; one at a moment belongs to the cell after it."""
-        self.seen_until(at_us)
+        self._advance(at_us)
         self._use = use
         self._peaks[-1] = max(self._peaks[-1], use)
 
     def seen_until(self, at_us: int) -> tuple[Ints, Ints]:
         """Return the use at each moment up to a time that is not past, and the peak of each cell; the last is open."""
+        self._advance(at_us)
+        return np.array(self._at_moments, np.int64), np.array(self._peaks, np.int64)
+
+    def _advance(self, at_us: int) -> None:
         missing = at_us // CELL_US + 1 - len(self._at_moments)
         self._at_moments += [self._use] * missing
         self._peaks += [self._use] * missing
-        return np.array(self._at_moments, np.int64), np.array(self._peaks, np.int64)
 
 
 def cells_of(length_us: int) -> int:

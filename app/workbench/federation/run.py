@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from app.domain.progress import Progress
@@ -32,7 +33,7 @@ class FederationScenario:
     bytes_per_s: int = BYTES_PER_S
     train: float = 1 / 3
 
-    @property
+    @cached_property
     def counted_from_us(self) -> float:
         """The time from which on jobs are counted."""
         return self.train * max((job.start_us for jobs in self.jobs.values() for job in jobs), default=0)
