@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.cli import main
 from app.domain.inputs import InputError, parse_nodes
 from app.federation.rules.hosting import HostRule
-from app.federation.rules.increase import Stretch, stretches
+from app.federation.rules.increase import PathPart, path_beside
 from app.federation.rules.jobs import JOB_COLUMNS, Job, read_jobs
 from app.workbench.federation.run import FederationScenario, run_federation
 from tests.oracles.federation import plain_federation
@@ -64,9 +64,9 @@ def test_it_agrees_with_plain_python(rows: list[Any], rule: HostRule, sla: float
 
 def test_the_room_beside_a_job_grows_as_others_end() -> None:
     cell = 10 * MINUTE_US
-    assert stretches(2, [], 3 * cell) == [Stretch(0, 3, 2)]
-    assert stretches(2, [(cell, 1), (5 * cell, 9)], 3 * cell) == [Stretch(0, 1, 2), Stretch(1, 3, 3)]
-    assert stretches(0, [(3 * cell, 4)], 3 * cell) == [Stretch(0, 3, 0)]
+    assert path_beside(2, [], 3 * cell) == [PathPart(0, 3, 2)]
+    assert path_beside(2, [(cell, 1), (5 * cell, 9)], 3 * cell) == [PathPart(0, 1, 2), PathPart(1, 3, 3)]
+    assert path_beside(0, [(3 * cell, 4)], 3 * cell) == [PathPart(0, 3, 0)]
 
 
 def tenure(*words: str) -> int:

@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.federation.rules.increase import NativeUse, Stretch, cells_of, share_alive, share_of_all, stretches
+from app.federation.rules.increase import NativeUse, PathPart, cells_of, path_beside, share_alive, share_of_all
 
 WARM_UP_US = 2 * DAY_US
 """A host that knows less of its past admits no foreign job, unless by the rule `none`."""
@@ -50,6 +50,6 @@ def risk(rule: HostRule, native: NativeUse, offer: Offer) -> float:
     """Return the rule's estimate of the probability that the job is preempted."""
     use, peaks = native.seen_until(offer.at_us)
     if rule is HostRule.LITERAL:
-        return share_of_all(use, peaks, Stretch(0, cells_of(offer.held_us), offer.spare))
-    path = stretches(offer.spare, offer.ends, offer.held_us)
+        return share_of_all(use, peaks, PathPart(0, cells_of(offer.held_us), offer.spare))
+    path = path_beside(offer.spare, offer.ends, offer.held_us)
     return 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))

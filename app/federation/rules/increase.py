@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.times import SECOND_US
+from app.engine.cluster import Ints
 
 CELL_US = 600 * SECOND_US
 """The time between two moments. What happens within it, after the moment at its begin, is a *cell*."""
-Ints = NDArray[np.int64]
 
 
-class Stretch(NamedTuple):
+class PathPart(NamedTuple):
     """A part of a job's time, from the cell `from_cell` to before `to_cell`, and the cores that are free all the while.
 
     Cells are counted from the job's start.
@@ -66,7 +66,7 @@ def cells_of(length_us: int) -> int:
     return -(-length_us // CELL_US)
 
 
-def stretches(spare: int, ends: Sequence[tuple[int, int]], length_us: int) -> list[Stretch]:
+def path_beside(spare: int, ends: Sequence[tuple[int, int]], length_us: int) -> list[PathPart]:
     """Return the parts of a job's time between the ends of the foreign jobs beside it.
 
     `spare`: the cores that are free once the job runs; `ends`: how long each other foreign job still runs, in
@@ -76,36 +76,36 @@ def stretches(spare: int, ends: Sequence[tuple[int, int]], length_us: int) -> li
     for left_us, cores in sorted(ends):
         end = min(cells_of(left_us), last)
         if end > begin:
-            found.append(Stretch(begin, end, spare))
+            found.append(PathPart(begin, end, spare))
             begin = end
         if end < last:
             spare += cores
-    return [*found, Stretch(begin, last, spare)] if begin < last else found
+    return [*found, PathPart(begin, last, spare)] if begin < last else found
 
 
-def share_of_all(use: Ints, peaks: Ints, stretch: Stretch) -> float:
+def share_of_all(use: Ints, peaks: Ints, part: PathPart) -> float:
     """Return the share of all moments from which the use rose by more than the spare cores; 1 without moments.
 
     A moment whose time to come is not over counts as one without the rise, as in EXFed.
     """
     if not len(use):
         return 1.0
-    return float(np.mean(_rises(use, peaks, stretch, len(use)) > stretch.spare))
+    return float(np.mean(_rises(use, peaks, part, len(use)) > part.spare))
 
 
-def share_alive(use: Ints, peaks: Ints, path: Sequence[Stretch], chosen: NDArray[np.bool_]) -> float:
+def share_alive(use: Ints, peaks: Ints, path: Sequence[PathPart], chosen: NDArray[np.bool_]) -> float:
     """Return the share of the chosen moments (N) whose job would have lived through its whole path; 0 without any.
 
-    A moment counts in a stretch if all of the stretch is known, and if its job lived until then: the estimate of
-    Kaplan and Meier, with stretches as its times.
+    A moment counts in a part if all of the part is known, and if its job lived until then: the estimate of
+    Kaplan and Meier, with parts as its times.
     """
     alive, share = chosen.copy(), 1.0
-    for stretch in path:
-        known = max(len(use) - stretch.to_cell, 0)
+    for part in path:
+        known = max(len(use) - part.to_cell, 0)
         alive[known:] = False
         if not alive.any():
             return 0.0
-        risen = _rises(use[:known], peaks, stretch, known) > stretch.spare
+        risen = _rises(use[:known], peaks, part, known) > part.spare
         share *= 1.0 - float(np.mean(risen[alive[:known]]))
         alive[:known] &= ~risen
         if share == 0.0:
@@ -113,9 +113,9 @@ def share_alive(use: Ints, peaks: Ints, path: Sequence[Stretch], chosen: NDArray
     return share
 
 
-def _rises(use: Ints, peaks: Ints, stretch: Stretch, count: int) -> Ints:
-    """Return, for the first moments, by how much the use rose at most in a stretch of what is known to follow."""
-    return _highest(peaks, stretch.from_cell, stretch.to_cell, count) - use[:count]
+def _rises(use: Ints, peaks: Ints, part: PathPart, count: int) -> Ints:
+    """Return, for the first moments, by how much the use rose at most in a part of what is known to follow."""
+    return _highest(peaks, part.from_cell, part.to_cell, count) - use[:count]
 
 
 def _highest(peaks: Ints, begin: int, end: int, count: int) -> Ints:

@@ -66,7 +66,7 @@ class JobCounts:
         return JobCounts(*(getattr(self, name) + getattr(other, name) for name in JobCounts.__slots__))
 
 
-class _Step(NamedTuple):
+class _JobStep(NamedTuple):
     """The start of a job, or its end: `host` is where it runs."""
 
     at_us: int
@@ -78,14 +78,14 @@ class _Step(NamedTuple):
 
 
 @dataclass
-class _Run:
+class _FederationRun:
     scenario: FederationScenario
     clouds: dict[str, FederatedCloud]
     counts: dict[str, JobCounts] = field(default_factory=dict)
-    ends: list[_Step] = field(default_factory=list)
+    ends: list[_JobStep] = field(default_factory=list)
     counted: dict[str, str] = field(default_factory=dict)
 
-    def start(self, step: _Step) -> None:
+    def start(self, step: _JobStep) -> None:
         """Try a job at home, then away."""
         job, count = step.job, self.counts[step.origin]
         is_counted = job.start_us >= self.scenario.counted_from_us
@@ -105,7 +105,7 @@ class _Run:
         else:
             count.rejected += is_counted
 
-    def end(self, step: _Step) -> None:
+    def end(self, step: _JobStep) -> None:
         """End a job where it runs, if it runs still."""
         job, count = step.job, self.counts[step.origin]
         is_counted = job.start_us >= self.scenario.counted_from_us
@@ -116,7 +116,7 @@ class _Run:
         elif self.clouds[step.host].stop_foreign(_foreign_id(step), step.at_us):
             count.remote_work += work
 
-    def _host_of(self, step: _Step) -> str | None:
+    def _host_of(self, step: _JobStep) -> str | None:
         """Return the first of the linked clouds that admits a job."""
         job, scenario = step.job, self.scenario
         for name in scenario.links.get(step.origin, ()):
@@ -134,11 +134,11 @@ class _Run:
             if victim in self.counted:
                 self.counts[self.counted[victim]].preempted += 1
 
-    def _ends_at(self, step: _Step, host: str, at_us: int) -> None:
+    def _ends_at(self, step: _JobStep, host: str, at_us: int) -> None:
         heapq.heappush(self.ends, step._replace(at_us=at_us, kind=_END, host=host))
 
 
-def _foreign_id(step: _Step) -> str:
+def _foreign_id(step: _JobStep) -> str:
     """Return the name of a foreign job at its host: origin, job, attempt."""
     return f"{step.origin}.{step.job.name}.1"
 
@@ -154,9 +154,9 @@ def run_federation(
     clouds = {
         name: FederatedCloud(name, nodes, kinds, (logs or {}).get(name)) for name, nodes in scenario.nodes.items()
     }
-    run = _Run(scenario, clouds, {name: JobCounts() for name in clouds})
+    run = _FederationRun(scenario, clouds, {name: JobCounts() for name in clouds})
     starts = sorted(
-        _Step(job.start_us, _START, order, name, job, name)
+        _JobStep(job.start_us, _START, order, name, job, name)
         for order, (name, job) in enumerate((name, job) for name in clouds for job in scenario.jobs.get(name, ()))
     )
     for done, step in enumerate(starts, 1):
