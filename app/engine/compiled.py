@@ -40,7 +40,14 @@ def _cache_directory(base: Path) -> Path:
 
     A kernel of the replay contains compiled functions of the engine and must never outlive them.
     """
-    sources = sorted([*_APP.glob("engine/*.py"), *_APP.glob("forecast/*.py"), *_APP.glob("venues/rules/*.py")])
+    sources = sorted(
+        [
+            *_APP.glob("engine/*.py"),
+            *_APP.glob("forecast/*.py"),
+            *_APP.glob("venues/rules/*.py"),
+            *_APP.glob("clusters/rules/*.py"),
+        ]
+    )
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     return base / f"kernels-{digest[:16]}"
 

@@ -1,0 +1,1 @@
+"""What the rules of clusters would have done on recorded prices."""
