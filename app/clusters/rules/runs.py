@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from app.clusters.rules.hazards import LearnedHazard
 from app.clusters.rules.policies import (
     HAZARD,
@@ -23,7 +25,7 @@ from app.clusters.rules.policies import (
     take_risk,
 )
 from app.domain.times import HOUR_US
-from app.engine.cluster import Ints
+from app.engine.cluster import Bools, Ints
 from app.engine.compiled import compiled
 from app.venues.rules.history import Dollars
 
@@ -70,6 +72,31 @@ class LeaseOutcome(NamedTuple):
     worked_us: int
     saved_us: int
     checkpoints: int
+
+
+class RunOutcomes(NamedTuple):
+    """The outcomes of several starts, as arrays of one length each."""
+
+    is_known: Bools
+    done_at_us: Ints
+    cost: Dollars
+    checkpoints: Ints
+    evictions: Ints
+    lost_us: Ints
+
+
+@compiled
+def run_jobs(pool: PoolUnderBid, learned: LearnedHazard, terms: RunTerms, policy: int, starts_us: Ints) -> RunOutcomes:
+    """Return what becomes of a job at each of several starts, each for itself."""
+    count = starts_us.shape[0]
+    known, cost = np.zeros(count, np.bool_), np.zeros(count)
+    done_at_us, checkpoints = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    evictions, lost_us = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for at in range(count):
+        one = run_job(pool, learned, terms, policy, starts_us[at])
+        known[at], done_at_us[at], cost[at] = one.is_known, one.done_at_us, one.cost
+        checkpoints[at], evictions[at], lost_us[at] = one.checkpoints, one.evictions, one.lost_us
+    return RunOutcomes(known, done_at_us, cost, checkpoints, evictions, lost_us)
 
 
 @compiled
