@@ -65,7 +65,7 @@ class RunOutcome(NamedTuple):
 
 
 class LeaseOutcome(NamedTuple):
-    """What became of a job on one instance: done or not, when it ended, the work then and what of it is saved."""
+    """One instance's part: is the job done, when it ended, the work by then and what of it is saved."""
 
     is_done: bool
     ended_us: int

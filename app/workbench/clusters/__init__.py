@@ -1,1 +1,1 @@
-"""What the rules of clusters would have done on recorded prices."""
+"""The rules of clusters tried on recorded prices."""
