@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from app import __version__
 from app.commands import (
+    clusters,
     drills,
     evaluation,
     events,
@@ -102,6 +103,7 @@ for commands in (
     whatif,
     venues,
     federation,
+    clusters,
 ):
     commands.register(app)
 
