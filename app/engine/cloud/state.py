@@ -103,6 +103,7 @@ class Cloud:
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
         self.owners, self.quotas = self._owners.accounts, self._owners.quotas
         self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
+        self.overrun_lately, self.ended_lately = owners.overrun_lately, owners.ended_lately
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
