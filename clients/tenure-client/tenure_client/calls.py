@@ -17,13 +17,7 @@ from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer
 from tenure_client.forms.decisions import DecisionAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventAnswer, event_of
-from tenure_client.forms.forecasts import (
-    CurvesAnswer,
-    QuotesAnswer,
-    RunAnswer,
-    TableAnswer,
-    TableSummaryAnswer,
-)
+from tenure_client.forms.forecasts import CurvesAnswer, QuotesAnswer, RunAnswer, TableAnswer, TableSummaryAnswer
 from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
