@@ -65,7 +65,7 @@ class OwnerFacts:
 
 @dataclass(frozen=True, slots=True)
 class EstimateFacts:
-    """What the estimates of a stratum, or of all, come to beside what happened: see judging.truths.Truth."""
+    """Estimates of a stratum, or of all of them (`all`), beside what happened; fields as of judging.truths.Truth."""
 
     name: str
     cases: int
