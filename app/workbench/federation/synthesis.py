@@ -57,7 +57,7 @@ class SynthesizedJob(NamedTuple):
 
     start_s: float
     lifetime_s: float
-    count: int
+    instances: int
     input_bytes: int
     output_bytes: int
 
@@ -86,7 +86,7 @@ def write_jobs(jobs: list[SynthesizedJob], file: TextIO) -> None:
     """Write jobs as CSV, times in seconds with three digits."""
     file.write(",".join(JOB_COLUMNS) + "\n")
     for one in jobs:
-        file.write(f"{one.start_s:.3f},{one.lifetime_s:.3f},1,{one.count},{one.input_bytes},{one.output_bytes}\n")
+        file.write(f"{one.start_s:.3f},{one.lifetime_s:.3f},1,{one.instances},{one.input_bytes},{one.output_bytes}\n")
 
 
 def _uniform(draw: Draw, count: int, end_s: float) -> Floats:
