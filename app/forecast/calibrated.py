@@ -50,7 +50,7 @@ STRETCH = 1.3
 """Below SMALL the logit of an estimate is so many times as far from that of SMALL: unstretched, they lay too near to
 each other."""
 NEARNESS = np.exp(-np.array([0, *EDGES_US[:-1]]) / DAY_US)
-"""What a rise counts in each interval, by the time of its beginning; the rest is what a height counts."""
+"""The weight of a rise in each interval, by the time of its beginning; a height has the rest."""
 _LEAST_CHANCE = 1e-5
 _SMALL_AGAINST = (1.0 - SMALL) / SMALL
 _LEAST_LIFETIME_US = EDGES_US[0] // 10
