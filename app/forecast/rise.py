@@ -122,7 +122,7 @@ class Rises(NamedTuple):
         return found, rest
 
 
-class _Counts(NamedTuple):
+class _Passages(NamedTuple):
     """Past starts (R, INTERVAL_COUNT, edges), by steps along the edges.
 
     at_risk: of how many the load had not passed an edge before an interval; passed: of how many of them it did in it.
@@ -132,7 +132,7 @@ class _Counts(NamedTuple):
     passed: Ints
 
     @classmethod
-    def none(cls, resource_count: int) -> _Counts:
+    def none(cls, resource_count: int) -> _Passages:
         """Return the counts before anything is seen."""
         return cls(*np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64))
 
@@ -173,7 +173,7 @@ class RiseHistory:
         self._load = _Reading(now, opened, highest, asked, capacity, none, none, closed)
         self._levels, self._peaks = np.empty((2, 0, resource_count), np.int64)
         self._asked = np.zeros((1, resource_count), np.int64)
-        self._risen, self._reached = _Counts.none(resource_count), _Counts.none(resource_count)
+        self._risen, self._reached = _Passages.none(resource_count), _Passages.none(resource_count)
 
     def extend(self, operations: Operations, node_count: int, row_count: int, until_us: int) -> None:
         """Read the operations that are new, and count the bins that end by `until_us`.
@@ -311,7 +311,7 @@ def _open_node(load: _Reading, capacity: Ints, node: int, is_open: bool) -> None
 
 
 @compiled
-def _count_passages(levels: Ints, peaks: Ints, known: int, edges: Ints, risen: _Counts, reached: _Counts) -> None:
+def _count_passages(levels: Ints, peaks: Ints, known: int, edges: Ints, risen: _Passages, reached: _Passages) -> None:
     """Count every start and interval that ends after bin `known`, by rises and by heights.
 
     Levels and peaks (B, R). By heights every start is at risk in the first interval.
@@ -331,7 +331,7 @@ def _count_passages(levels: Ints, peaks: Ints, known: int, edges: Ints, risen: _
 
 
 @inlined
-def _count_passage(counts: _Counts, r: int, k: int, edges: Ints, before: int, within: int) -> None:
+def _count_passage(counts: _Passages, r: int, k: int, edges: Ints, before: int, within: int) -> None:
     """Count a start at risk from the first edge on that held `before`; it passes up to that which holds `within`."""
     held = np.searchsorted(edges, before)
     counts.at_risk[r, k, held] += 1
