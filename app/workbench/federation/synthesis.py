@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.domain.inputs import InputError
 from app.federation.rules.jobs import JOB_COLUMNS
+from app.forecast.survival import Floats
 
 _HOUR_S, _DAY_S, _WEEK_S = 3600.0, 86_400.0, 604_800.0
 _MOST_INSTANCES = 16
@@ -23,7 +23,6 @@ _PIPELINE = 6
 _BETWEEN_S = 3600.0
 """The mean time between the starts of a pipeline; the recipe does not say it: read from the given jobs."""
 _MORNING_S = 7 * _HOUR_S
-Floats = NDArray[np.float64]
 Draw = np.random.Generator
 
 
