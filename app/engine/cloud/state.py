@@ -74,7 +74,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
-        moves = Moves(self._room, self._instances, self._nodes, self._flavors)
+        moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants = Wants(self._head)
         self._outcomes = SectionCounts(self._instances, self._flavors)
@@ -105,7 +105,8 @@ class Cloud:
         self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
-        self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
+        self.fits_on, self.proposals_now = moves.fits_on, moves.proposals_now
+        self.nodes_in_order, self.free = self._nodes.in_order, self._nodes.free
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
 
     # --- reading -----------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from tenure_client.forms.instances import (
     HandoverAnswer,
     InstanceAnswer,
     MoveAnswer,
+    ProposalsAnswer,
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
@@ -183,6 +184,11 @@ def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[Extens
 def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) -> Call[MoveAnswer]:
     """Say that a running instance, which is no group, runs on this node now. Repeating the call changes nothing."""
     return endpoints.MOVE.call(body={"node": node, "at": at}, cloud=cloud, instance=instance)
+
+
+def proposals(cloud: str) -> Call[ProposalsAnswer]:
+    """Ask for moves after which the next on-demand starts would evict nobody. Nothing is changed."""
+    return endpoints.PROPOSALS.call(cloud=cloud)
 
 
 def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move]) -> Call[BatchAnswer]:

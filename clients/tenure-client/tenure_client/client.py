@@ -61,6 +61,7 @@ class Methods:
     stop = Method(calls.stop)
     extend = Method(calls.extend)
     move = Method(calls.move)
+    proposals = Method(calls.proposals)
     extension_quote = Method(calls.extension_quote)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
