@@ -46,6 +46,24 @@ class StandingFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerFacts:
+    """The spot instances of one owner, of admins (`ADMINS`), or of all owners that are not told one by one (`OTHERS`).
+
+    `running`, `cores` and `overrunning_cores` are of now, the rest since the log began. `quota_cores` is what its quota
+    allows; None if that is not limited.
+    """
+
+    name: str
+    running: int
+    cores: int
+    overrunning_cores: int
+    quota_cores: int | None
+    admitted: int
+    evicted: int
+    overran: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloudFacts:
     """The facts of one cloud. Mappings are by market, node status, flavor or run status; None means no data.
 
@@ -68,6 +86,8 @@ class CloudFacts:
     classes: Sequence[ClassFacts]
     strata: Sequence[StandingFacts]
     flavors: Sequence[StandingFacts]
+    owner_count: int
+    owners: Sequence[OwnerFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
     used_cores: Mapping[str, int]
@@ -85,3 +105,6 @@ class CloudFacts:
 
 OTHER = "other"
 """The SLA classes or flavors that are too many to be told one by one, as one: callers choose promises freely."""
+ADMINS = "(admins)"
+OTHERS = "(others)"
+"""Names that no owner can have: owners begin with a letter or a digit."""

@@ -48,7 +48,11 @@ class OwnerStanding:
 
 async def owners_now(scheduler: Scheduler, cloud_name: str) -> list[OwnerStanding]:
     """Return all owners by name, those without one last. In a large cloud they are read beside the event loop."""
-    cloud, now_us = await scheduler.present(cloud_name)
+    return await owners_of(*await scheduler.present(cloud_name))
+
+
+async def owners_of(cloud: Cloud, now_us: int) -> list[OwnerStanding]:
+    """Return all owners of a cloud's state as of `now_us`, as `owners_now` does."""
     count = cloud.overrunning_now(now_us)
     accounts, quotas, names = dict(cloud.owners), dict(cloud.quotas), {*cloud.owners, *cloud.quotas}
     in_force = {name: Quota() if name == NOBODY else quota_of(cloud, name) for name in names}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
+import time
 from typing import Any
 
 import httpx2
 from api_service import TOKEN, Service, running_service
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.domain import errors
 from app.domain.events.wire import of_wire
+from app.observing.facts import ADMINS
+from app.observing.service import KEPT_S
 from app.platform.http.errors import PROBLEMS
 from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_rows
@@ -174,3 +179,31 @@ def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys
         assert (first.quota.cores, first.quota.is_own) == (3, False)
     nobody = service.client.post(f"{cloud.path}/owners/a.b/quota", json={"cores": 1})
     assert nobody.json()["errors"][0]["code"] == PROBLEMS[errors.OwnerNotFound].code
+
+
+def test_the_page_and_the_metrics_of_owners_say_what_the_interface_says(service: Service) -> None:
+    cloud = Tenants(service, "seen", owner_cores=6)
+    a, b = cloud.owner("a"), cloud.owner("b")
+    for number in range(2):
+        cloud.start(f"liar{number}", 0, "a", lifetime_s=60, flavor="c2")
+    cloud.start("honest", 0, "b", lifetime_s=7200)
+    cloud.start("house", 5, lifetime_s=7200)
+    told = {name: (one["running_cores"], one["overrunning_cores"]) for name, one in cloud.owners().items()}
+    assert told == {a: (4, 4), b: (1, 0), None: (1, 0)}
+    time.sleep(KEPT_S)
+    samples = {
+        (sample.name.removeprefix("tenure_cloud_"), sample.labels.get("owner")): sample.value
+        for family in text_string_to_metric_families(service.client.get("/metrics/clouds").text)
+        for sample in family.samples
+        if sample.labels["cloud"] == "seen"
+    }
+    assert samples["owners", None] == 2
+    for name, owner in ((a, a), (b, b), (None, ADMINS)):
+        found = (samples["owner_running_cores", owner], samples["owner_overrunning_cores", owner])
+        assert found == told[name]
+        assert samples.get(("owner_quota_cores", owner)) == (6 if name else None)
+    page = service.client.get("/ui/clouds/seen/owners", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    rows = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in page.split("<tr>")[2:]]
+    assert rows[0].startswith(f"{a} 2 4 6 cores, any share 2 (4 cores) 2 0 (0 %) 2 (100 %)"), rows
+    assert rows[1].startswith("admins 1 1 none holds 0 1 0 (0 %) 0 (0 %)"), rows
+    assert rows[2].startswith(f"{b} 1 1 6 cores, any share 0 1 0 (0 %) 0 (0 %)"), rows
