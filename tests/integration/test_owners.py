@@ -89,7 +89,9 @@ def test_an_owner_has_the_cores_of_its_quota_and_no_more(service: Service) -> No
 
     quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
     before = service.last_seq("quotas")
-    assert cloud.post(quota, {"cores": 4, "at": at(5)})["quota"] == {"cores": 4, "share": None, "is_own": True}
+    assert cloud.post(quota, {"cores": 4, "at": at(5)})["quota"] == {
+        "cores": 4, "share": None, "overrun_share": None, "is_own": True
+    }  # fmt: skip
     assert cloud.post(quota, {"cores": 4, "at": at(5)})["running_cores"] == 3
     assert service.last_seq("quotas") == before + 1, "repeating it changes nothing"
     assert cloud.client.post(quota, json={"cores": 9}, headers=cloud.headers("a")).status_code == 403
@@ -152,6 +154,33 @@ def test_overrunning_is_counted_limited_and_makes_room_for_spot_starts(service: 
     }  # fmt: skip
     assert (of_a["overrun_evicted"], of_a["evicted"], of_a["overrun_core_s"]) == (4, 0, 2 * 60 + 2 * 120)
     assert cloud.start("again", 5, "a")["reason"] == "no_capacity", "what overran is gone"
+    cloud.audited()
+
+
+def test_what_overran_is_held_against_its_owner(service: Service) -> None:
+    """A core-hour is tolerated, and a tenth of what ran within its lifetime. The refusal and the list say so."""
+    cloud = Tenants(service, "overran", overrun_share=0.1)
+    for number in range(4):
+        assert cloud.start(f"liar{number}", 0, "a", lifetime_s=60)["status"] == "accepted"
+    assert cloud.start("in-time", 16, "a")["status"] == "accepted", "four quarters of an hour beyond"
+    refused = cloud.start("more", 31, "a")
+    assert (refused["reason"], refused["quote"]["quota"]) == (
+        "overrunning",
+        {"kind": "overran", "used": 2 + 5 / 60, "asked": 0, "allowed": 1},
+    )
+    told = " ".join(cloud.client.get(f"{cloud.path}/instances/more/explanation").json()["sentences"])
+    assert f"instances of its owner, {cloud.owner('a')}, overran their declared lifetimes by 2.08 core-hours" in told
+    assert cloud.start("b0", 31, "b")["status"] == "accepted", "another owner has a record of its own"
+    for number in range(4):
+        cloud.stop(f"liar{number}", 31)
+    assert cloud.start("again", 32, "a")["reason"] == "overrunning", "what ended counts"
+    of_a = cloud.owners()[cloud.owner("a")]
+    assert (of_a["lately_overrun_core_s"], of_a["lately_allowed_core_s"]) == (4 * 1800 + 6 * 60, 3600 + 24)
+    quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
+    assert cloud.post(quota, {"overrun_share": 1, "at": at(32)})["lately_allowed_core_s"] == 3600 + 240
+    assert cloud.start("still", 33, "a")["reason"] == "overrunning"
+    assert cloud.post(quota, {"at": at(33)})["lately_allowed_core_s"] is None
+    assert cloud.start("helped", 33, "a")["status"] == "accepted"
     cloud.audited()
 
 
