@@ -31,6 +31,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "owner_share": policy.owner_share,
         "overrunning_cores": policy.overrunning_cores,
         "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
+        "overrun_share": policy.overrun_share,
     }
 
 

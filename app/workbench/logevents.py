@@ -96,6 +96,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         owner_share=row.owner_share,
         overrunning_cores=row.overrunning_cores,
         displaces_overrunning=bool(row.displaces_overrunning),
+        overrun_share=row.overrun_share,
     )
 
 

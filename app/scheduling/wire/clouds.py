@@ -132,6 +132,11 @@ class PolicyBody(Body):
         default=_DEFAULT.displaces_overrunning,
         description="Let spot starts that do not fit take the room of instances that overrun their lifetime.",
     )
+    overrun_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        _DEFAULT.overrun_share,
+        description="For each core-hour that an owner's ended instances ran within their declared lifetimes in four "
+        "weeks, how many they may overrun before its spot starts are rejected; null: any number.",
+    )
     min_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS), WHOLE] | None = Field(
         _DEFAULT.min_windows,
         description="The least windows, independent pieces of evidence, that a promise may rest on. 0: any number; "

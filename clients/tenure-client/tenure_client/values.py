@@ -147,3 +147,4 @@ class PolicyChange(TypedDict, total=False):
     owner_share: float | None
     overrunning_cores: int | None
     displaces_overrunning: bool
+    overrun_share: float | None
