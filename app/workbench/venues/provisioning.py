@@ -27,7 +27,7 @@ class Scheme(NamedTuple):
     rule: CheckpointRule
 
 
-class Waiting(NamedTuple):
+class WaitingJob(NamedTuple):
     """A job that waits for a leased machine, and how long it is expected to take there."""
 
     job: DeadlineJob
@@ -45,7 +45,7 @@ class HeldMachine:
     run: CheckpointedRun | None = None
     turn: int = 0
     """Counts the runs, so that an event of an earlier one is known."""
-    waiting: deque[Waiting] = field(default_factory=deque)
+    waiting: deque[WaitingJob] = field(default_factory=deque)
 
     def wait_us(self, now_us: int) -> float:
         """Return the time until it is expected to be idle (ETUI)."""

@@ -18,7 +18,7 @@ from app.workbench.venues.deadlinejobs import DeadlineJob, deadline_jobs
 from app.workbench.venues.jobs import RecordedJob, place_jobs
 from app.workbench.venues.leases import NEVER, new_lease, use_until
 from app.workbench.venues.leastbids import LeastBids
-from app.workbench.venues.provisioning import HeldMachine, MachineWays, Scheme, Waiting
+from app.workbench.venues.provisioning import HeldMachine, MachineWays, Scheme, WaitingJob
 from app.workbench.venues.setting import BacktestSetting
 
 JOBS = 3_000
@@ -27,8 +27,8 @@ SPLITS_H = (0.0, inf)
 _SEED = 5_000
 
 
-class _Event(IntEnum):
-    """What happens to a machine or job; of events at one time the lower comes first."""
+class FleetEvent(IntEnum):
+    """Things that happen to a machine or a job; of events at one time the lower comes first."""
 
     DONE = 0
     REVOKED = 1
@@ -43,27 +43,27 @@ class DeadlineFleet:
         self._setting, self._scheme = setting, scheme
         self._ways = MachineWays(setting, bids, scheme)
         self._held = list[HeldMachine]()
-        self._events = list[tuple[float, _Event, int, DeadlineJob | None, HeldMachine | None, int]]()
+        self._events = list[tuple[float, FleetEvent, int, DeadlineJob | None, HeldMachine | None, int]]()
         self._count, self.paid = 0, 0.0
         for job in jobs:
-            self._push(job.submit_us, _Event.ARRIVED, job, None)
+            self._push(job.submit_us, FleetEvent.ARRIVED, job, None)
 
     def run(self) -> None:
         """Let all jobs end."""
         while self._events:
             at_us, event, _, job, machine, turn = heapq.heappop(self._events)
             now_us = int(at_us)
-            if event is _Event.ARRIVED and job is not None:
+            if event is FleetEvent.ARRIVED and job is not None:
                 self._assign(job, now_us)
-            elif event is _Event.DONE and machine is not None and machine.turn == turn and machine.job is not None:
+            elif event is FleetEvent.DONE and machine is not None and machine.turn == turn and machine.job is not None:
                 self._done(machine, now_us)
-            elif event is _Event.REVOKED and machine is not None:
+            elif event is FleetEvent.REVOKED and machine is not None:
                 self._revoked(machine, now_us)
-            elif event is _Event.LATEST_START and machine is not None and job is not None:
+            elif event is FleetEvent.LATEST_START and machine is not None and job is not None:
                 self._latest_start(job, machine, now_us)
 
     def _push(
-        self, at_us: float, event: _Event, job: DeadlineJob | None, machine: HeldMachine | None, turn: int = 0
+        self, at_us: float, event: FleetEvent, job: DeadlineJob | None, machine: HeldMachine | None, turn: int = 0
     ) -> None:
         self._count += 1
         heapq.heappush(self._events, (at_us, event, self._count, job, machine, turn))
@@ -76,15 +76,15 @@ class DeadlineFleet:
         if machine.job is None:
             self._start(job, machine, way, now_us)
         else:
-            machine.waiting.append(Waiting(job, way.takes_us))
-            self._push(max(job.deadline_us - way.takes_us, now_us), _Event.LATEST_START, job, machine)
+            machine.waiting.append(WaitingJob(job, way.takes_us))
+            self._push(max(job.deadline_us - way.takes_us, now_us), FleetEvent.LATEST_START, job, machine)
         return machine
 
     def _lease(self, way: MachineWay, now_us: int) -> HeldMachine:
         machine = HeldMachine(new_lease(self._setting.steps[way.pool], way.pool, way.bid, now_us))
         self._held.append(machine)
         if machine.lease.revoked_us < NEVER:
-            self._push(machine.lease.revoked_us, _Event.REVOKED, None, machine)
+            self._push(machine.lease.revoked_us, FleetEvent.REVOKED, None, machine)
         return machine
 
     def _start(self, job: DeadlineJob, machine: HeldMachine, way: MachineWay, now_us: int) -> None:
@@ -93,7 +93,7 @@ class DeadlineFleet:
         machine.work_from_us = now_us + job.resume_us(zone)
         machine.job, machine.expected_end_us = job, now_us + way.takes_us
         machine.run, machine.turn, job.zone = self._run_of(job, machine, now_us), machine.turn + 1, zone
-        self._push(machine.work_from_us + machine.run.length_us, _Event.DONE, None, machine, machine.turn)
+        self._push(machine.work_from_us + machine.run.length_us, FleetEvent.DONE, None, machine, machine.turn)
 
     def _run_of(self, job: DeadlineJob, machine: HeldMachine, now_us: int) -> CheckpointedRun:
         lease, pause_us = machine.lease, suspend_us(job.memory_gib)
