@@ -64,11 +64,26 @@ class OwnerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateFacts:
+    """Estimates of a stratum, or of all of them (`all`), beside what happened; fields as of judging.truths.Truth."""
+
+    name: str
+    cases: int
+    evicted: int
+    said: float
+    log_loss: float
+    constant_log_loss: float
+    epochs: int
+    covered: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloudFacts:
     """The facts of one cloud. Mappings are by market, node status, flavor or run status; None means no data.
 
     Counts of instances are since the log began. `table_age_s` is the age of the newest table by the cloud's own clock,
     counted from the end of the history behind it. Decisions compare the same number with `table_max_age_s`.
+    `estimates` are verdicts on all and by stratum, some minutes old.
     `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
     """
 
@@ -88,6 +103,7 @@ class CloudFacts:
     flavors: Sequence[StandingFacts]
     owner_count: int
     owners: Sequence[OwnerFacts]
+    estimates: Sequence[EstimateFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
     used_cores: Mapping[str, int]

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from app.observing.facts import ClassFacts, CloudFacts, OwnerFacts, StandingFacts
+from app.observing.facts import ClassFacts, CloudFacts, EstimateFacts, OwnerFacts, StandingFacts
 
 MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
@@ -92,6 +92,28 @@ _OWNERS: tuple[tuple[str, str, Callable[[OwnerFacts], float | None]], ...] = (
     ("overran_instances", "of those admitted, ran on after their declared lifetime, or do", lambda one: one.overran),
 )
 """Gauges, because an owner that is no longer among the largest is told among the others."""
+
+
+_ESTIMATES: tuple[tuple[str, str, Callable[[EstimateFacts], float | None]], ...] = (
+    ("cases", "instances whose outcome is known, in the newest 50,000 events", lambda one: one.cases),
+    ("evicted_instances", "of them, evicted within the lifetime declared at the start", lambda one: one.evicted),
+    ("said_ratio", "their mean estimate", lambda one: one.said),
+    ("log_loss", "log loss of their estimates", lambda one: one.log_loss),
+    ("constant_log_loss", "log loss of the best constant, known in hindsight only", lambda one: one.constant_log_loss),
+    ("bound_epochs", "epochs with bounds", lambda one: one.epochs),
+    ("bound_held_epochs", "of them, those in which no more was evicted than the bounds said", lambda one: one.covered),
+)
+
+
+def _of_estimates(name: str, what: str, value: Callable[[EstimateFacts], float | None]) -> Family:
+    told = f"Of all estimates and by stratum of lifetimes, some minutes old: {what}."
+    return Family(
+        _GAUGE,
+        f"estimate_{name}",
+        told,
+        ("stratum",),
+        lambda cloud: {(one.name,): value(one) for one in cloud.estimates},
+    )
 
 
 def _of_owners(name: str, what: str, value: Callable[[OwnerFacts], float | None]) -> Family:
@@ -176,6 +198,7 @@ FAMILIES = (
     *(_of_flavors(*one) for one in _STANDINGS),
     _one(_GAUGE, "owners", "Owners that have started spot instances, or have a quota.", lambda c: c.owner_count),
     *(_of_owners(*one) for one in _OWNERS),
+    *(_of_estimates(*one) for one in _ESTIMATES),
     _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
     _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
     _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),

@@ -25,6 +25,7 @@ from app.judging.intervals import exact_interval
 from app.judging.outcomes import Outcomes, SectionStanding, largest
 from app.observing.facts import ADMINS, OTHER, OTHERS, ClassFacts, CloudFacts, OwnerFacts, StandingFacts
 from app.observing.store import Observation, Observations
+from app.observing.truths import KeptTruths
 from app.platform.clock import ServerClock
 from app.scheduling.owners import OwnerStanding, owners_of
 from app.scheduling.scheduler import Attainments, Scheduler
@@ -56,9 +57,12 @@ class SeenClouds:
 class CloudWatch:
     """Reads the state of all clouds as of the ends of their logs."""
 
-    def __init__(self, scheduler: Scheduler, observations: Observations, clock: ServerClock) -> None:
+    def __init__(
+        self, scheduler: Scheduler, observations: Observations, truths: KeptTruths, clock: ServerClock
+    ) -> None:
         self._scheduler = scheduler
         self._observations = observations
+        self._truths = truths
         self._clock = clock
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -93,6 +97,7 @@ class CloudWatch:
             slots=await slots_of(standing.cloud, [*standing.cloud.flavors]),
             owner_count=sum(one.name is not None for one in owners),
             owners=largest_owners(owners),
+            estimates=self._truths.of(found.cloud),
         )
 
 
@@ -111,11 +116,12 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
 
 
 def facts_of(found: Observation, standing: Attainments, server_us: int) -> CloudFacts:
-    """Join what the state and the database say of a cloud, but for its owners and the available slots."""
+    """Join what the state and the database say of a cloud, but for its owners, the available slots
+    and the verdicts on its estimates.
+    """
     cloud, present_us = standing.cloud, standing.at_us
     policy, counts = cloud.policy, cloud.counts
-    classes = _classes(standing.classes, policy.strata_us)
-    capacity = _capacity(cloud)
+    classes, capacity = _classes(standing.classes, policy.strata_us), _capacity(cloud)
     running, used = _running(cloud)
     return CloudFacts(
         name=found.cloud,
@@ -134,6 +140,7 @@ def facts_of(found: Observation, standing: Attainments, server_us: int) -> Cloud
         flavors=[_standing("", one) for one in largest(standing.outcomes.flavors, FLAVORS_MAX, OTHER)],
         owner_count=0,
         owners=(),
+        estimates=(),
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
