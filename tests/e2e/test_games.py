@@ -75,8 +75,3 @@ def test_games_on_a_recorded_cloud(real: Table, play: partial[Iterator[Figure]])
 
 def test_who_lies_completes_no_more_than_the_honest(synthetic: Table) -> None:
     hold(games.lie(synthetic))
-
-
-@needs_traces
-def test_who_lies_completes_no_more_on_a_recorded_cloud(real: Table) -> None:
-    hold(games.lie(real))
