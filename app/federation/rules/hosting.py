@@ -1,4 +1,4 @@
-"""Whether a host admits a foreign job, by one of the rules that are compared."""
+"""The rules by which a host admits a foreign job or refuses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a cloud's native use rose by more than some room within some time: the past that a host judges by.
+"""The past that a host judges by: how often its native use rose by more than some room within some time.
 
 Native use is the cores of a cloud's own jobs. A foreign job is preempted when native use rises by more than the room
 that is left beside it. So each past *moment* (one every ten minutes) is asked: had the job come then, with the room

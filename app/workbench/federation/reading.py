@@ -1,4 +1,4 @@
-"""What the command is told: clouds, files of jobs, delays and links, as a scenario."""
+"""Clouds, files of jobs, delays and links, as the command is told them."""
 
 from __future__ import annotations
 

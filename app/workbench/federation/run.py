@@ -21,7 +21,7 @@ _END, _START = 0, 1
 
 @dataclass(frozen=True)
 class FederationScenario:
-    """What is evaluated. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of the
+    """A federation to evaluate. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of the
     time, up to the last start, in which jobs run but are not counted.
     """
 
