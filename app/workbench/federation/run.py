@@ -21,8 +21,8 @@ _END, _START = 0, 1
 
 @dataclass(frozen=True)
 class FederationScenario:
-    """A federation to evaluate. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of the
-    time, up to the last start, in which jobs run but are not counted.
+    """A federation to evaluate. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of
+    the time, up to the last start, in which jobs run but are not counted.
     """
 
     nodes: Mapping[str, Sequence[Resources]]
