@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.workbench.evaluate import EventSink
     from app.workbench.federation.run import FederationScenario
 
-RULES = ("none", "literal", "timeline")
+RULES = ("none", "literal", "timeline", "tenure")
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _BANDWIDTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(KB|MB|GB)?", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{1,9}|/\d{1,9})?", re.ASCII)
@@ -57,7 +57,7 @@ def evaluate(
     jobs: Jobs,
     shift: Shift = None,
     links: Links = None,
-    rule: Rule = "timeline",
+    rule: Rule = "tenure",
     sla: Sla = 0.05,
     bandwidth: Bandwidth = "1.25GB",
     train: Train = "1/3",

@@ -21,6 +21,7 @@ class PlainForeign:
     end_us: int
     born: int
     counts: bool
+    risk: float
 
 
 @dataclass
@@ -31,6 +32,8 @@ class PlainCloud:
     native: list[tuple[int, Job, bool]] = field(default_factory=list)
     foreign: list[PlainForeign] = field(default_factory=list)
     changes: list[tuple[int, int]] = field(default_factory=list)
+    admitted: int = 0
+    preempted: int = 0
 
     def use(self) -> int:
         return sum(job.all_cores for _, job, _ in self.native)
@@ -57,8 +60,47 @@ def plain_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int) -> float:
         risen = [max(peaks[at : at + length], default=0) - use > spare for at, use in enumerate(moments)]
         return sum(risen) / len(risen)
     ends = [(-(-(one.end_us - job.start_us) // CELL_US), one.job.all_cores) for one in cloud.foreign]
-    bounds = sorted({0, length} | {end for end, _ in ends if end < length})
-    alive, share = list(range(len(moments))), 1.0
+    lost = _lost(moments, peaks, spare, length, ends, list(range(len(moments))))
+    if rule == "timeline" or lost == 1.0:
+        return lost
+    hour_us, day_us = 3_600_000_000, 86_400_000_000
+    same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
+    of_hour = _lost(moments, peaks, spare, length, ends, same)
+    windows, z = len(moments) / length, 0.84
+    middle = lost + z * z / (2 * windows)
+    spread = z * (lost * (1 - lost) / windows + z * z / (4 * windows * windows)) ** 0.5
+    return max((middle + spread) / (1 + z * z / windows), of_hour)
+
+
+def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sla: float) -> float | None:
+    """Return the risk at which a cloud admits a foreign job that fits; None if it refuses it."""
+    if rule == "none":
+        return 0.0
+    if job.start_us < WARM_UP_US:
+        return None
+    risk = plain_risk(rule, cloud, job, held_us)
+    if rule != "tenure":
+        return risk if risk <= sla else None
+    earned = sla * cloud.admitted
+    overdrawn = cloud.preempted > earned
+    if cloud.preempted > earned + 20:
+        return None
+    if risk <= (sla / 4 if overdrawn else sla):
+        return risk
+    used = cloud.preempted + sum(one.risk for one in cloud.foreign) + risk
+    return risk if cloud.admitted >= 40 and used <= 0.6 * (earned + sla) else None
+
+
+def _lost(
+    moments: Sequence[int],
+    peaks: Sequence[int],
+    spare: int,
+    length: int,
+    ends: Sequence[tuple[int, int]],
+    alive: list[int],
+) -> float:
+    """Return the estimated share of moments whose job is preempted on its path."""
+    bounds, share = sorted({0, length} | {end for end, _ in ends if end < length}), 1.0
     for begin, end in pairwise(bounds):
         room = spare + sum(cores for at, cores in ends if at <= begin)
         alive = [at for at in alive if at + end < len(moments)]
@@ -93,6 +135,7 @@ def plain_federation(
             while job.all_cores > home.free():
                 victim = max(home.foreign, key=lambda one: one.born)
                 home.foreign.remove(victim)
+                home.preempted += 1
                 counts[victim.origin]["preempted"] += victim.counts
             home.native.append((job.start_us + job.lifetime_us, job, counted))
             home.changes.append((job.start_us, home.use()))
@@ -100,9 +143,10 @@ def plain_federation(
         held_us = job.lifetime_us + -(-(job.input_bytes + job.output_bytes) * 1_000_000 // bytes_per_s)
         for host in (one for other, one in clouds.items() if other != name):
             fits = job.all_cores <= host.free()
-            late = rule == "none" or job.start_us >= WARM_UP_US
-            if fits and late and (rule == "none" or plain_risk(rule, host, job, held_us) <= sla):
-                host.foreign.append(PlainForeign(name, job, job.start_us + held_us, born, counted))
+            risk = plain_admitted_risk(rule, host, job, held_us, sla) if fits else None
+            if risk is not None:
+                host.admitted += 1
+                host.foreign.append(PlainForeign(name, job, job.start_us + held_us, born, counted, risk))
                 count["remote"] += counted
                 break
         else:

@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import sqrt
 
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.federation.rules.increase import NativeUse, PathPart, cells_of, path_beside, share_alive, share_of_all
+from app.federation.rules.increase import CELL_US, NativeUse, PathPart, cells_of, path_beside, share_alive, share_of_all
 
 WARM_UP_US = 2 * DAY_US
 """A host that knows less of its past admits no foreign job, unless by the rule `none`."""
+_NEAR_US = DAY_US // 24
+"""Moments at most this far from now in their time of day count as of the same hour."""
+_NORMAL = 0.84
+"""The upper end of an estimate is that of Wilson's interval that lies above it four times of five."""
+_POOLED_FROM = 40
+"""The number of admissions from which a host pools its promises."""
+_POOLED_SHARE = 0.6
+"""The share of what all admissions earn that preempted and running jobs may use up."""
+_OVERDRAWN = 0.25
+"""While more jobs were preempted than earned, a job may have this share of the SLA as its risk."""
+_CLOSED_BEYOND = 20
+"""A host closes once so many jobs more were preempted than its admissions had earned."""
 
 
 class HostRule(StrEnum):
-    """`none` admits what fits; `literal` is EXFed's first check; `timeline` follows the room beside the job."""
+    """`none` admits what fits; `literal` is EXFed's first check; `timeline` follows the room beside the job; `tenure`
+    asks for evidence, looks at the hour, and pools its promises.
+    """
 
     NONE = "none"
     LITERAL = "literal"
     TIMELINE = "timeline"
+    TENURE = "tenure"
+
+
+@dataclass(slots=True)
+class HostBook:
+    """What a host has promised: its admissions, those that were preempted, and the risk of each that runs."""
+
+    admitted: int = 0
+    preempted: int = 0
+    running: dict[str, float] = field(default_factory=dict)
+
+    def admit(self, job: str, risk: float) -> None:
+        """Take an admission at this risk."""
+        self.admitted += 1
+        self.running[job] = risk
+
+    def end(self, job: str, *, preempted: bool) -> None:
+        """Take the end of an admitted job."""
+        del self.running[job]
+        self.preempted += preempted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +74,54 @@ class Offer:
     sla: float
 
 
-def admits(rule: HostRule, native: NativeUse, offer: Offer) -> bool:
-    """Return True if the rule admits the job."""
+def admitted_risk(rule: HostRule, native: NativeUse, book: HostBook, offer: Offer) -> float | None:
+    """Return the estimated probability that the job is preempted, if the rule admits it; else None."""
     if rule is HostRule.NONE:
-        return True
-    return offer.at_us >= WARM_UP_US and risk(rule, native, offer) <= offer.sla
+        return 0.0
+    if offer.at_us < WARM_UP_US:
+        return None
+    risk = risk_of(rule, native, offer)
+    affords = _affords(book, risk, offer.sla) if rule is HostRule.TENURE else risk <= offer.sla
+    return risk if affords else None
 
 
-def risk(rule: HostRule, native: NativeUse, offer: Offer) -> float:
+def risk_of(rule: HostRule, native: NativeUse, offer: Offer) -> float:
     """Return the rule's estimate of the probability that the job is preempted."""
     use, peaks = native.seen_until(offer.at_us)
     if rule is HostRule.LITERAL:
         return share_of_all(use, peaks, PathPart(0, cells_of(offer.held_us), offer.spare))
     path = path_beside(offer.spare, offer.ends, offer.held_us)
-    return 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))
+    lost = 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))
+    if rule is HostRule.TIMELINE or lost == 1.0:
+        return lost
+    of_hour = 1.0 - share_alive(use, peaks, path, _same_hour(len(use), offer.at_us))
+    return max(upper_end(lost, len(use) / cells_of(offer.held_us)), of_hour)
+
+
+def upper_end(share: float, windows: float) -> float:
+    """Return the upper end of Wilson's interval of a share that was seen in so many independent windows."""
+    square = _NORMAL**2 / windows
+    spread = _NORMAL * sqrt(share * (1.0 - share) / windows + square / (4.0 * windows))
+    return (share + square / 2.0 + spread) / (1.0 + square)
+
+
+def _same_hour(count: int, at_us: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which of the first moments (N) have about the time of day of a time."""
+    apart = (np.arange(count) * CELL_US - at_us) % DAY_US
+    near: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.minimum(apart, DAY_US - apart) <= _NEAR_US
+    return near
+
+
+def _affords(book: HostBook, risk: float, sla: float) -> bool:
+    """Return True if a job of this risk may be admitted beside what was promised before.
+
+    It may if its risk is within the SLA; later also if the budget that all admissions earn pays for it, and for all
+    that were preempted or run.
+    """
+    earned = sla * book.admitted
+    if book.preempted > earned + _CLOSED_BEYOND:
+        return False
+    if risk <= (_OVERDRAWN * sla if book.preempted > earned else sla):
+        return True
+    used = book.preempted + sum(book.running.values()) + risk
+    return book.admitted >= _POOLED_FROM and used <= _POOLED_SHARE * (earned + sla)

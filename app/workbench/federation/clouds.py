@@ -16,6 +16,7 @@ from app.domain.names import flavor_name, node_name
 from app.domain.requests import StartRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
+from app.federation.rules.hosting import HostBook
 from app.federation.rules.increase import NativeUse
 from app.federation.rules.jobs import Job
 from app.workbench.evaluate import EventSink
@@ -27,7 +28,7 @@ class _Hosted(NamedTuple):
 
 
 class FederatedCloud:
-    """One cloud. `native` is the use that its rule judges by."""
+    """One cloud. `native` is the use that its rule judges by, `book` what it promised to foreign jobs."""
 
     def __init__(self, name: str, nodes: Sequence[Resources], kinds: Iterable[int], log: EventSink | None) -> None:
         self.name = name
@@ -35,6 +36,7 @@ class FederatedCloud:
         self._cloud = Cloud()
         self._log = log
         self._hosted: dict[str, _Hosted] = {}
+        self.book = HostBook()
         policy = Policy(guarantee=Guarantee.NONE, warm_up_us=0)
         opened: list[Event] = [CloudCreated(at_us=0, policy=policy)]
         opened += [NodeAdded(at_us=0, node=node_name(at), capacity=one) for at, one in enumerate(_pooled(nodes))]
@@ -54,6 +56,7 @@ class FederatedCloud:
             victims += events[-1].victims
         for victim in victims:
             del self._hosted[victim]
+            self.book.end(victim, preempted=True)
         self.native.record(job.start_us, self.native.now + job.all_cores)
         return victims
 
@@ -74,19 +77,23 @@ class FederatedCloud:
         """Return of each foreign job how long it still runs, and its cores."""
         return [(one.end_us - at_us, one.cores) for one in self._hosted.values()]
 
-    def start_foreign(self, foreign_id: str, job: Job, held_us: int) -> None:
-        """Start a job of another cloud, which fits."""
+    def start_foreign(self, foreign_id: str, job: Job, held_us: int, risk: float) -> None:
+        """Start a job of another cloud, which fits and was admitted at a risk."""
         flavor = flavor_name(job.cores)
         request = StartRequest(foreign_id, Market.SPOT, flavor, held_us, count=job.count)
         events = decide_start(self._cloud, request, job.start_us, None)
         assert isinstance(events[-1], InstanceStarted), "there is room for the group"
         self._record(events)
+        self.book.admit(foreign_id, risk)
         self._hosted[foreign_id] = _Hosted(job.all_cores, job.start_us + held_us)
 
     def stop_foreign(self, foreign_id: str, at_us: int) -> bool:
         """Stop a foreign job; return False if it was preempted before."""
         self._record(decide_stop(self._cloud, foreign_id, at_us))
-        return self._hosted.pop(foreign_id, None) is not None
+        if self._hosted.pop(foreign_id, None) is None:
+            return False
+        self.book.end(foreign_id, preempted=False)
+        return True
 
     def _has_native_room(self, job: Job) -> bool:
         """Return True if all instances of a job fit once all foreign jobs are gone."""

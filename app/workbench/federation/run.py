@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from app.domain.progress import Progress
 from app.domain.values import Resources
-from app.federation.rules.hosting import HostRule, Offer, admits
+from app.federation.rules.hosting import HostRule, Offer, admitted_risk
 from app.federation.rules.jobs import Job
 from app.workbench.evaluate import EventSink
 from app.workbench.federation.clouds import FederatedCloud
@@ -95,10 +95,11 @@ class _FederationRun:
             self._preempted(victims)
             count.native += is_counted
             self._ends_at(step, step.origin, job.start_us + job.lifetime_us)
-        elif (host := self._host_of(step)) is not None:
+        elif (found := self._host_of(step)) is not None:
+            host, risk = found
             count.remote += is_counted
             held_us = job.held_us(self.scenario.bytes_per_s)
-            self.clouds[host].start_foreign(_foreign_id(step), job, held_us)
+            self.clouds[host].start_foreign(_foreign_id(step), job, held_us, risk)
             if is_counted:
                 self.counted[_foreign_id(step)] = step.origin
             self._ends_at(step, host, job.start_us + held_us)
@@ -116,8 +117,8 @@ class _FederationRun:
         elif self.clouds[step.host].stop_foreign(_foreign_id(step), step.at_us):
             count.remote_work += work
 
-    def _host_of(self, step: _JobStep) -> str | None:
-        """Return the first of the linked clouds that admits a job."""
+    def _host_of(self, step: _JobStep) -> tuple[str, float] | None:
+        """Return the first of the linked clouds that admits a job, and the risk."""
         job, scenario = step.job, self.scenario
         for name in scenario.links.get(step.origin, ()):
             host = self.clouds[name]
@@ -125,8 +126,10 @@ class _FederationRun:
             if spare is None:
                 continue
             held_us, ends = job.held_us(scenario.bytes_per_s), host.ends_after(job.start_us)
-            if admits(scenario.rule, host.native, Offer(job.start_us, held_us, spare, ends, scenario.sla)):
-                return name
+            offer = Offer(job.start_us, held_us, spare, ends, scenario.sla)
+            risk = admitted_risk(scenario.rule, host.native, host.book, offer)
+            if risk is not None:
+                return name, risk
         return None
 
     def _preempted(self, victims: Sequence[str]) -> None:
