@@ -14,7 +14,7 @@ from oracles.histories import RandomCloud
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.ages import SpotAges
-from app.engine.cloud import Cloud, bearers, instances
+from app.engine.cloud import Cloud, instances, rows
 from app.engine.cluster import empty_cluster
 from app.engine.eviction import spot_rows_by_youth
 from app.judging.attainment import attainment_now
@@ -68,7 +68,7 @@ def test_the_answer_is_of_the_moment_of_the_question() -> None:
 @pytest.mark.parametrize("guarantee", [Guarantee.POOLED, Guarantee.STRATIFIED])
 def test_all_classes_take_one_pass(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[str] = []
-    for module, name in ((instances, "exposure"), (bearers, "borne")):
+    for module, name in ((instances, "exposure"), (rows, "borne")):
         made = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *of, made=made, name=name: passes.append(name) or made(*of))
     assert len(attainment_now(crowded(300, 100, guarantee), 10)()) == 100

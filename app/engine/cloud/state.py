@@ -12,6 +12,7 @@ from operator import gt
 
 import numpy as np
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
 from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
@@ -73,15 +74,15 @@ class Cloud:
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
-        self._books = Books(self._instances, self._head)
+        self._books = Books(self._instances, self._head, self._flavors)
         moves = Moves(self._room, self._instances, self._nodes, self._flavors)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants = Wants(self._head)
-        self._outcomes = SectionCounts(self._instances, self._flavors)
+        outcomes = self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._books,
-            self._outcomes,
+            outcomes,
             self._head,
             self._nodes,
             self._flavors,
@@ -95,8 +96,8 @@ class Cloud:
         )
         self._folds = _folds_of(self._parts)
         self._undo: list[Undo] = []
-        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
+        self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
+        self.books_now, self.outcomes_now, self.core_hours_of = self._books.now, outcomes.now, outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
@@ -134,6 +135,11 @@ class Cloud:
     def policy(self) -> Policy:
         """The policy in force."""
         return self._head.policy
+
+    @property
+    def counts_core_hours(self) -> bool:
+        """True if budgets and books count core-hours, and not instances."""
+        return self.policy.budget is BudgetUnit.CORE_HOURS
 
     @property
     def counts(self) -> Counts:
