@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from app import __version__
 from app.commands import (
+    clusters,
     drills,
     evaluation,
     events,
@@ -100,6 +101,7 @@ for commands in (
     workloads,
     whatif,
     venues,
+    clusters,
 ):
     commands.register(app)
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.domain.strata import stratum_of
-from app.domain.times import DAY_US, SECOND_US
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.judging.intervals import exact_interval
 from benchmarks.platforms import TRACES, Platform, named
 from benchmarks.played import Played, Served, Side, owner_of, play, serving
@@ -58,6 +58,7 @@ POLICY: dict[str, Any] = {"clock": "external", "clock_step_s": None, "sample_cou
 CHANCE, RISKY_CHANCE = 0.03, 0.10
 KEPT_BY_OTHERS, MOST_P = 0.8, 3.0
 OUT_OF_BOUNDS = "preemptible.lifetime.out_of_bounds"
+LONG_US = 8 * HOUR_US
 _LONGEST_US = 365 * DAY_US
 _WORKLOAD = (OTHERS, PLAYER)
 
@@ -153,10 +154,14 @@ def surf(table: Table) -> Iterator[Figure]:
 
 
 def lie(table: Table) -> Iterator[Figure]:
-    """Yield what one who declares a minute completes."""
+    """Yield what one who declares a minute completes, of all its work and of what lasts for more than 8 h."""
     played = table.play("lie", lying(table.calls, [PLAYER]))
     now, usual = (one.side(PLAYER).completed_core_us for one in (played, table.honest))
     yield Figure("liar, core-hours of those when honest", now / usual, 1.0)
+    share, honest = (_completed_share(one.side(PLAYER, of=_is_long)) for one in (played, table.honest))
+    yield Figure("liar, long work completed, as when honest", share, honest)
+    share, others = (_completed_share(played.side(caller, of=_is_like_others)) for caller in (PLAYER, OTHERS))
+    yield Figure("liar, long work like others', as others do", share, others)
     yield from table.others(played)
 
 
@@ -194,6 +199,21 @@ def _metric(text: str, cloud: str, name: str) -> float:
 
 def _share(side: Side) -> float:
     return side.admitted / side.asked
+
+
+def _completed_share(side: Side) -> float:
+    """Return the completed core-hours of those asked for."""
+    return side.completed_core_us / max(side.asked_core_us, 1)
+
+
+def _is_long(one: Call) -> bool:
+    """Return True if it truly lasts for more than 8 h, whatever it declares."""
+    return one.lifetime_us > LONG_US
+
+
+def _is_like_others(one: Call) -> bool:
+    """Return True for long work of the workload, in which all callers have the same chances."""
+    return _is_long(one) and one.lifetime_us != RISKY_US
 
 
 def _is_risky(one: Call) -> bool:

@@ -53,11 +53,15 @@ class Fate(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The spot starts of some callers: how many were asked for, admitted and evicted, and what completed."""
+    """The spot starts of some callers: how many were asked for, admitted and evicted, and what completed.
+
+    Core-microseconds are those of true lifetimes.
+    """
 
     asked: int
     admitted: int
     evicted: int
+    asked_core_us: int
     completed_core_us: int
     strata: dict[str, tuple[int, int]]
 
@@ -79,7 +83,7 @@ class Played(NamedTuple):
         }
         completed = sum(one.core_us for one, fate in begun if fate.evicted_us is None)
         evicted, admitted = _evicted([fate for _, fate in begun])
-        return Side(len(calls), admitted, evicted, completed, strata)
+        return Side(len(calls), admitted, evicted, sum(one.core_us for one in calls), completed, strata)
 
 
 def _evicted(fates: Sequence[Fate]) -> tuple[int, int]:

@@ -168,6 +168,7 @@ LOG: list[Event] = [
             owner_share=0.5,
             overrunning_cores=1,
             displaces_overrunning=True,
+            overrun_share=0.125,
         ),
     ),
     started(
@@ -250,7 +251,7 @@ LOG: list[Event] = [
         probability_bound=0.75,
         windows=12.5,
     ),
-    QuotaSet(at_us=at(25), owner="own", cores=2, share=0.25),
+    QuotaSet(at_us=at(25), owner="own", cores=2, share=0.25, overrun_share=0.5),
     QuotaSet(at_us=at(25), owner="free"),
     QuotaRemoved(at_us=at(25), owner="free"),
     InstanceRejected(

@@ -11,7 +11,7 @@ from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import floor_above, windows_of
 from app.admission.longest import decide_wanted
-from app.admission.quota import REFUSALS, exceeded_by
+from app.admission.quota import REFUSALS, exceeded_by, has_overrun
 from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
 from app.domain.errors import (
@@ -170,7 +170,7 @@ def _decide_displacing(
 ) -> InstanceStarted | None:
     """Return the start in the room of overrunning instances, which are its victims; None if that cannot be."""
     node, victims = cloud.displace(request.flavor, at_us)
-    if node is None:
+    if node is None or has_overrun(cloud, request, at_us):
         return None
     with cloud.without(victims):
         basis, refusal = _read_basis(cloud, request, at_us, quotes)

@@ -9,14 +9,18 @@ from __future__ import annotations
 from app.domain.budgets import Book, BudgetUnit
 from app.domain.requests import StartRequest
 from app.domain.strata import stratum_index
+from app.domain.times import HOUR_US
 from app.domain.values import Basis, QuotaKind, QuotaUse, Rejection
 from app.engine.books import core_hours_of
 from app.engine.cloud import Cloud, OwnerAccount, Quota, Running
 
 LEAST_LEFT = 1.0
 """A book that has less left counts as if it had one usual eviction left: else no owner could be the first in it."""
+TOLERATED_US = HOUR_US
+"""An owner's instances may overrun so many core-microseconds whatever they ran: a new owner has nothing to show yet."""
 REFUSALS = {
     QuotaKind.OVERRUNNING: Rejection.OVERRUNNING,
+    QuotaKind.OVERRAN: Rejection.OVERRUNNING,
     QuotaKind.CORES: Rejection.QUOTA_EXCEEDED,
     QuotaKind.SHARE: Rejection.QUOTA_EXCEEDED,
 }
@@ -24,18 +28,30 @@ REFUSALS = {
 
 def quota_of(cloud: Cloud, owner: str) -> Quota:
     """Return the quota in force for an owner."""
-    return cloud.quotas.get(owner) or Quota(cloud.policy.owner_cores, cloud.policy.owner_share)
+    policy = cloud.policy
+    return cloud.quotas.get(owner) or Quota(policy.owner_cores, policy.owner_share, policy.overrun_share)
 
 
 def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -> QuotaUse | None:
-    """Return the first quota that refuses a spot start: overrunning cores, running cores, the share of its book."""
+    """Return the first quota that refuses a spot start: overrunning cores, what overran lately, running cores, the
+    share of its book.
+    """
     if request.owner is None:
         return None
-    use = _overrunning(cloud, request.owner, at_us) or _cores(cloud, request.owner, request)
+    use = (
+        _overrunning(cloud, request.owner, at_us)
+        or _overran(cloud, request.owner, at_us)
+        or _cores(cloud, request.owner, request)
+    )
     if use is None and basis.book is not None and basis.probability is not None:
         asked = basis.book.weight * (basis.estimated_probability or 0.0)
         use = exceeded_share(cloud, request.owner, basis.probability, basis.book, asked, at_us)
     return use
+
+
+def has_overrun(cloud: Cloud, request: StartRequest, at_us: int) -> bool:
+    """Return True if the owner's instances overran too much lately, those included that the start would displace."""
+    return request.owner is not None and _overran(cloud, request.owner, at_us) is not None
 
 
 def exceeded_by_extension(cloud: Cloud, running: Running, basis: Basis, at_us: int) -> QuotaUse | None:
@@ -56,6 +72,20 @@ def _overrunning(cloud: Cloud, owner: str, at_us: int) -> QuotaUse | None:
         return None
     used = cloud.overrunning_cores(owner, at_us)
     return QuotaUse(QuotaKind.OVERRUNNING, used, 0, allowed) if used > allowed else None
+
+
+def _overran(cloud: Cloud, owner: str, at_us: int) -> QuotaUse | None:
+    share = quota_of(cloud, owner).overrun_share
+    if share is None:
+        return None
+    lately = cloud.overrun_lately(owner, at_us)
+    used, allowed = lately.overrun_core_us / HOUR_US, allowed_overrun_us(share, lately.core_us) / HOUR_US
+    return QuotaUse(QuotaKind.OVERRAN, used, 0, allowed) if used > allowed else None
+
+
+def allowed_overrun_us(share: float, core_us: int) -> float:
+    """Return the core-microseconds that instances may overrun for those that ended ones ran within their lifetimes."""
+    return share * core_us + TOLERATED_US
 
 
 def _cores(cloud: Cloud, owner: str, request: StartRequest) -> QuotaUse | None:

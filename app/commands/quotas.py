@@ -25,10 +25,12 @@ _COLUMNS = (
     Column("evicted", 2, is_number=True),
     Column("overran", 7, is_number=True),
     Column("core time beyond", 6, is_number=True),
+    Column("lately", 1, is_number=True),
 )
 _LEGEND = (
     "cores: of its running spot instances, and the quota; share: of what a book has left, by the quota; overran: ran\n"
-    "beyond the declared lifetime, now or earlier, of those admitted; - is no limit, * a quota of the owner's own"
+    "beyond the declared lifetime, now or earlier, of those admitted; lately: the core time beyond it in four weeks,\n"
+    "and how much is allowed; - is no limit, * a quota of the owner's own"
 )
 Owner = Annotated[str, typer.Argument(help="What the names of its tokens have up to their first dot.")]
 
@@ -61,6 +63,9 @@ def set_quota(
     *,
     cores: Annotated[int | None, typer.Option(min=0, help="The most cores of its running spot instances.")] = None,
     share: Annotated[float | None, typer.Option(help="Its share of what a book has left, up to 1.")] = None,
+    overrun_share: Annotated[
+        float | None, typer.Option(help="The core-hours that it may overrun for each within a lifetime, up to 1.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Give an owner a quota of its own, in place of the policy's. What is left out is not limited.
@@ -68,7 +73,7 @@ def set_quota(
     What runs stays; the quota decides on the next starts.
     """
     with changing(f"quota list --cloud {cloud}"):
-        answer = client.set_quota(cloud, owner, cores=cores, share=share)
+        answer = client.set_quota(cloud, owner, cores=cores, share=share, overrun_share=overrun_share)
     if as_json:
         print_json(json_of(answer))
     else:
@@ -93,7 +98,15 @@ def _row(owner: OwnerAnswer) -> list[object]:
         owner.evicted,
         Text(overran, style="red" if owner.overrunning else ""),
         length(owner.overrun_core_s),
+        _lately(owner),
     ]
+
+
+def _lately(owner: OwnerAnswer) -> Text:
+    used, allowed = owner.lately_overrun_core_s, owner.lately_allowed_core_s
+    if allowed is None:
+        return Text("-" if not used else length(used))
+    return Text(f"{length(used)} of {length(allowed)}", style="red" if used > allowed else "")
 
 
 def _cores(owner: OwnerAnswer) -> str:

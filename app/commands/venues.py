@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,9 @@ from app.domain.progress import Progress
 from app.domain.times import from_datetime, time_text
 
 if TYPE_CHECKING:
+    from app.venues.rules.history import VenuePrices
     from app.venues.rules.pricefiles import PriceRows
+    from app.venues.rules.types import MachineType
     from app.workbench.venues.setting import BacktestSetting
 
 WHATS = ("survival", "bids", "cost", "ramp", "deadlines")
@@ -89,7 +92,7 @@ def backtest(
         return
     asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
     with progress_bar("backtesting") as progress:
-        setting = _setting(prices, types, (_time(from_, "--from"), _time(to, "--to")), window, seed, progress)
+        setting = _setting(prices, types, (time_of(from_, "--from"), time_of(to, "--to")), window, seed, progress)
         found = {question: backtest_of(setting, question, method, shares, asked) for question in questions}
     if report is not None:
         _write_report(report, found, method, setting)
@@ -144,7 +147,7 @@ def _shares(text: str | None) -> list[float] | None:
     return shares
 
 
-def _time(text: str | None, option: str) -> int | None:
+def time_of(text: str | None, option: str) -> int | None:
     """Return the microseconds of a date or of an RFC 3339 time; without a zone it is UTC."""
     if text is None:
         return None
@@ -158,18 +161,31 @@ def _time(text: str | None, option: str) -> int | None:
 def _setting(
     prices: Path, types: Path | None, span: tuple[int | None, int | None], window: str, seed: int, progress: Progress
 ) -> BacktestSetting:
-    from app.workbench.venues.opening import read_machine_types, read_prices  # noqa: PLC0415 - as above
     from app.workbench.venues.setting import setting_of  # noqa: PLC0415 - as above
 
     window_us = parse_duration(window)
-    machines = read_machine_types(types) if types is not None else {}
-    rows = read_prices(prices, from_datetime(datetime.now(UTC)))
+    machines, venue = machine_types(types), venue_of_file(prices)
+    return setting_of(venue, machines, span, window_us, seed, progress)
+
+
+def machine_types(path: Path | None) -> Mapping[str, MachineType]:
+    """Return the machine types of a file, none without one."""
+    from app.workbench.venues.opening import read_machine_types  # noqa: PLC0415 - as above
+
+    return read_machine_types(path) if path is not None else {}
+
+
+def venue_of_file(path: Path) -> VenuePrices:
+    """Return the prices of a file; what it holds, and which lines are refused, is told on standard error."""
+    from app.workbench.venues.opening import read_prices  # noqa: PLC0415 - as above
+
+    rows = read_prices(path, from_datetime(datetime.now(UTC)))
     venue = rows.venue()
     _tell_refused(rows)
     first, last, pools = time_text(venue.from_us), time_text(venue.to_us), len(venue.pools)
     told = f"{rows.read_count:,} prices of {pools} pools, {first} to {last}; {len(venue.gaps)} gaps"
     STDERR.print(f"{told}; {rows.refused_count} refused", highlight=False, soft_wrap=True)
-    return setting_of(venue, machines, span, window_us, seed, progress)
+    return venue
 
 
 def _tell_refused(rows: PriceRows) -> None:

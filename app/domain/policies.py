@@ -26,6 +26,7 @@ PROTECTION: dict[str, Any] = {
     "shortest_lifetime_us": SECOND_US,
     "longest_lifetime_us": 365 * DAY_US,
     "displaces_overrunning": True,
+    "overrun_share": 0.1,
 }
 """The protection of new clouds against callers that would take what others paid for."""
 HIGHEST_PROBABILITY = 0.5

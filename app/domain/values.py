@@ -103,12 +103,16 @@ class Rejection(StrEnum):
     OVERRUNNING = "overrunning"
 
 
+@newer(OVERRAN=5)
 class QuotaKind(StrEnum):
-    """The limit that a quota sets: an owner's running cores, its share of a book's rest, or its overrunning cores."""
+    """The limit that a quota sets: an owner's running cores, its share of a book's rest, its overrunning cores, or the
+    core-hours that its instances overran lately.
+    """
 
     CORES = "cores"
     SHARE = "share"
     OVERRUNNING = "overrunning"
+    OVERRAN = "overran"
 
 
 @newer(SPOT_START=5)
@@ -221,6 +225,7 @@ class Policy:
     owner_share: float | None = field(default=None, metadata={"since": 5})
     overrunning_cores: int | None = field(default=None, metadata={"since": 5})
     displaces_overrunning: bool = field(default=False, metadata={"since": 5})
+    overrun_share: float | None = field(default=None, metadata={"since": 5})
     budget: BudgetUnit = field(default=BudgetUnit.INSTANCES, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
@@ -251,7 +256,8 @@ class QuotaUse:
     """The quota that refuses a start: what its owner used just before it, what the start asks for, and what is allowed.
 
     Cores are whole numbers. A share counts in the book's unit, which is evictions or core-hours: the risks of the
-    owner's running instances in the book, by the share of their lifetime that is left.
+    owner's running instances in the book, by the share of their lifetime that is left. What overran counts in
+    core-hours.
     """
 
     kind: QuotaKind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from app.domain.events import InstanceStarted, Recorded
@@ -50,7 +51,7 @@ async def read_reliability(
     for seq in range(first, last, _READ_EVENTS):
         starts = await log.admitted_spot(cloud_id, seq, min(last, seq + _READ_EVENTS))
         fates += await _fates(log, cloud_id, starts, now_us)
-    return Stretch(first + 1, last, now_us, measure_reliability(fates))
+    return Stretch(first + 1, last, now_us, await asyncio.to_thread(measure_reliability, fates))
 
 
 async def _fates(log: EventLog, cloud_id: int, recorded: list[Recorded], now_us: int) -> list[Fate]:

@@ -51,11 +51,44 @@ class StandingFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerFacts:
+    """The spot instances of one owner, of admins (`ADMINS`), or of all owners that are not told one by one (`OTHERS`).
+
+    `running`, `cores` and `overrunning_cores` are of now, the rest since the log began. `quota_cores` is what its quota
+    allows; None if that is not limited.
+    """
+
+    name: str
+    running: int
+    cores: int
+    overrunning_cores: int
+    quota_cores: int | None
+    admitted: int
+    evicted: int
+    overran: int
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateFacts:
+    """Estimates of a stratum, or of all of them (`all`), beside what happened; fields as of judging.truths.Truth."""
+
+    name: str
+    cases: int
+    evicted: int
+    said: float
+    log_loss: float
+    constant_log_loss: float
+    epochs: int
+    covered: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloudFacts:
     """The facts of one cloud. Mappings are by market, node status, flavor or run status; None means no data.
 
     Counts of instances are since the log began. `table_age_s` is the age of the newest table by the cloud's own clock,
     counted from the end of the history behind it. Decisions compare the same number with `table_max_age_s`.
+    `estimates` are verdicts on all and by stratum, some minutes old.
     `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
     """
 
@@ -73,6 +106,9 @@ class CloudFacts:
     classes: Sequence[ClassFacts]
     strata: Sequence[StandingFacts]
     flavors: Sequence[StandingFacts]
+    owner_count: int
+    owners: Sequence[OwnerFacts]
+    estimates: Sequence[EstimateFacts]
     nodes: Mapping[str, int]
     capacity_cores: Mapping[str, int]
     used_cores: Mapping[str, int]
@@ -90,3 +126,6 @@ class CloudFacts:
 
 OTHER = "other"
 """The SLA classes or flavors that are too many to be told one by one, as one: callers choose promises freely."""
+ADMINS = "(admins)"
+OTHERS = "(others)"
+"""Names that no owner can have: owners begin with a letter or a digit."""

@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from app.domain.budgets import BudgetUnit
-from app.observing.facts import ClassFacts, CloudFacts, StandingFacts
+from app.observing.facts import ClassFacts, CloudFacts, EstimateFacts, OwnerFacts, StandingFacts
 
 MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
@@ -88,6 +88,51 @@ def _of_strata(name: str, what: str, value: Callable[[StandingFacts], float | No
         told,
         ("class", "stratum"),
         lambda cloud: {(one.of_class, one.name): value(one) for one in cloud.strata},
+    )
+
+
+_OWNERS: tuple[tuple[str, str, Callable[[OwnerFacts], float | None]], ...] = (
+    ("running_instances", "spot instances that run", lambda one: one.running),
+    ("running_cores", "cores of the spot instances that run", lambda one: one.cores),
+    (
+        "overrunning_cores",
+        "of them, those of instances beyond their declared lifetime",
+        lambda one: one.overrunning_cores,
+    ),
+    ("quota_cores", "cores that the quota allows; absent where they are not limited", lambda one: one.quota_cores),
+    ("admitted_instances", "spot starts accepted", lambda one: one.admitted),
+    ("evicted_instances", "of those admitted, evicted within their declared lifetime", lambda one: one.evicted),
+    ("overran_instances", "of those admitted, ran on after their declared lifetime, or do", lambda one: one.overran),
+)
+"""Gauges, because an owner that is no longer among the largest is told among the others."""
+
+
+_ESTIMATES: tuple[tuple[str, str, Callable[[EstimateFacts], float | None]], ...] = (
+    ("cases", "instances whose outcome is known, in the newest 50,000 events", lambda one: one.cases),
+    ("evicted_instances", "of them, evicted within the lifetime declared at the start", lambda one: one.evicted),
+    ("said_ratio", "their mean estimate", lambda one: one.said),
+    ("log_loss", "log loss of their estimates", lambda one: one.log_loss),
+    ("constant_log_loss", "log loss of the best constant, known in hindsight only", lambda one: one.constant_log_loss),
+    ("bound_epochs", "epochs with bounds", lambda one: one.epochs),
+    ("bound_held_epochs", "of them, those in which no more was evicted than the bounds said", lambda one: one.covered),
+)
+
+
+def _of_estimates(name: str, what: str, value: Callable[[EstimateFacts], float | None]) -> Family:
+    told = f"Of all estimates and by stratum of lifetimes, some minutes old: {what}."
+    return Family(
+        _GAUGE,
+        f"estimate_{name}",
+        told,
+        ("stratum",),
+        lambda cloud: {(one.name,): value(one) for one in cloud.estimates},
+    )
+
+
+def _of_owners(name: str, what: str, value: Callable[[OwnerFacts], float | None]) -> Family:
+    told = f"By owner, the largest, `(admins)` and `(others)`: {what}."
+    return Family(
+        _GAUGE, f"owner_{name}", told, ("owner",), lambda cloud: {(one.name,): value(one) for one in cloud.owners}
     )
 
 
@@ -171,6 +216,9 @@ FAMILIES = (
     ),
     *(_of_strata(*one) for one in _STANDINGS),
     *(_of_flavors(*one) for one in _STANDINGS),
+    _one(_GAUGE, "owners", "Owners that have started spot instances, or have a quota.", lambda c: c.owner_count),
+    *(_of_owners(*one) for one in _OWNERS),
+    *(_of_estimates(*one) for one in _ESTIMATES),
     _by("status", _GAUGE, "nodes", "Nodes by status; removed ones are not counted.", lambda c: c.nodes),
     _by("status", _GAUGE, "capacity_cores", "Cores of the nodes, by the nodes' status.", lambda c: c.capacity_cores),
     _by("market", _GAUGE, "used_cores", "Cores that running instances take.", lambda c: c.used_cores),

@@ -24,9 +24,11 @@ from app.engine.cluster import NO_NODE
 from app.judging.attainment import Attainment
 from app.judging.intervals import exact_interval
 from app.judging.outcomes import Outcomes, SectionStanding, largest
-from app.observing.facts import OTHER, ClassFacts, CloudFacts, StandingFacts
+from app.observing.facts import ADMINS, OTHER, OTHERS, ClassFacts, CloudFacts, OwnerFacts, StandingFacts
 from app.observing.store import Observation, Observations
+from app.observing.truths import KeptTruths
 from app.platform.clock import ServerClock
+from app.scheduling.owners import OwnerStanding, owners_of
 from app.scheduling.scheduler import Attainments, Scheduler
 from app.scheduling.slots import slots_of
 
@@ -38,6 +40,8 @@ CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 FLAVORS_MAX = 20
 """So many flavors, those with most admissions, are told one by one."""
+OWNERS_MAX = 10
+"""So many owners, those whose running spot instances have most cores, are told one by one."""
 ANSWER_S = 2.0
 """Each cloud is waited for this long, here and by the pages that show many."""
 _AT_ONCE = 16
@@ -54,9 +58,12 @@ class SeenClouds:
 class CloudWatch:
     """Reads the state of all clouds as of the ends of their logs."""
 
-    def __init__(self, scheduler: Scheduler, observations: Observations, clock: ServerClock) -> None:
+    def __init__(
+        self, scheduler: Scheduler, observations: Observations, truths: KeptTruths, clock: ServerClock
+    ) -> None:
         self._scheduler = scheduler
         self._observations = observations
+        self._truths = truths
         self._clock = clock
         self._looking = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -85,7 +92,14 @@ class CloudWatch:
     async def _facts(self, found: Observation) -> CloudFacts:
         standing = await self._scheduler.attainments(found.cloud)
         facts = facts_of(found, standing, self._clock.now_us())
-        return replace(facts, slots=await slots_of(standing.cloud, [*standing.cloud.flavors]))
+        owners = await owners_of(standing.cloud, standing.at_us)
+        return replace(
+            facts,
+            slots=await slots_of(standing.cloud, [*standing.cloud.flavors]),
+            owner_count=sum(one.name is not None for one in owners),
+            owners=largest_owners(owners),
+            estimates=self._truths.of(found.cloud),
+        )
 
 
 async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
@@ -103,11 +117,12 @@ async def in_time(cloud: str, asked: Coroutine[Any, Any, T]) -> T | None:
 
 
 def facts_of(found: Observation, standing: Attainments, server_us: int) -> CloudFacts:
-    """Join what the state and the database say of a cloud, but for the available slots."""
+    """Join what the state and the database say of a cloud, but for its owners, the available slots
+    and the verdicts on its estimates.
+    """
     cloud, present_us = standing.cloud, standing.at_us
     policy, counts = cloud.policy, cloud.counts
-    classes = _classes(standing.classes, policy.strata_us)
-    capacity = _capacity(cloud)
+    classes, capacity = _classes(standing.classes, policy.strata_us), _capacity(cloud)
     running, used = _running(cloud)
     return CloudFacts(
         name=found.cloud,
@@ -124,6 +139,9 @@ def facts_of(found: Observation, standing: Attainments, server_us: int) -> Cloud
         classes=classes,
         strata=_strata(standing.outcomes, {one.name for one in classes}),
         flavors=[_standing("", one) for one in largest(standing.outcomes.flavors, FLAVORS_MAX, OTHER)],
+        owner_count=0,
+        owners=(),
+        estimates=(),
         nodes={status: len(cores) for status, cores in capacity.items()},
         capacity_cores={status: sum(cores) for status, cores in capacity.items()},
         used_cores=used,
@@ -188,6 +206,26 @@ def _standing(of_class: str, one: SectionStanding) -> StandingFacts:
         counts.lost_core_us / SECOND_US,
         counts.overran,
         counts.overrun_evicted,
+    )
+
+
+def largest_owners(standings: Sequence[OwnerStanding]) -> list[OwnerFacts]:
+    """Return the owners with most cores one by one, the largest first, and all others as one."""
+    ranked = sorted(standings, key=lambda one: (-one.account.cores, -one.account.admitted, one.name or ""))
+    told = [_owner(one.name or ADMINS, [one], one.quota.cores) for one in ranked[:OWNERS_MAX]]
+    return [*told, _owner(OTHERS, ranked[OWNERS_MAX:], None)] if ranked[OWNERS_MAX:] else told
+
+
+def _owner(name: str, parts: Sequence[OwnerStanding], quota_cores: int | None) -> OwnerFacts:
+    return OwnerFacts(
+        name,
+        running=sum(one.account.running for one in parts),
+        cores=sum(one.account.cores for one in parts),
+        overrunning_cores=sum(one.overrunning_cores for one in parts),
+        quota_cores=quota_cores,
+        admitted=sum(one.account.admitted for one in parts),
+        evicted=sum(one.account.evicted for one in parts),
+        overran=sum(one.overran for one in parts),
     )
 
 

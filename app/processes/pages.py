@@ -13,7 +13,7 @@ from app.explaining import pages as decisions
 from app.following.pages import follow_all, follow_cloud
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
-from app.observing.pages import cloud, clouds, epochs
+from app.observing.pages import cloud, clouds, epochs, owners
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
 
@@ -53,6 +53,7 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/promise", guarded(promise.show)),
         Route(f"{_CLOUD}/quotes", guarded(quotes.show)),
         Route(f"{_CLOUD}/curves", guarded(curves.show)),
+        Route(f"{_CLOUD}/owners", guarded(owners.show)),
         Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),

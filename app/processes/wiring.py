@@ -43,6 +43,7 @@ from app.notices.newest import NewestTables
 from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
+from app.observing.truths import KeptTruths
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -172,11 +173,13 @@ async def open_services(
         reads = LogReads(clouds, log), TableReads(clouds, tables, runs, cache), Reliabilities(clouds, log)
         explaining = Explaining(clouds, log, reads[1], scheduler, clock.now)
         try:
-            observing = CloudWatch(scheduler, Observations(database), clock)
+            truths = KeptTruths(reads[2], scheduler)
+            observing = CloudWatch(scheduler, Observations(database), truths, clock)
             tokens = TokenKeeper(Tokens(database), clouds, Locks(database))
             async with (
                 heads.kept_up(),
                 background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
+                background(estimate_looks=truths.keep),
             ):
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.admission.batch import Changed
-from app.admission.quota import quota_of
+from app.admission.quota import allowed_overrun_us, quota_of
 from app.domain.errors import OwnerNotFound, TooManyQuotas
 from app.domain.events import Event, QuotaRemoved, QuotaSet
 from app.domain.values import OWNER_PATTERN
-from app.engine.cloud import NOBODY, Cloud, OwnerAccount, Quota
+from app.engine.cloud import NOBODY, Cloud, Overrun, OwnerAccount, Quota
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import beside, has_few_rows
 
@@ -25,6 +25,7 @@ class OwnerStanding:
     """An owner's account at a moment. `name` is None for the instances of admins, which have no quota.
 
     `overrunning`, `overrunning_cores` and `overrunning_core_us` tell of those that run now; the account of the others.
+    `ended`: of those that ended in the newest weeks.
     """
 
     name: str | None
@@ -32,6 +33,7 @@ class OwnerStanding:
     overrunning: int
     overrunning_cores: int
     overrunning_core_us: int
+    ended: Overrun
     quota: Quota
     has_own_quota: bool
 
@@ -41,6 +43,17 @@ class OwnerStanding:
         return self.account.overran + self.overrunning
 
     @property
+    def lately(self) -> Overrun:
+        """The time within and beyond their lifetimes of those that run now, or ended in the newest weeks."""
+        return self.ended._replace(overrun_core_us=self.ended.overrun_core_us + self.overrunning_core_us)
+
+    @property
+    def allowed_us(self) -> float | None:
+        """The core-microseconds that `lately` may overrun; None: any number."""
+        share = self.quota.overrun_share
+        return None if share is None else allowed_overrun_us(share, self.ended.core_us)
+
+    @property
     def overrun_core_us(self) -> int:
         """The core-microseconds that they ran beyond it."""
         return self.account.overrun_core_us + self.overrunning_core_us
@@ -48,9 +61,14 @@ class OwnerStanding:
 
 async def owners_now(scheduler: Scheduler, cloud_name: str) -> list[OwnerStanding]:
     """Return all owners by name, those without one last. In a large cloud they are read beside the event loop."""
-    cloud, now_us = await scheduler.present(cloud_name)
+    return await owners_of(*await scheduler.present(cloud_name))
+
+
+async def owners_of(cloud: Cloud, now_us: int) -> list[OwnerStanding]:
+    """Return all owners of a cloud's state as of `now_us`, as `owners_now` does."""
     count = cloud.overrunning_now(now_us)
     accounts, quotas, names = dict(cloud.owners), dict(cloud.quotas), {*cloud.owners, *cloud.quotas}
+    ended = {name: cloud.ended_lately(name, now_us) for name in names}
     in_force = {name: Quota() if name == NOBODY else quota_of(cloud, name) for name in names}
     over = count() if has_few_rows(cloud) else await beside(count)
     return [
@@ -58,6 +76,7 @@ async def owners_now(scheduler: Scheduler, cloud_name: str) -> list[OwnerStandin
             name or None,
             accounts.get(name, OwnerAccount()),
             *over.get(name, (0, 0, 0)),
+            ended=ended[name],
             quota=in_force[name],
             has_own_quota=name in quotas,
         )
@@ -76,7 +95,7 @@ async def set_quota(
             return []
         if owner not in cloud.quotas and len(cloud.quotas) >= MOST_QUOTAS:
             raise TooManyQuotas(f"{MOST_QUOTAS} owners have quotas of their own, as many as may")
-        return [QuotaSet(at_us=now_us, owner=owner, cores=quota.cores, share=quota.share)]
+        return [QuotaSet(at_us=now_us, owner=owner, **quota._asdict())]
 
     await scheduler.change(cloud_name, decide, at_us)
     return next(one for one in await owners_now(scheduler, cloud_name) if one.name == owner)

@@ -35,6 +35,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "overrunning_cores": policy.overrunning_cores,
         "budget": policy.budget if policy.budget is not BudgetUnit.INSTANCES else None,
         "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
+        "overrun_share": policy.overrun_share,
     }
 
 

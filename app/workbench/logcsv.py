@@ -94,6 +94,7 @@ COLUMNS = (
     "owner_share",
     "overrunning_cores",
     "displaces_overrunning",
+    "overrun_share",
     "quota",
     "quota_used",
     "quota_asked",
@@ -157,6 +158,7 @@ class LogRow(NamedTuple):
     owner_share: float | None = None
     overrunning_cores: int | None = None
     displaces_overrunning: bool | None = None
+    overrun_share: float | None = None
     quota: QuotaUse | None = None
     acceptable: Acceptable | None = None
     members: int | None = None
@@ -352,7 +354,7 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "windows"), float),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
     "displaces_overrunning": lambda text: text == "yes",
 }

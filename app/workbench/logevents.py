@@ -109,6 +109,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         overrunning_cores=row.overrunning_cores,
         displaces_overrunning=bool(row.displaces_overrunning),
         budget=BudgetUnit(row.unit or BudgetUnit.INSTANCES),
+        overrun_share=row.overrun_share,
     )
 
 

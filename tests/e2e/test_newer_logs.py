@@ -158,7 +158,7 @@ def test_no_read_is_a_fault(house: House, cloud: str) -> None:
 @pytest.mark.parametrize("cloud", NEWER)
 def test_every_page_says_what_is_the_matter(house: House, cloud: str) -> None:
     cookies = {"Cookie": f"tenure_token={TOKEN}"}
-    for page in ("", "/promise", "/quotes", "/curves", "/epochs", "/decisions", "/instances/first"):
+    for page in ("", "/promise", "/quotes", "/curves", "/owners", "/epochs", "/decisions", "/instances/first"):
         answer = httpx2.get(f"{house.api.url}/ui/clouds/{cloud}{page}", headers=cookies, timeout=30)
         assert answer.status_code == 503, (page, answer.status_code)
         assert "a newer version of Tenure" in answer.text

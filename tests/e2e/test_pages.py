@@ -278,14 +278,14 @@ def test_the_history_is_drawn_and_told(page: Page, service: Service) -> None:
     expect(page.get_by_role("link", name="week")).to_have_attribute("aria-current", "true")
 
 
-@pytest.mark.parametrize("place", ["promise", "quotes", "curves", "epochs"])
+@pytest.mark.parametrize("place", ["promise", "quotes", "curves", "owners", "epochs"])
 def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: str) -> None:
     page.goto(f"{service.url}/ui/clouds/empty/{place}")
     expect(page.locator(".empty").first).to_be_visible()
     expect(page.get_by_role("link", name=place.capitalize(), exact=True)).to_have_attribute("aria-current", "page")
 
 
-PLACES = ["", "/promise", "/quotes", "/curves", "/decisions", "/epochs", "/instances/unwelcome"]
+PLACES = ["", "/promise", "/quotes", "/curves", "/decisions", "/owners", "/epochs", "/instances/unwelcome"]
 OTHER_PLACES = [
     "north/instances/victim", "empty/promise", "empty/curves", "calm", "noticed", "noticed/instances/s3",
     "noticed/instances/peak",
@@ -371,7 +371,7 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
     page = context.new_page()
     sign_in(page, service.url, TOKEN)
     broad = {}
-    places = [f"{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:6]]
+    places = [f"{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:7]]
     for place in ["/ui", *(f"/ui/clouds/{place}" for place in [*places, *OTHER_PLACES])]:
         page.goto(f"{service.url}{place}")
         broad[place] = page.evaluate("document.documentElement.scrollWidth")
@@ -385,7 +385,7 @@ def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service
     page = context.new_page()
     sign_in(page, service.url, TOKEN)
     hidden = {}
-    for place in PLACES[:6]:
+    for place in PLACES[:7]:
         page.goto(f"{service.url}/ui/clouds/sold{place}")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from time import monotonic, sleep
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from app.domain.events import CloudCreated, InstanceEvicted, InstanceStarted, InstanceStopped, Recorded
-from app.domain.values import Basis, EvictionReason, Market, Policy
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    InstanceStopped,
+    NodeAdded,
+    Recorded,
+)
+from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Resources
 from app.forecasts.reliability import read_reliability
+from app.observing.service import KEPT_S
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -116,3 +128,47 @@ async def test_starts_of_the_other_market_and_rejections_are_not_read(database: 
     )
     assert [item.seq for item in await log.admitted_spot(cloud_id, 0, 9)] == [3]
     assert await log.admitted_spot(cloud_id, 3, 9) == []
+
+
+async def write_judged(url: str) -> None:
+    """Write the log of a cloud with 42 instances of one node, each on an estimate, a third of them evicted."""
+    database, instances = Database(url), [item.event for item in log_of(42)[1:]]
+    events = [
+        NodeAdded(at_us=0, node="n", capacity=Resources(1)),
+        FlavorAdded(at_us=0, flavor="f", demand=Resources(1)),
+        *instances,
+    ]
+    policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL)
+    cloud_id = await Clouds(database).create("judged", Recorded(1, CloudCreated(at_us=0, policy=policy)))
+    await EventLog(database).append(cloud_id, [Recorded(seq, event) for seq, event in enumerate(events, 2)])
+    await database.close()
+
+
+def test_metrics_of_estimates_are_the_verdicts_of_the_interface(client: httpx2.Client, database_url: str) -> None:
+    anyio.run(write_judged, database_url)
+    began = monotonic()
+    while not (told := estimates_of(client, "judged")):
+        assert monotonic() < began + 30, "a background task reads them soon after the first scrape asks"
+        sleep(KEPT_S)
+    truths = [one for one in client.get("/v1/clouds/judged/reliability").json()["truths"] if one["by"] != "flavor"]
+    assert [(one["name"], one["cases"], one["evicted"]) for one in truths] == [("all", 42, 14), ("<1h", 42, 14)]
+    for one in truths:
+        expected = {
+            "cases": one["cases"],
+            "evicted_instances": one["evicted"],
+            "said_ratio": one["said"],
+            "log_loss": one["log_loss"],
+            "constant_log_loss": one["constant_log_loss"],
+            "bound_epochs": one["epochs"],
+            "bound_held_epochs": one["covered"],
+        }
+        assert {name: value for (name, stratum), value in told.items() if stratum == one["name"]} == expected
+
+
+def estimates_of(client: httpx2.Client, cloud: str) -> dict[tuple[str, str], float]:
+    return {
+        (sample.name.removeprefix("tenure_cloud_estimate_"), sample.labels["stratum"]): sample.value
+        for family in text_string_to_metric_families(client.get("/metrics/clouds").text)
+        for sample in family.samples
+        if "_estimate_" in sample.name and sample.labels["cloud"] == cloud
+    }

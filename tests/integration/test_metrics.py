@@ -194,8 +194,8 @@ def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service,
             assert found.get("operation", "other") in operations
             assert not {"secret-spot-1", "secret-spot-2", "admin", TOKEN} & set(found.values())
             assert found.keys() <= {
-                "cloud", "market", "outcome", "reason", "status", "operation", "flavor", "class", "task", "kind",
-                "what", "version", "le", "generation", "implementation", "major", "minor", "patchlevel",
+                "cloud", "market", "outcome", "reason", "status", "operation", "flavor", "class", "owner", "task",
+                "kind", "what", "version", "le", "generation", "implementation", "major", "minor", "patchlevel",
             }  # fmt: skip
 
 

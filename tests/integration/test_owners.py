@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
+import time
 from typing import Any
 
 import httpx2
 from api_service import TOKEN, Service, running_service
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.domain import errors
 from app.domain.events.wire import of_wire
+from app.observing.facts import ADMINS
+from app.observing.service import KEPT_S
 from app.platform.http.errors import PROBLEMS
 from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_rows
@@ -84,7 +89,9 @@ def test_an_owner_has_the_cores_of_its_quota_and_no_more(service: Service) -> No
 
     quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
     before = service.last_seq("quotas")
-    assert cloud.post(quota, {"cores": 4, "at": at(5)})["quota"] == {"cores": 4, "share": None, "is_own": True}
+    assert cloud.post(quota, {"cores": 4, "at": at(5)})["quota"] == {
+        "cores": 4, "share": None, "overrun_share": None, "is_own": True
+    }  # fmt: skip
     assert cloud.post(quota, {"cores": 4, "at": at(5)})["running_cores"] == 3
     assert service.last_seq("quotas") == before + 1, "repeating it changes nothing"
     assert cloud.client.post(quota, json={"cores": 9}, headers=cloud.headers("a")).status_code == 403
@@ -150,6 +157,33 @@ def test_overrunning_is_counted_limited_and_makes_room_for_spot_starts(service: 
     cloud.audited()
 
 
+def test_what_overran_is_held_against_its_owner(service: Service) -> None:
+    """A core-hour is tolerated, and a tenth of what ran within its lifetime. The refusal and the list say so."""
+    cloud = Tenants(service, "overran", overrun_share=0.1)
+    for number in range(4):
+        assert cloud.start(f"liar{number}", 0, "a", lifetime_s=60)["status"] == "accepted"
+    assert cloud.start("in-time", 16, "a")["status"] == "accepted", "four quarters of an hour beyond"
+    refused = cloud.start("more", 31, "a")
+    assert (refused["reason"], refused["quote"]["quota"]) == (
+        "overrunning",
+        {"kind": "overran", "used": 2 + 5 / 60, "asked": 0, "allowed": 1},
+    )
+    told = " ".join(cloud.client.get(f"{cloud.path}/instances/more/explanation").json()["sentences"])
+    assert f"instances of its owner, {cloud.owner('a')}, overran their declared lifetimes by 2.08 core-hours" in told
+    assert cloud.start("b0", 31, "b")["status"] == "accepted", "another owner has a record of its own"
+    for number in range(4):
+        cloud.stop(f"liar{number}", 31)
+    assert cloud.start("again", 32, "a")["reason"] == "overrunning", "what ended counts"
+    of_a = cloud.owners()[cloud.owner("a")]
+    assert (of_a["lately_overrun_core_s"], of_a["lately_allowed_core_s"]) == (4 * 1800 + 6 * 60, 3600 + 24)
+    quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
+    assert cloud.post(quota, {"overrun_share": 1, "at": at(32)})["lately_allowed_core_s"] == 3600 + 240
+    assert cloud.start("still", 33, "a")["reason"] == "overrunning"
+    assert cloud.post(quota, {"at": at(33)})["lately_allowed_core_s"] is None
+    assert cloud.start("helped", 33, "a")["status"] == "accepted"
+    cloud.audited()
+
+
 def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys: Any) -> None:
     from typer.testing import CliRunner  # noqa: PLC0415
 
@@ -174,3 +208,31 @@ def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys
         assert (first.quota.cores, first.quota.is_own) == (3, False)
     nobody = service.client.post(f"{cloud.path}/owners/a.b/quota", json={"cores": 1})
     assert nobody.json()["errors"][0]["code"] == PROBLEMS[errors.OwnerNotFound].code
+
+
+def test_the_page_and_the_metrics_of_owners_say_what_the_interface_says(service: Service) -> None:
+    cloud = Tenants(service, "seen", owner_cores=6)
+    a, b = cloud.owner("a"), cloud.owner("b")
+    for number in range(2):
+        cloud.start(f"liar{number}", 0, "a", lifetime_s=60, flavor="c2")
+    cloud.start("honest", 0, "b", lifetime_s=7200)
+    cloud.start("house", 5, lifetime_s=7200)
+    told = {name: (one["running_cores"], one["overrunning_cores"]) for name, one in cloud.owners().items()}
+    assert told == {a: (4, 4), b: (1, 0), None: (1, 0)}
+    time.sleep(KEPT_S)
+    samples = {
+        (sample.name.removeprefix("tenure_cloud_"), sample.labels.get("owner")): sample.value
+        for family in text_string_to_metric_families(service.client.get("/metrics/clouds").text)
+        for sample in family.samples
+        if sample.labels["cloud"] == "seen"
+    }
+    assert samples["owners", None] == 2
+    for name, owner in ((a, a), (b, b), (None, ADMINS)):
+        found = (samples["owner_running_cores", owner], samples["owner_overrunning_cores", owner])
+        assert found == told[name]
+        assert samples.get(("owner_quota_cores", owner)) == (6 if name else None)
+    page = service.client.get("/ui/clouds/seen/owners", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    rows = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in page.split("<tr>")[2:]]
+    assert rows[0].startswith(f"{a} 2 4 6 cores, any share 2 (4 cores) 2 0 (0 %) 2 (100 %)"), rows
+    assert rows[1].startswith("admins 1 1 none holds 0 1 0 (0 %) 0 (0 %)"), rows
+    assert rows[2].startswith(f"{b} 1 1 6 cores, any share 0 1 0 (0 %) 0 (0 %)"), rows

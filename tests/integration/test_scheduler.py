@@ -22,6 +22,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.jobs import Schedule
 from app.forecasts.places import Places
 from app.forecasts.recompute import Forecasts
+from app.forecasts.reliability import Reliabilities
 from app.forecasts.rules import Run, RunStatus
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import Tables
@@ -31,6 +32,7 @@ from app.notices.newest import NewestTables
 from app.observing.metrics import CloudCollector
 from app.observing.service import CloudWatch, SeenClouds
 from app.observing.store import Observations
+from app.observing.truths import KeptTruths
 from app.platform.clock import ServerClock
 from app.platform.database.database import Database
 from app.platform.database.lockids import DELIVERY_LOCK
@@ -344,7 +346,8 @@ async def test_without_a_worker_the_wait_is_bounded_and_nothing_is_promised(data
 async def look(process: Process) -> SeenClouds:
     clock = ServerClock(process.database.time_us)
     await clock.look()
-    return await CloudWatch(process.scheduler, Observations(process.database), clock).clouds()
+    truths = KeptTruths(Reliabilities(Clouds(process.database), EventLog(process.database)), process.scheduler)
+    return await CloudWatch(process.scheduler, Observations(process.database), truths, clock).clouds()
 
 
 async def test_who_reads_does_not_wait_for_a_table_that_a_start_waits_for(process: Process):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -17,17 +18,18 @@ from app.domain.events import (
     InstanceStarted,
     NodeAdded,
 )
-from app.domain.values import Clock, EvictionReason, Market, Policy, Resources, RiskLevel
-from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind
+from app.domain.values import OWNER_PATTERN, Clock, EvictionReason, Market, Policy, Resources, RiskLevel
+from app.engine.cloud import Cloud, OutcomeCounts, OwnerAccount, Quota, Section, SectionKind
 from app.forecasts.rules import Run
 from app.judging.attainment import Attainment
 from app.judging.outcomes import Outcomes, largest, standing
 from app.judging.verdicts import judge_promise
-from app.observing.facts import OTHER, CloudFacts
+from app.observing.facts import ADMINS, OTHER, OTHERS, CloudFacts, OwnerFacts
 from app.observing.metrics import FAMILIES
 from app.observing.pages.epochs import needless
-from app.observing.service import CLASSES_MAX, facts_of
+from app.observing.service import CLASSES_MAX, OWNERS_MAX, facts_of, largest_owners
 from app.observing.store import Observation
+from app.scheduling.owners import OwnerStanding
 from app.scheduling.scheduler import Attainments
 
 FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0, 0, 0, 0)
@@ -128,3 +130,23 @@ def test_a_run_that_found_its_table_made_is_told_apart() -> None:
     epochs = {5: 2, 4: None, 3: 1, 2: 1, 1: None}
     runs = [Run(id=number, epoch=epoch, number=number, **made, **times) for number, epoch in epochs.items()]
     assert needless(runs) == {3}
+
+
+def owner(name: str | None, cores: int, quota: int | None = None) -> OwnerStanding:
+    account = OwnerAccount(running=1, cores=cores, admitted=10 * cores, evicted=1, overran=2)
+    return OwnerStanding(name, account, 1, cores // 2, 60, Quota(quota), has_own_quota=quota is not None)
+
+
+def test_owners_that_are_too_many_are_told_as_one() -> None:
+    count = OWNERS_MAX + 5
+    *told, others = largest_owners([owner(f"o{cores:02}", cores) for cores in range(1, count + 1)])
+    assert [one.cores for one in told] == [*range(count, 5, -1)]
+    assert others == OwnerFacts(OTHERS, 5, 15, 0 + 1 + 1 + 2 + 2, None, 150, 5, 15)
+    assert not re.match(OWNER_PATTERN, OTHERS)
+    assert not re.match(OWNER_PATTERN, ADMINS)
+
+
+def test_few_owners_are_told_each_by_its_own_name_with_its_quota() -> None:
+    told = largest_owners([owner("batch", 4, 64), owner(None, 9)])
+    assert [(one.name, one.cores, one.quota_cores) for one in told] == [(ADMINS, 9, None), ("batch", 4, 64)]
+    assert largest_owners([]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -19,6 +20,7 @@ from app.domain.events import (
     InstanceStarted,
     InstanceStopped,
     NodeAdded,
+    QuotaRemoved,
     QuotaSet,
 )
 from app.domain.requests import ExtendRequest, StartRequest
@@ -31,6 +33,7 @@ from app.domain.values import (
     Market,
     Policy,
     QuotaKind,
+    QuotaUse,
     Rejection,
     Resources,
 )
@@ -112,6 +115,34 @@ def test_an_extension_takes_of_the_share_too() -> None:
     assert not isinstance(extended, ExtensionRejected)
 
 
+def test_an_owner_overruns_a_share_of_what_it_ran_and_no_more() -> None:
+    """A core-hour is tolerated, and a tenth of the ten hours within lifetimes. Other owners have their own records."""
+    cloud = make_cloud(replace(POLICY, guarantee=Guarantee.NONE, overrun_share=0.1))
+    begin_us = DAY_US + 10 * HOUR_US
+    assert isinstance(start(cloud, "kept", "a", lifetime_us=11 * HOUR_US), InstanceStarted)
+    cloud.apply(InstanceStopped(at_us=begin_us, instance_id="kept"))
+    assert isinstance(start(cloud, "late", "a", begin_us, HOUR_US), InstanceStarted)
+    assert isinstance(start(cloud, "just", "a", begin_us + 3 * HOUR_US, DAY_US), InstanceStarted)
+    assert_overran(start(cloud, "more", "a", begin_us + 4 * HOUR_US), 3.0, 2.0)
+    assert isinstance(start(cloud, "other", "b", begin_us + 4 * HOUR_US), InstanceStarted)
+    assert isinstance(start(cloud, "admin", None, begin_us + 4 * HOUR_US), InstanceStarted)
+    cloud.apply(InstanceStopped(at_us=begin_us + 4 * HOUR_US, instance_id="late"))
+    assert_overran(start(cloud, "again", "a", begin_us + 4 * HOUR_US), 3.0, 2.1)
+    cloud.apply(QuotaSet(at_us=begin_us + 4 * HOUR_US, owner="a", overrun_share=0.5))
+    assert isinstance(start(cloud, "helped", "a", begin_us + 4 * HOUR_US, 40 * DAY_US), InstanceStarted)
+    cloud.apply(QuotaRemoved(at_us=begin_us + 4 * HOUR_US, owner="a"))
+    cloud.apply(InstanceStopped(at_us=begin_us + 4 * HOUR_US, instance_id="just"))
+    assert isinstance(start(cloud, "fourth-week", "a", 24 * DAY_US), InstanceRejected)
+    assert isinstance(start(cloud, "fifth-week", "a", 25 * DAY_US), InstanceStarted), "four weeks are over"
+
+
+def assert_overran(refused: object, used: float, allowed: float) -> None:
+    assert isinstance(refused, InstanceRejected)
+    assert refused.reason is Rejection.OVERRUNNING
+    assert refused.basis is not None
+    assert refused.basis.quota == QuotaUse(QuotaKind.OVERRAN, used, 0, allowed)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
     """However the events are folded: one by one, in runs, or undone and folded again."""
@@ -120,7 +151,7 @@ def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
     world.open()
     for _ in range(300):
         world.step()
-    expected, starts = dict[str, list[int]](), dict[str, InstanceStarted]()
+    expected, starts, lately = dict[str, list[int]](), dict[str, InstanceStarted](), Counter[str]()
     cores, deadlines = {name: one.resources.cores for name, one in world.cloud.flavors.items()}, dict[str, int]()
     for item in world.log:
         event = item.event
@@ -134,6 +165,7 @@ def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
             evicted = isinstance(event, InstanceEvicted) and event.reason is not EvictionReason.DRILL
             more = [-1, -size, 0, evicted and not over, over > 0, size * over, evicted and over > 0]
             count(expected, begun, [int(one) for one in more])
+            lately[begun.owner or NOBODY] += size * (event.at_us - begun.at_us)
         elif hasattr(event, "former_lifetime_us") and not isinstance(event, ExtensionRejected):
             deadlines[event.instance_id] = event.deadline_us
     found = {name: OwnerAccount(*sums) for name, sums in expected.items()}
@@ -142,6 +174,11 @@ def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
     folded.apply_recorded(world.log)
     assert folded.owners == found
     assert folded.digest() == world.cloud.digest()
+    for owner, account in found.items():
+        ended = world.cloud.ended_lately(owner, world.now_us)
+        known = (lately[owner] - account.overrun_core_us, account.overrun_core_us) if owner else (0, 0)
+        assert ended == known, "the histories are shorter than four weeks"
+        assert ended == folded.ended_lately(owner, world.now_us)
     over = world.cloud.overrunning_now(world.now_us)()
     running = [one for one in world.cloud.running.values() if one.deadline_us < world.now_us]
     assert sum(count for count, _, _ in over.values()) == len(running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain.events.kinds import event
 
@@ -16,6 +16,7 @@ class QuotaSet:
     owner: str
     cores: int | None = None
     share: float | None = None
+    overrun_share: float | None = field(default=None, metadata={"since": 5})
 
 
 @event("quota_removed", subject="owner", since=5)

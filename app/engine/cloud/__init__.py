@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.outcomes import plus
+from app.engine.cloud.owners import Overrun
 from app.engine.cloud.records import (
     NOBODY,
     ClassCounts,
@@ -38,6 +39,7 @@ __all__ = [
     "Handover",
     "Node",
     "OutcomeCounts",
+    "Overrun",
     "OwnerAccount",
     "Quota",
     "Running",

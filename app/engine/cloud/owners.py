@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,36 @@ from app.domain.events import (
     QuotaSet,
 )
 from app.domain.values import EvictionReason, Market
+from app.domain.weeks import week_of
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
-from app.engine.cloud.records import NOBODY, Facts, Fold, Folded, OwnerAccount, Quota, Room, Running, Undo
+from app.engine.cloud.records import (
+    NOBODY,
+    Facts,
+    Fold,
+    Folded,
+    OwnerAccount,
+    OwnerWeek,
+    Quota,
+    Room,
+    Running,
+    Undo,
+)
 from app.engine.cluster import NO_NODE, place, release
 from app.engine.displacing import displace
+
+WEEKS_COUNTED = 4
+"""The number of weeks, the present one included, for which an owner's record counts."""
+
+
+class Overrun(NamedTuple):
+    """The core-microseconds of an owner's spot instances lately.
+
+    `core_us`: of those that ended, within their declared lifetimes; `overrun_core_us`: beyond, of all.
+    """
+
+    core_us: int
+    overrun_core_us: int
 
 
 class Owners:
@@ -31,6 +56,7 @@ class Owners:
     def __init__(self, room: Room, instances: Instances, nodes: Nodes, flavors: Flavors) -> None:
         self.accounts: dict[str, OwnerAccount] = {}
         self.quotas: dict[str, Quota] = {}
+        self._weeks: dict[str, tuple[OwnerWeek, ...]] = {}
         self._room, self._instances, self._nodes, self._flavors = room, instances, nodes, flavors
 
     def folds(self) -> Mapping[type, Fold]:
@@ -45,12 +71,17 @@ class Owners:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {"owners": sorted(self.accounts.items()), "quotas": sorted(self.quotas.items())}
+        return {
+            "owners": sorted(self.accounts.items()),
+            "quotas": sorted(self.quotas.items()),
+            "owner_weeks": sorted(self._weeks.items()),
+        }
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         self.accounts |= dict(facts.owners)
         self.quotas |= dict(facts.quotas)
+        self._weeks |= dict(facts.owner_weeks)
 
     def overrunning_now(self, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns now by owner: instances, cores, core-microseconds; on any thread.
@@ -65,7 +96,22 @@ class Owners:
 
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""
-        return self._instances.rows.overrunning_cores(owner, now_us)
+        return self._overrunning(owner, now_us)[0]
+
+    def overrun_lately(self, owner: str, now_us: int) -> Overrun:
+        """Return what an owner's instances that run now, or ended in the newest weeks, ran within and beyond."""
+        core_us, overrun_core_us = self.ended_lately(owner, now_us)
+        return Overrun(core_us, overrun_core_us + self._overrunning(owner, now_us)[1])
+
+    def ended_lately(self, owner: str, now_us: int) -> Overrun:
+        """Return the same of those alone that ended."""
+        counted = [one for one in self._weeks.get(owner, ()) if one.week > week_of(now_us) - WEEKS_COUNTED]
+        return Overrun(sum(one.core_us for one in counted), sum(one.overrun_core_us for one in counted))
+
+    def _overrunning(self, owner: str, now_us: int) -> tuple[int, int]:
+        """Return the cores that overrun, and their core-microseconds so far. No pass over all rows if none runs."""
+        account = self.accounts.get(owner)
+        return self._instances.rows.overrunning(owner, now_us) if account and account.running else (0, 0)
 
     def displace(self, flavor: str, now_us: int) -> tuple[str | None, tuple[str, ...]]:
         """Return the node for a spot start that fits nowhere, and the overrunning instances that make room for it.
@@ -97,6 +143,7 @@ class Owners:
     def enter(self, moved: Folded) -> Undo:
         """Count starts and stops of spot instances that follow each other."""
         changed: dict[str, OwnerAccount | None] = {}
+        weeks: dict[str, tuple[OwnerWeek, ...] | None] = {}
         started: Counter[tuple[str | None, int]] = Counter()
         stopped: Counter[tuple[str | None, int, int]] = Counter()
         for event, running in moved:
@@ -105,16 +152,19 @@ class Owners:
                 started[event.owner, cores] += 1
             else:
                 stopped[running.owner, cores, max(event.at_us - running.deadline_us, 0)] += 1
+                self._add_week(weeks, running, event.at_us)
         for (owner, cores), count in started.items():
             self._add(changed, owner, _started(cores, count))
         for (owner, cores, over_us), count in stopped.items():
             self._add(changed, owner, _stopped(cores, over_us, count))
-        return lambda: self._put_back(changed)
+        return lambda: self._put_back(changed, weeks)
 
     def _start(self, event: InstanceStarted) -> Undo | None:
         if event.market is not Market.SPOT:
             return None
-        return self._add_one(event.owner, _started(event.count * self._cores(event.flavor)))
+        changed: dict[str, OwnerAccount | None] = {}
+        self._add(changed, event.owner, _started(event.count * self._cores(event.flavor)))
+        return lambda: self._put_back(changed, {})
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         running = self._instances.running[event.instance_id]
@@ -131,15 +181,14 @@ class Owners:
         end = _stopped(running.count * self._cores(running.flavor), over_us)
         if evicted:
             end = end._replace(evicted=int(not over_us), overrun_evicted=int(over_us > 0))
-        return self._add_one(running.owner, end)
+        changed: dict[str, OwnerAccount | None] = {}
+        weeks: dict[str, tuple[OwnerWeek, ...] | None] = {}
+        self._add(changed, running.owner, end)
+        self._add_week(weeks, running, at_us)
+        return lambda: self._put_back(changed, weeks)
 
     def _cores(self, flavor: str) -> int:
         return self._flavors.by_name[flavor].resources.cores
-
-    def _add_one(self, owner: str | None, more: OwnerAccount) -> Undo:
-        changed: dict[str, OwnerAccount | None] = {}
-        self._add(changed, owner, more)
-        return lambda: self._put_back(changed)
 
     def _add(self, changed: dict[str, OwnerAccount | None], owner: str | None, more: OwnerAccount) -> None:
         """Add to an account, and keep in `changed` what it was before."""
@@ -148,13 +197,37 @@ class Owners:
         changed.setdefault(name, old)
         self.accounts[name] = more if old is None else OwnerAccount(*map(add, old, more))
 
-    def _put_back(self, changed: Mapping[str, OwnerAccount | None]) -> None:
+    def _add_week(self, changed: dict[str, tuple[OwnerWeek, ...] | None], ended: Running, at_us: int) -> None:
+        """Add what an instance ran to the week of its end, forget weeks that count no more, and keep what was before.
+
+        What has no owner is not counted.
+        """
+        if ended.owner is None:
+            return
+        old, week = self._weeks.get(ended.owner), week_of(at_us)
+        changed.setdefault(ended.owner, old)
+        *earlier, newest = old or (OwnerWeek(week),)
+        if newest.week != week:
+            earlier, newest = [*earlier, newest], OwnerWeek(week)
+        cores, until_us = ended.count * self._cores(ended.flavor), min(at_us, ended.deadline_us)
+        newest = OwnerWeek(
+            week,
+            newest.core_us + cores * (until_us - ended.started_us),
+            newest.overrun_core_us + cores * (at_us - until_us),
+        )
+        self._weeks[ended.owner] = (*(one for one in earlier if one.week > week - WEEKS_COUNTED), newest)
+
+    def _put_back(
+        self, changed: Mapping[str, OwnerAccount | None], weeks: Mapping[str, tuple[OwnerWeek, ...] | None]
+    ) -> None:
         for name, old in changed.items():
             _put_back(self.accounts, name, old)
+        for name, before in weeks.items():
+            _put_back(self._weeks, name, before)
 
     def _set(self, event: QuotaSet) -> Undo:
         old = self.quotas.get(event.owner)
-        self.quotas[event.owner] = Quota(event.cores, event.share)
+        self.quotas[event.owner] = Quota(event.cores, event.share, event.overrun_share)
         return lambda: _put_back(self.quotas, event.owner, old)
 
     def _remove(self, event: QuotaRemoved) -> Undo:

@@ -218,11 +218,25 @@ class OwnerAccount(NamedTuple):
     overrun_evicted: int = 0
 
 
+class OwnerWeek(NamedTuple):
+    """The core-microseconds of one owner's spot instances that ended in a week, by the week's number.
+
+    `core_us`: those that they ran within their declared lifetimes; `overrun_core_us`: those beyond.
+    """
+
+    week: int
+    core_us: int = 0
+    overrun_core_us: int = 0
+
+
 class Quota(NamedTuple):
-    """The most running spot cores of an owner, and the share of what a book has left. None: no limit."""
+    """The most that an owner may have, each None for no limit: running spot cores, the share of what a book has left,
+    and what its instances may overrun for each core-hour within a declared lifetime.
+    """
 
     cores: int | None = None
     share: float | None = None
+    overrun_share: float | None = None
 
 
 class Facts(NamedTuple):
@@ -249,6 +263,7 @@ class Facts(NamedTuple):
     outcomes: list[tuple[Section, OutcomeCounts]]
     owners: list[tuple[str, OwnerAccount]]
     quotas: list[tuple[str, Quota]]
+    owner_weeks: list[tuple[str, tuple[OwnerWeek, ...]]]
 
 
 def in_order(facts: Facts) -> Facts:

@@ -161,13 +161,13 @@ class InstanceRows:
 
         return count
 
-    def overrunning_cores(self, owner: str, now_us: int) -> int:
-        """Return the cores of an owner's spot instances that overrun."""
+    def overrunning(self, owner: str, now_us: int) -> tuple[int, int]:
+        """Return the cores of an owner's spot instances that overrun, and their core-microseconds so far."""
         columns, number = self.columns, self._owners.get(owner)
         if number is None:
-            return 0
+            return 0, 0
         found = overrunning_of(self._room.cluster, columns.owners, columns.are_first, len(self._owners), now_us)
-        return int(found[number, 1])
+        return int(found[number, 1]), int(found[number, 2])
 
     def _bearers(self, boundaries_us: tuple[int, ...]) -> Bearers:
         """Return the columns of what is borne, with strata of these boundaries."""

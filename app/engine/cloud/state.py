@@ -77,12 +77,11 @@ class Cloud:
         self._books = Books(self._instances, self._head, self._flavors)
         moves = Moves(self._room, self._instances, self._nodes, self._flavors)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
-        self._wants = Wants(self._head)
-        outcomes = self._outcomes = SectionCounts(self._instances, self._flavors)
+        self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._books,
-            outcomes,
+            self._outcomes,
             self._head,
             self._nodes,
             self._flavors,
@@ -97,17 +96,18 @@ class Cloud:
         self._folds = _folds_of(self._parts)
         self._undo: list[Undo] = []
         self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
-        self.books_now, self.outcomes_now, self.core_hours_of = self._books.now, outcomes.now, outcomes.core_hours_of
+        self.books_now, self.core_hours_of = self._books.now, self._outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
-        self.owners, self.quotas = self._owners.accounts, self._owners.quotas
+        self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
         self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
+        self.overrun_lately, self.known_handovers = owners.overrun_lately, self._handovers.by_deadline
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
-        self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
+        self.running_counts, self.outcomes_now = self._instances.counts, self._outcomes.now
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

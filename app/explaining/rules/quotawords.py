@@ -16,6 +16,12 @@ def refused_by_quota(owner: str | None, use: QuotaUse) -> str:
                 f"instances of its owner, {owner}, overran their declared lifetimes on {used} cores, and the policy "
                 f"allows {allowed}: it starts no more until they end"
             )
+        case QuotaKind.OVERRAN:
+            return (
+                f"in the last four weeks instances of its owner, {owner}, overran their declared lifetimes by {used} "
+                f"core-hours, and for what they ran within them {allowed} are allowed: it should declare how long its "
+                "instances run"
+            )
         case QuotaKind.CORES:
             return (
                 f"the spot instances of its owner, {owner}, had {used} cores, this one asked for {asked}, and the "

@@ -138,6 +138,11 @@ class PolicyBody(Body):
         description="What the pooled budget and the books of the strata count: instances, or the core-hours that they "
         "declare. Then of the core-hours admitted at most the promised share is lost by evictions.",
     )
+    overrun_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        _DEFAULT.overrun_share,
+        description="For each core-hour that an owner's ended instances ran within their declared lifetimes in four "
+        "weeks, how many they may overrun before its spot starts are rejected; null: any number.",
+    )
     min_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS), WHOLE] | None = Field(
         _DEFAULT.min_windows,
         description="The least windows, independent pieces of evidence, that a promise may rest on. 0: any number; "

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.times import seconds
+from app.domain.times import SECOND_US, seconds
 from app.engine.cloud import Quota
 from app.platform.http.fields import AT, WHOLE, Body, Time
 from app.scheduling.owners import OwnerStanding
@@ -22,10 +22,13 @@ class QuotaBody(Body):
     share: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="The share of what a book has left that the risks of its running instances may take."
     )
+    overrun_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="The core-hours that its instances may overrun for each within a declared lifetime."
+    )
     at_us: Time | None = Field(None, description=AT)
 
     def quota(self) -> Quota:
-        return Quota(self.cores, self.share)
+        return Quota(self.cores, self.share, self.overrun_share)
 
 
 def owner_answer(standing: OwnerStanding) -> OwnerAnswer:
@@ -43,5 +46,7 @@ def owner_answer(standing: OwnerStanding) -> OwnerAnswer:
         overran_share=standing.overran / account.admitted if account.admitted else None,
         overrun_core_s=seconds(standing.overrun_core_us),
         overrun_evicted=account.overrun_evicted,
-        quota=OwnerQuotaAnswer(cores=standing.quota.cores, share=standing.quota.share, is_own=standing.has_own_quota),
+        lately_overrun_core_s=seconds(standing.lately.overrun_core_us),
+        lately_allowed_core_s=None if standing.allowed_us is None else standing.allowed_us / SECOND_US,
+        quota=OwnerQuotaAnswer(**standing.quota._asdict(), is_own=standing.has_own_quota),
     )

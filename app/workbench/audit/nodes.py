@@ -45,7 +45,13 @@ def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us, world.min_windows = row.grace_us, row.min_windows
-    world.limits = Limits(row.owner_cores, row.owner_share, row.overrunning_cores, bool(row.displaces_overrunning))
+    world.limits = Limits(
+        row.owner_cores,
+        row.owner_share,
+        row.overrun_share,
+        row.overrunning_cores,
+        displaces=bool(row.displaces_overrunning),
+    )
     follow_placement(world, row)
     follow_strata(world, row)
     if row.eviction_policy is not None:

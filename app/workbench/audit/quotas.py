@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import floor
 
+from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import QuotaKind, QuotaUse, Rejection
 from app.workbench.audit.books import HOUR_PARTS, PARTS, borne, holds, hours_of
 from app.workbench.audit.findings import Rule, require
@@ -18,7 +19,7 @@ def check_quota_change(world: World, row: LogRow) -> None:
     """Follow a quota of an owner's own."""
     require(row, Rule.FOLD, row.owner is not None, "it names no owner")
     if row.kind == "quota_set":
-        world.quotas[row.owner or ""] = row.owner_cores, row.owner_share
+        world.quotas[row.owner or ""] = row.owner_cores, row.owner_share, row.overrun_share
     else:
         require(row, Rule.FOLD, row.owner in world.quotas, f"{row.owner} has no quota of its own")
         del world.quotas[row.owner or ""]
@@ -31,7 +32,8 @@ def check_quota(world: World, row: LogRow) -> None:
     found = _exceeded(world, row)
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
     if found is not None:
-        reason = Rejection.OVERRUNNING if found.kind is QuotaKind.OVERRUNNING else Rejection.QUOTA_EXCEEDED
+        overruns = found.kind in {QuotaKind.OVERRUNNING, QuotaKind.OVERRAN}
+        reason = Rejection.OVERRUNNING if overruns else Rejection.QUOTA_EXCEEDED
         require(row, Rule.SLA, row.reason == reason, f"the reason is {row.reason!r}, but its quota makes it {reason}")
 
 
@@ -39,14 +41,28 @@ def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
     if world.limits is None or row.owner is None:
         return None
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
-    cores, share = world.quotas.get(row.owner, (world.limits.cores, world.limits.share))
+    limits = world.limits.cores, world.limits.share, world.limits.overrun_share
+    cores, share, overrun_share = world.quotas.get(row.owner, limits)
     over, most = sum(_cores(one.row) for one in own if one.youth(row.at_us)[0]), world.limits.overrunning
     if most is not None and over > most:
         return QuotaUse(QuotaKind.OVERRUNNING, over, 0, most)
+    overran = None if overrun_share is None else _overran(world, row, own, overrun_share)
+    if overran is not None:
+        return overran
     used = sum(_cores(one.row) for one in own)
     if cores is not None and used + _cores(row) > cores:
         return QuotaUse(QuotaKind.CORES, used, _cores(row), cores)
     return None if share is None else _share(row, own, share)
+
+
+def _overran(world: World, row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
+    """Return what overran in this week and the three before, if it is more than an hour and the share of what kept."""
+    first_us = (((row.at_us // DAY_US + 3) // 7 - 3) * 7 - 3) * DAY_US
+    ended = [one for one in world.ended.get(row.owner or "", ()) if one[0] >= first_us]
+    over_us = sum(over for _, _, over in ended) + sum(one.ran(row.at_us)[1] for one in own)
+    allowed_us = share * sum(within for _, within, _ in ended) + HOUR_US
+    used, allowed = over_us / HOUR_US, allowed_us / HOUR_US
+    return QuotaUse(QuotaKind.OVERRAN, used, 0, allowed) if used > allowed else None
 
 
 def _cores(row: LogRow) -> int:

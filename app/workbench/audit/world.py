@@ -44,6 +44,12 @@ class AuditedInstance:
     def is_spot(self) -> bool:
         return self.row.market == Market.SPOT
 
+    def ran(self, now_us: int) -> tuple[int, int]:
+        """Return the core-microseconds that a spot instance ran within its declared lifetime, and beyond."""
+        cores = self.row.machine_count * self.row.demand.cores
+        ran_us, declared_us = now_us - self.row.at_us, self.row.lifetime_us or 0
+        return cores * min(ran_us, declared_us), cores * max(ran_us - declared_us, 0)
+
     def youth(self, now_us: int) -> tuple[bool, int]:
         """Sort key: a greater one is younger; overrunning instances are younger than all others."""
         overruns = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
@@ -56,6 +62,7 @@ class Limits:
 
     cores: int | None
     share: float | None
+    overrun_share: float | None
     overrunning: int | None
     displaces: bool
 
@@ -64,7 +71,8 @@ class Limits:
 class World:
     """The state after the lines so far. `sla`, `strata_us`, `min_windows` and `limits` are None until shown.
 
-    `quotas`: the cores and the share of owners that have quotas of their own.
+    `quotas`: the cores, the share and the overrun share of owners that have quotas of their own. `ended`: by owner, of
+    each spot instance the time of its end, and the core-microseconds that it ran within its lifetime and beyond.
     """
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
@@ -80,7 +88,8 @@ class World:
     unit: str | None = None
     entered: dict[float, Entered] = field(default_factory=dict)
     limits: Limits | None = None
-    quotas: dict[str, tuple[int | None, float | None]] = field(default_factory=dict)
+    quotas: dict[str, tuple[int | None, float | None, float | None]] = field(default_factory=dict)
+    ended: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     grace_us: int | None = None
     min_windows: int | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)
@@ -138,6 +147,8 @@ def leave(world: World, row: LogRow) -> None:
     for place in start.places:
         node = world.nodes[place]
         node.free = plus(node.free, start.demand)
+    if instance.is_spot and start.owner is not None:
+        world.ended.setdefault(start.owner, []).append((row.at_us, *instance.ran(row.at_us)))
 
 
 def _told(row: LogRow) -> tuple[object, ...]:

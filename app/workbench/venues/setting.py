@@ -51,10 +51,7 @@ class BacktestSetting:
         return self.types.get(name.instance_type, LISTED.get(name.instance_type))
 
     def _on_demand(self, name: PoolName, steps: PriceSteps) -> float:
-        if machine := self.machine(name):
-            return machine.on_demand
-        known = steps.price[: max(steps.step_at(self.from_us), 0) + 1]
-        return _PRICES_PER_MEDIAN * float(np.nanmedian(known))
+        return on_demand_price(self.machine(name), steps, self.from_us)
 
     def past(self, pool: int, now_us: int) -> PriceSteps | None:
         """Return what the window before a moment shows of a pool; None if the price is unknown then."""
@@ -67,6 +64,13 @@ class BacktestSetting:
             first = max(steps.step_at(now_us - self.window_us), 0)
             return PriceSteps(steps.at_us[first:at], steps.price[first:at], now_us)
         return found if not np.isnan(found.price[-1]) else None
+
+
+def on_demand_price(machine: MachineType | None, steps: PriceSteps, from_us: int) -> float:
+    """Return the on-demand price of a pool; eight times its median price before a time if its type is not known."""
+    if machine is not None:
+        return machine.on_demand
+    return _PRICES_PER_MEDIAN * float(np.nanmedian(steps.price[: max(steps.step_at(from_us), 0) + 1]))
 
 
 def setting_of(

@@ -17,13 +17,7 @@ from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer
 from tenure_client.forms.decisions import DecisionAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventAnswer, event_of
-from tenure_client.forms.forecasts import (
-    CurvesAnswer,
-    QuotesAnswer,
-    RunAnswer,
-    TableAnswer,
-    TableSummaryAnswer,
-)
+from tenure_client.forms.forecasts import CurvesAnswer, QuotesAnswer, RunAnswer, TableAnswer, TableSummaryAnswer
 from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
@@ -107,10 +101,17 @@ def owners(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listi
 
 
 def set_quota(
-    cloud: str, owner: str, *, cores: int | None = None, share: float | None = None, at: datetime | None = None
+    cloud: str,
+    owner: str,
+    *,
+    cores: int | None = None,
+    share: float | None = None,
+    overrun_share: float | None = None,
+    at: datetime | None = None,
 ) -> Call[OwnerAnswer]:
     """Give an owner a quota of its own in place of the policy's. None is no limit."""
-    return endpoints.SET_QUOTA.call(body={"cores": cores, "share": share, "at": at}, cloud=cloud, owner=owner)
+    body = {"cores": cores, "share": share, "overrun_share": overrun_share, "at": at}
+    return endpoints.SET_QUOTA.call(body=body, cloud=cloud, owner=owner)
 
 
 def remove_quota(cloud: str, owner: str, *, at: datetime | None = None) -> Call[None]:

@@ -155,3 +155,4 @@ class PolicyChange(TypedDict, total=False):
     overrunning_cores: int | None
     displaces_overrunning: bool
     budget: str
+    overrun_share: float | None

@@ -57,6 +57,10 @@ class PolicyAnswer(Answer, kw_only=True):
     displaces_overrunning: Annotated[
         bool, Meta(description="Spot starts that do not fit take the room of overrunning instances.")
     ]
+    overrun_share: Annotated[
+        float | None,
+        Meta(description="Core-hours that an owner may overrun for each within a declared lifetime; null: any number."),
+    ]
     min_windows: Annotated[
         int | None,
         Meta(description="The least windows that a promise may rest on; null: any, and decisions record none."),

@@ -101,7 +101,9 @@ class QuotaUseAnswer(Answer, kw_only=True):
     """The quota that refuses a start."""
 
     kind: QuotaKindWord
-    used: Annotated[float, Meta(description="What the owner used just before: cores, or evictions to be expected.")]
+    used: Annotated[
+        float, Meta(description="What the owner used just before: cores, evictions to be expected, or core-hours.")
+    ]
     asked: Annotated[float, Meta(description="What the start asks for beside it.")]
     allowed: float
 

@@ -14,6 +14,9 @@ class OwnerQuotaAnswer(Answer, kw_only=True):
 
     cores: Annotated[int | None, Meta(description="The most cores of its running spot instances; null: any number.")]
     share: Annotated[float | None, Meta(description="The share of what a book has left; null: all of it.")]
+    overrun_share: Annotated[
+        float | None, Meta(description="Core-hours that it may overrun for each within a lifetime; null: any number.")
+    ]
     is_own: Annotated[bool, Meta(description="True if it is the owner's own, and not the policy's.")]
 
 
@@ -31,6 +34,12 @@ class OwnerAnswer(Answer, kw_only=True):
     overran_share: Annotated[float | None, Meta(description="overran / admitted; null: none was admitted.")]
     overrun_core_s: Annotated[Seconds, Meta(description="The core-seconds that they ran beyond it.")]
     overrun_evicted: Annotated[int, Meta(description="Of those that overran, how many were evicted.")]
+    lately_overrun_core_s: Annotated[
+        Seconds, Meta(description="The same of those that run now, or ended in this week or the three before.")
+    ]
+    lately_allowed_core_s: Annotated[
+        float | None, Meta(description="With more of these its spot starts are rejected; null: any number.")
+    ]
     quota: OwnerQuotaAnswer
 
 

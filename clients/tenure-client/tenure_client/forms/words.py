@@ -42,8 +42,9 @@ ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was
 QuotaKindWord = Annotated[
     str,
     one_of(
-        ("cores", "share", "overrunning"),
-        "The limit of an owner: on running spot cores, on the risks of its instances in a book, on overrunning cores.",
+        ("cores", "share", "overrunning", "overran"),
+        "The limit of an owner: on running spot cores, on the risks of its instances in a book, on overrunning cores, "
+        "on the core-hours that its instances overran lately.",
     ),
 ]
 LineWord = Annotated[

@@ -1,0 +1,1 @@
+"""Clusters that grow onto machines which may be lost, and the checkpoints that their jobs survive by."""

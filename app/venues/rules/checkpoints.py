@@ -1,0 +1,101 @@
+"""Checkpoints of a job: when its memory is written away, what that costs in time, and what a revocation leaves of it.
+
+While a checkpoint is written the job stands still. After a revocation it goes on from the last checkpoint that was
+finished. A job's memory is written and read at the rates that the thesis measured (chapter 5).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from math import floor, inf, sqrt
+
+from app.domain.times import HOUR_US, SECOND_US
+
+_WRITTEN_PER_S, _READ_PER_S = 63.67, 81.27
+"""Megabytes a second."""
+_MB_PER_GIB = 1024.0
+
+
+class CheckpointRule(Enum):
+    """The times of checkpoints: never, after each hour of work, at each rise of the price, or by the hazard."""
+
+    NONE = "none"
+    HOURLY = "hourly"
+    RISING = "rising"
+    HAZARD = "hazard"
+
+
+def suspend_us(memory_gib: float) -> int:
+    """Return how long it takes to write a checkpoint."""
+    return round(memory_gib * _MB_PER_GIB / _WRITTEN_PER_S * SECOND_US)
+
+
+def resume_us(memory_gib: float, *, is_same_zone: bool) -> int:
+    """Return how long it takes to read a checkpoint; from another zone it takes twice as long."""
+    return round(memory_gib * _MB_PER_GIB / _READ_PER_S * SECOND_US * (1.0 if is_same_zone else 2.0))
+
+
+def interval_us(rule: CheckpointRule, pause_us: int, hazard_per_us: float) -> float:
+    """Return the work between two checkpoints; infinite if there are none, or if they are not periodic.
+
+    By the hazard (revocations per time) it is Young's sqrt(2 C / h), which balances the time for checkpoints, C each,
+    against the work that is lost with a revocation; never less than C.
+    """
+    match rule:
+        case CheckpointRule.HOURLY:
+            return float(HOUR_US)
+        case CheckpointRule.HAZARD if hazard_per_us > 0.0:
+            return max(sqrt(2.0 * pause_us / hazard_per_us), float(pause_us), 1.0)
+        case _:
+            return inf
+
+
+def expected_pauses_us(
+    rule: CheckpointRule, work_us: float, pause_us: int, every_us: float, rises_per_us: float
+) -> float:
+    """Return the time that checkpoints of some work are expected to take (5.5)."""
+    if rule is CheckpointRule.RISING:
+        return work_us * rises_per_us * pause_us
+    return floor(work_us / every_us) * float(pause_us)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointedRun:
+    """A run from its first moment of work: its length with pauses, when checkpoints are finished, the work in each."""
+
+    length_us: float
+    finished_us: tuple[float, ...]
+    saved_us: tuple[float, ...]
+
+    def saved_after(self, ran_us: float) -> float:
+        """Return the work that a revocation after so long would leave."""
+        at = bisect_right(self.finished_us, ran_us)
+        return self.saved_us[at - 1] if at else 0.0
+
+
+def periodic_run(work_us: float, every_us: float, pause_us: int) -> CheckpointedRun:
+    """Return the run with a checkpoint after each stretch of work."""
+    count = floor(work_us / every_us)
+    saved = tuple(every_us * (at + 1) for at in range(count))
+    return CheckpointedRun(
+        work_us + count * pause_us, tuple(done + pause_us * at for at, done in enumerate(saved, 1)), saved
+    )
+
+
+def rising_run(work_us: float, rises_us: Iterable[float], pause_us: int) -> CheckpointedRun:
+    """Return the run with a checkpoint at each rise of the price, in time since the start; not while one is written."""
+    now_us, done_us = 0.0, 0.0
+    finished, saved = list[float](), list[float]()
+    for rise_us in rises_us:
+        if rise_us <= now_us:
+            continue
+        if done_us + rise_us - now_us >= work_us:
+            break
+        done_us += rise_us - now_us
+        now_us = rise_us + pause_us
+        finished.append(now_us)
+        saved.append(done_us)
+    return CheckpointedRun(now_us + work_us - done_us, tuple(finished), tuple(saved))
