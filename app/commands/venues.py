@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.venues.rules.types import MachineType
     from app.workbench.venues.setting import BacktestSetting
 
-WHATS = ("survival", "bids", "cost", "ramp", "deadlines")
+WHATS = ("survival", "bids", "cost", "ramp", "ramc-dc", "deadlines")
 METHODS = ("thesis", "tenure")
 _TOLD_REFUSALS = 5
 _FIRST_DAY = "2015-06-12"

@@ -19,9 +19,9 @@ class Outlook(NamedTuple):
 
     slots: available slots just before the start; demand (R): the start's own; free (R): room on the open nodes once it
     runs, with the instances that would be evicted before it gone; capacity (R): of the open nodes; size (R): of the
-    largest one; halves (R): half nodes that stay free, if the start takes the node where most stay; excess (R): by how
-    much the highest on-demand load so far exceeds the present one; released (R, INTERVAL_COUNT): what spot instances
-    that would be evicted after it use and give back before interval k begins, at their declared ends.
+    largest one; halves (R): half nodes that stay free, if the start takes the node where most stay; load (R): that of
+    on-demand instances; excess (R): by how much the highest so far exceeds it; released (R, INTERVAL_COUNT): what spot
+    instances that would be evicted after it use and give back before interval k begins, at their declared ends.
     """
 
     slots: int
@@ -30,6 +30,7 @@ class Outlook(NamedTuple):
     capacity: Ints
     size: Ints
     halves: Ints
+    load: Ints
     excess: Ints
     released: Ints
 
@@ -53,12 +54,12 @@ def with_slots(outlook: Outlook, slots: int) -> Outlook:
 
 
 @compiled
-def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, excess: Ints, born: int, now_us: int) -> Outlook:
+def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, load: Ints, peak: Ints, born: int, now_us: int) -> Outlook:
     """Return the outlook of a start with this demand (R), which is as old as instances that started at `born`.
 
     Those that started later and those that overrun would be evicted before it. `sizes` (N, R): the capacity of each
-    node; `excess` (R): as in the outlook. Without a slot the start is taken out of the room all the same, so `free` may
-    be below zero.
+    node; `load`, `peak` (R): the on-demand load, and the highest so far. Without a slot the start is taken out of the
+    room all the same, so `free` may be below zero.
     """
     resources = demand.shape[0]
     room, released = cluster.free.copy(), np.zeros((resources, INTERVAL_COUNT + 1), np.int64)
@@ -79,7 +80,8 @@ def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, excess: Ints, born: 
             released[r, k] += released[r, k - 1]
     free, capacity, size, slots = _sum_open(cluster, room, sizes, demand)
     halves = _halves(cluster, demand, room, sizes)
-    return Outlook(slots, demand, free, capacity, size, halves, excess, released[:, :INTERVAL_COUNT].copy())
+    excess, released = np.maximum(peak - load, 0), released[:, :INTERVAL_COUNT].copy()
+    return Outlook(slots, demand, free, capacity, size, halves, load, excess, released)
 
 
 @inlined

@@ -2,12 +2,14 @@
 
 It is a logistic model over the rise curve and over what the start would find and leave (`engine.outlook`). Its weights
 were fitted on 59 simulated runs of other clouds and are the same for every cloud (docs/forecast.md, *The calibrated
-forecast*). Beside it stands the *chance of a rise or a record*, which was fitted to nothing: the share of past moments
-after which the load rose beyond the room, or the probability that the lifetime brings a load that the history does not
-know and that takes the room beyond the highest one too. The estimate is the geometric mean of both; the level, which is
-added to its logit, is the cloud's own (`level`). A start that asks for several resources has the highest of their
-estimates: the scarcest one binds. In every resource more room never makes the estimate higher, a longer lifetime never
-makes it lower, and it is never 0 or 1.
+forecast*). Beside it stands the *chance of a rise or a record*, which was fitted to nothing: either the load does what
+it did after past moments and takes the room, or the lifetime brings a load that the history does not know and that
+takes the room beyond the highest one too. In the near future the load does what it did if it *rises* by as much; far
+ahead, if it comes to lie as *high*, because the load of this moment says little about next week's. The estimate is the
+geometric mean of both, small ones moved apart; the level, which is added to its logit, is the cloud's own (`level`). A
+start that asks for several resources has the highest of their estimates: the scarcest one binds. In every resource more
+room never makes the estimate higher, a longer lifetime never makes it lower, and it is never 0 or 1. A table from
+before there were heights or spreads is read as it was then.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.engine.compiled import compiled
+from app.domain.times import DAY_US
+from app.engine.compiled import compiled, inlined
 from app.engine.intervals import BIN_US, EDGES_US, INTERVAL_COUNT
 from app.engine.outlook import Outlook
 from app.forecast.rise import Rises
@@ -42,7 +45,14 @@ ACTIVITY = 0.5
 """Chosen after the others, on runs of the yardsticks."""
 RECORD_SPREADS = 1.5
 """A record exceeds the highest load so far by so many spreads of the daily peaks, on average."""
+SMALL = 0.03
+STRETCH = 1.3
+"""Below SMALL the logit of an estimate is so many times as far from that of SMALL: unstretched, they lay too near to
+each other."""
+NEARNESS = np.exp(-np.array([0, *EDGES_US[:-1]]) / DAY_US)
+"""The weight of a rise in each interval, by the time of its beginning; a height has the rest."""
 _LEAST_CHANCE = 1e-5
+_SMALL_AGAINST = (1.0 - SMALL) / SMALL
 _LEAST_LIFETIME_US = EDGES_US[0] // 10
 _HOUR_US = 6 * EDGES_US[0]
 _LENGTH_SHIFT_US = EDGES_US[0] // 2
@@ -53,17 +63,19 @@ _LONGEST_US = 1 << 55
 class _Sight(NamedTuple):
     """The figures of one resource for an outlook.
 
-    passed, reached (K + 1): G at the ends of the intervals, as it is and shrunk; score: the part that the lifetime does
-    not change; record: the probability that a record takes the room beyond the highest load, below 0 if the table does
-    not tell the spread; level: what is added to the logit at last.
+    repeated (K + 1): the share of past moments after which the load took the room by the ends of the intervals;
+    reached (K + 1): G there, shrunk; score: the part that the lifetime does not change; record: the probability that a
+    record takes the room beyond the highest load, below 0 if the table does not tell the spread; level: what is added
+    to the logit at last; has_heights: False if the table has none.
     """
 
-    passed: Floats
+    repeated: Floats
     reached: Floats
     score: float
     record: float
     level: float
     seen_us: int
+    has_heights: bool
 
 
 @compiled
@@ -129,13 +141,14 @@ def _cloud_score(rises: Rises, r: int) -> float:
 @compiled
 def _sight(rises: Rises, outlook: Outlook, r: int) -> _Sight:
     """Return what is seen of a resource. A table without a spread has the level in the score, as it was then."""
-    passed = _passed_rises(rises, outlook, r)
+    has_heights, passed = rises.heights.shape[1] > 0, _passed_rises(rises, outlook, r)
     reached, score = _shrunk(passed, rises.seen_us), _score_of_room(outlook, r)
     if rises.spreads[r] <= 0.0:
-        return _Sight(passed, reached, score + rises.level, -1.0, 0.0, rises.seen_us)
+        return _Sight(passed, reached, score + rises.level, -1.0, 0.0, rises.seen_us, has_heights)
     beyond = max(outlook.free[r] - outlook.excess[r], 0)
     record = exp(-beyond / (RECORD_SPREADS * rises.spreads[r]))
-    return _Sight(passed, reached, score, record, _cloud_score(rises, r), rises.seen_us)
+    repeated = _repeated(rises, outlook, r) if has_heights else passed
+    return _Sight(repeated, reached, score, record, _cloud_score(rises, r), rises.seen_us, has_heights)
 
 
 @compiled
@@ -149,10 +162,19 @@ def _probability(sight: _Sight, lifetime_us: int) -> float:
     found = 1.0 / (1.0 + exp(-score))
     if sight.record < 0.0:
         return found
-    chance = max(_between(sight.passed, lifetime), sight.record * unseen, _LEAST_CHANCE)
+    mean = sqrt(found * max(_chance(sight, _between(sight.repeated, lifetime), sight.record * unseen), _LEAST_CHANCE))
     # Clipped first, so that the odds are those of a probability; every step keeps the order of its values.
-    mean = min(max(sqrt(found * chance), LEAST * LEAST), 1.0 - LEAST * LEAST)
-    return 1.0 / (1.0 + (1.0 - mean) / mean * exp(-sight.level))
+    mean = min(max(mean, LEAST * LEAST), 1.0 - LEAST * LEAST)
+    odds_against = (1.0 - mean) / mean
+    if sight.has_heights and odds_against > _SMALL_AGAINST:
+        odds_against *= (odds_against / _SMALL_AGAINST) ** (STRETCH - 1.0)
+    return 1.0 / (1.0 + odds_against * exp(-sight.level))
+
+
+@inlined
+def _chance(sight: _Sight, repeated: float, record: float) -> float:
+    """Return the chance of a rise or a record. A table without heights has the larger of the two, as it was then."""
+    return 1.0 - (1.0 - repeated) * (1.0 - record) if sight.has_heights else max(repeated, record)
 
 
 @compiled
@@ -166,6 +188,22 @@ def _passed_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
         room = free + outlook.released[r, k]
         passed[k + 1] = max(passed[k], _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], room))
     return passed
+
+
+@compiled
+def _repeated(rises: Rises, outlook: Outlook, r: int) -> Floats:
+    """Return the share of past moments after which the load took the room by the end of each interval (K + 1).
+
+    It rises from the present one by more than the room, or comes to lie above the height that leaves none. In each
+    interval they count by its nearness. No value is below an earlier one.
+    """
+    free, repeated = max(outlook.free[r], 0), np.zeros(INTERVAL_COUNT + 1)
+    for k in range(INTERVAL_COUNT):
+        room, near = free + outlook.released[r, k], NEARNESS[k]
+        risen = _read(rises.shares[r, :, k], rises.rooms[r], rises.counts[r], room)
+        above = _read(rises.heights[r, :, k], rises.rooms[r], rises.counts[r], outlook.load[r] + room)
+        repeated[k + 1] = max(repeated[k], near * risen + (1.0 - near) * above)
+    return repeated
 
 
 @compiled

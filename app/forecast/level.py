@@ -18,8 +18,8 @@ from app.engine.compiled import compiled
 from app.forecast.calibrated import LEAST, SHORTEST_WINDOW_US
 from app.forecast.survival import Floats
 
-MEAN = 0.2
-DEVIATION = 1.0
+MEAN = 0.0
+DEVIATION = 0.3
 """Mean and deviation of the level among clouds, before anything is known of this one."""
 BIN_WIDTH = 1 / 16
 _MOST_LOGIT = log((1 - LEAST) / LEAST)

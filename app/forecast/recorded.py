@@ -260,7 +260,8 @@ def meet(
     if rises.seen_us == 0 or lifetime_us > LONGEST_US or at_us < state.next_us[: is_rejected + 1, stratum].max():
         return NONE
     demand = operations.sizes[size]
-    outlook = look_ahead(recorded_cluster(state.run), state.capacity, demand, state.peak - state.load, NEVER_US, at_us)
+    cluster = recorded_cluster(state.run)
+    outlook = look_ahead(cluster, state.capacity, demand, state.load, state.peak, NEVER_US, at_us)
     place = free_place(state, at_us, is_rejected == 1)
     if outlook.slots <= 0 or place == NONE:
         return NONE
@@ -289,6 +290,7 @@ def without_level(rises: Rises) -> Rises:
         rises.effects,
         rises.spreads,
         rises.activity,
+        rises.heights,
     )
 
 

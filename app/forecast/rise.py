@@ -1,10 +1,13 @@
-"""The rise curve G(x, L): how likely the on-demand load grows by more than x within L, by the cloud's own past.
+"""The rise curve G(x, L): how likely the on-demand load grows by more than x within L, by the cloud's own past; and the
+heights: how likely its highest load within L lies above a height, whatever it was at the start.
 
 Every bin of ten minutes in the history is a past start. Its *rise* within L is the highest load of the next L less the
 load at the start. G is the Kaplan-Meier estimate of the first time at which the rise exceeds x, in doubling intervals:
 a start is at risk in an interval if the interval lies wholly in the past, so starts that the present cuts off are
-censored and not dropped. Each resource has its curve. The load contains rejected on-demand starts until their declared
-end, as `History` replays them. A peak within a bin counts; the load at a start is that at the beginning of its bin.
+censored and not dropped. Heights are counted alike, with every start at risk in the first interval, also one whose load
+is above the height at once. Each resource has its curves. The load contains rejected on-demand starts until their
+declared end, as `History` replays them. A peak within a bin counts; the load at a start is that at the beginning of its
+bin.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from app.domain.strata import STRATA
 from app.domain.times import DAY_US
 from app.domain.values import Resources
 from app.engine.cluster import UNCOUNTED, Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inlined
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, START_ON_DEMAND, Operations
 from app.forecast.survival import Floats
@@ -54,8 +57,9 @@ NO_STARTS = np.zeros((len(STRATA), 3))
 NO_EFFECTS = np.zeros(len(STRATA))
 NO_SPREADS = np.zeros(len(Resources._fields))
 SPREAD_SHARE = 0.2
-SPREAD_DAYS = 3
+SPREAD_DAYS = 1
 """Before anything is seen, daily peaks spread by this share of the capacity. It weighs as much as so many days."""
+NO_HEIGHTS = np.zeros((len(Resources._fields), 0, INTERVAL_COUNT))
 _DAY_BINS = DAY_US // BIN_US
 
 
@@ -68,7 +72,9 @@ class Rises(NamedTuple):
     starts (strata, 3): on how many it rests, how many of those were evicted, and windows; effects (strata): how many
     windows are worth one in a bound (`design`), 0 in tables from before there were any; spreads (R): the deviation of
     the daily peaks of the load, 0 in tables from before there were any; activity (R): by how much more on-demand room
-    was asked for in the last day than on a usual one, as a logarithm; 0 is usual, as in tables from before it.
+    was asked for in the last day than on a usual one, as a logarithm; 0 is usual, as in tables from before it; heights
+    (R, ROOM_COUNT, INTERVAL_COUNT): the share of past starts whose highest load within the interval's end lay above
+    this room, taken as a height; without rooms, (R, 0, INTERVAL_COUNT), in tables from before there were any.
     """
 
     rooms: Ints
@@ -80,15 +86,18 @@ class Rises(NamedTuple):
     effects: Floats = NO_EFFECTS
     spreads: Floats = NO_SPREADS
     activity: Floats = NO_ACTIVITY
+    heights: Floats = NO_HEIGHTS
 
     def to_bytes(self) -> bytes:
-        """Return the curves for storage: a line of counts and of the level, then rooms and shares.
+        """Return the curves for storage: a line of counts and of all that is newer than they, then rooms and shares.
 
-        A program that knows no level reads over it.
+        A program that does not know a name in the line reads over it.
         """
         learned = {"level": self.level, "starts": self.starts.tolist(), "effects": self.effects.tolist()}
         learned["spreads"] = self.spreads.tolist()
         learned["activity"] = self.activity.tolist()
+        if self.heights.shape[1]:
+            learned["heights"] = self.heights.tolist()
         line = json.dumps({"counts": self.counts.tolist(), "seen_us": self.seen_us, **learned}).encode() + b"\n"
         return line + self.rooms.astype("<i8").tobytes() + self.shares.astype("<f8").tobytes()
 
@@ -108,7 +117,30 @@ class Rises(NamedTuple):
         effects = np.array(written.get("effects", NO_EFFECTS), np.float64)
         spreads = np.array(written.get("spreads", NO_SPREADS), np.float64)
         activity = np.array(written.get("activity", NO_ACTIVITY), np.float64)
-        return cls(rooms, counts, shares, written["seen_us"], level, starts, effects, spreads, activity), rest
+        heights = np.array(written.get("heights", NO_HEIGHTS), np.float64)
+        found = cls(rooms, counts, shares, written["seen_us"], level, starts, effects, spreads, activity, heights)
+        return found, rest
+
+
+class _Passages(NamedTuple):
+    """Past starts (R, INTERVAL_COUNT, edges), by steps along the edges.
+
+    at_risk: of how many the load had not passed an edge before an interval; passed: of how many of them it did in it.
+    """
+
+    at_risk: Ints
+    passed: Ints
+
+    @classmethod
+    def none(cls, resource_count: int) -> _Passages:
+        """Return the counts before anything is seen."""
+        return cls(*np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64))
+
+    def shares(self, r: int, at: Ints) -> Floats:
+        """Return the share that passed of a resource, at some of the edges; it never rises along them."""
+        at_risk, passed = np.cumsum(self.at_risk[r], axis=1), np.cumsum(self.passed[r], axis=1)
+        hazard = passed[:, at] / np.maximum(at_risk[:, at], 1)
+        return np.minimum.accumulate(1.0 - np.cumprod(1.0 - hazard, axis=0).T, axis=0)
 
 
 class _Reading(NamedTuple):
@@ -141,7 +173,7 @@ class RiseHistory:
         self._load = _Reading(now, opened, highest, asked, capacity, none, none, closed)
         self._levels, self._peaks = np.empty((2, 0, resource_count), np.int64)
         self._asked = np.zeros((1, resource_count), np.int64)
-        self._at_risk, self._passed = np.zeros((2, resource_count, INTERVAL_COUNT, len(EDGES)), np.int64)
+        self._risen, self._reached = _Passages.none(resource_count), _Passages.none(resource_count)
 
     def extend(self, operations: Operations, node_count: int, row_count: int, until_us: int) -> None:
         """Read the operations that are new, and count the bins that end by `until_us`.
@@ -163,15 +195,14 @@ class RiseHistory:
         """Return the curves as of the last bin read, for rooms up to the present capacity."""
         rooms = [_rooms_up_to(int(capacity)) for capacity in self._load.capacity]
         counts = np.array([len(some) for some in rooms], np.int64)
-        padded, shares = (
-            np.zeros((len(rooms), ROOM_COUNT), np.int64),
-            np.zeros((len(rooms), ROOM_COUNT, INTERVAL_COUNT)),
-        )
+        padded = np.zeros((len(rooms), ROOM_COUNT), np.int64)
+        shares, heights = np.zeros((2, len(rooms), ROOM_COUNT, INTERVAL_COUNT))
         for r in np.flatnonzero(counts).tolist():
             padded[r] = np.pad(rooms[r], (0, ROOM_COUNT - len(rooms[r])), "edge")
-            shares[r] = self._shares(r, np.searchsorted(EDGES, padded[r]))
+            at = np.searchsorted(EDGES, padded[r])
+            shares[r], heights[r] = self._risen.shares(r, at), self._reached.shares(r, at)
         rises = Rises(padded, counts, shares, self._until_us - self._begin_us)
-        return rises._replace(spreads=self._spreads(), activity=self._activity(counts))
+        return rises._replace(spreads=self._spreads(), activity=self._activity(counts), heights=heights)
 
     def _activity(self, counts: Ints) -> Floats:
         """Return the activity of each resource; 0 for one that is not counted, and of which nothing was asked."""
@@ -190,7 +221,7 @@ class RiseHistory:
         levels, peaks = np.concatenate([self._levels, more]), np.concatenate([self._peaks, more])
         asked = np.empty_like(more)
         self._done = _fill_bins(self._load, operations, self._done, self._end_us, levels, peaks, asked, known)
-        _count_rises(levels, peaks, known, EDGES, self._at_risk, self._passed)
+        _count_passages(levels, peaks, known, EDGES, self._risen, self._reached)
         self._end_us += count * BIN_US
         self._levels, self._peaks = levels[-_KEPT:].copy(), peaks[-_KEPT:].copy()
         self._asked = np.concatenate([self._asked, asked])[-_LAST_BINS - 1 :].copy()
@@ -204,12 +235,6 @@ class RiseHistory:
         seen = days * last.max(axis=1).var(axis=0)
         expected = SPREAD_DAYS * (SPREAD_SHARE * self._load.capacity) ** 2
         return np.asarray(np.sqrt((seen + expected) / (days + SPREAD_DAYS)))
-
-    def _shares(self, r: int, at: Ints) -> Floats:
-        """Return G of a resource at some of the edges; it never rises along them."""
-        at_risk, passed = np.cumsum(self._at_risk[r], axis=1), np.cumsum(self._passed[r], axis=1)
-        hazard = passed[:, at] / np.maximum(at_risk[:, at], 1)
-        return np.minimum.accumulate(1.0 - np.cumprod(1.0 - hazard, axis=0).T, axis=0)
 
 
 def _rooms_up_to(capacity: int) -> Ints:
@@ -286,24 +311,30 @@ def _open_node(load: _Reading, capacity: Ints, node: int, is_open: bool) -> None
 
 
 @compiled
-def _count_rises(levels: Ints, peaks: Ints, known: int, edges: Ints, at_risk: Ints, passed: Ints) -> None:
-    """Count every start and interval that ends after bin `known`; the counts (R, K, edges) are steps along the edges.
+def _count_passages(levels: Ints, peaks: Ints, known: int, edges: Ints, risen: _Passages, reached: _Passages) -> None:
+    """Count every start and interval that ends after bin `known`, by rises and by heights.
 
-    A start is at risk in an interval from the first edge on that held its rise before it. It passes up to the first
-    edge that holds its rise within it too.
+    Levels and peaks (B, R). By heights every start is at risk in the first interval.
     """
     count = levels.shape[0]
     for r in range(levels.shape[1]):
         highest = peaks[:, r].copy()
-        for k in range(at_risk.shape[1]):
+        for k in range(risen.at_risk.shape[1]):
             span = 1 << k
             for at in range(count - span + 1):
                 before, level = levels[at, r] if k == 0 else highest[at], levels[at, r]
                 if k > 0:
                     highest[at] = max(highest[at], highest[at + span // 2])
                 if at + span > known:
-                    held = np.searchsorted(edges, before - level)
-                    at_risk[r, k, held] += 1
-                    if highest[at] > before:
-                        passed[r, k, held] += 1
-                        passed[r, k, np.searchsorted(edges, highest[at] - level)] -= 1
+                    _count_passage(risen, r, k, edges, before - level, highest[at] - level)
+                    _count_passage(reached, r, k, edges, before if k > 0 else 0, highest[at])
+
+
+@inlined
+def _count_passage(counts: _Passages, r: int, k: int, edges: Ints, before: int, within: int) -> None:
+    """Count a start at risk from the first edge on that held `before`; it passes up to that which holds `within`."""
+    held = np.searchsorted(edges, before)
+    counts.at_risk[r, k, held] += 1
+    if within > before:
+        counts.passed[r, k, held] += 1
+        counts.passed[r, k, np.searchsorted(edges, within)] -= 1

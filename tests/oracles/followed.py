@@ -19,7 +19,7 @@ from app.engine.cloud import Cloud
 from app.engine.outlook import Outlook
 from app.forecast.bound import upper_bound
 from app.forecast.calibrated import eviction_probability
-from app.forecast.level import MEAN, Cases, count_case
+from app.forecast.level import DEVIATION, MEAN, Cases, count_case
 from app.forecast.replayed import History
 from app.forecast.rise import RiseHistory, Rises
 from oracles.replay import NaiveHistory
@@ -200,7 +200,7 @@ def level_of(known: Sequence[Known], seen_us: int) -> float:
     weights = {stratum: min(1.0, row[2] / max(row[0], 1)) for stratum, row in windows.items()}
 
     def likelihood(level: float) -> float:
-        found = -((level - MEAN) ** 2) / 2
+        found = -((level - MEAN) ** 2) / (2 * DEVIATION**2)
         for one in known:
             score = log(one.said / (1 - one.said)) + level
             found -= weights[stratum_of(one.lifetime_us)] * _softplus(-score if one.evicted else score)

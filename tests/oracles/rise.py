@@ -59,8 +59,23 @@ def shares(
     rises = [
         [_rise(steps, start, span) for start in starts if start + span <= begin_us + bins * BIN_US] for span in spans
     ]
-    found = [_share_passed(rises, room) for room in rooms]
-    return [[min(row[k] for row in found[: at + 1]) for k in range(intervals)] for at in range(len(rooms))]
+    return _falling([_share_passed(rises, room) for room in rooms])
+
+
+def heights(
+    steps: Sequence[Change], begin_us: int, until_us: int, tops: Sequence[int], intervals: int
+) -> list[list[float]]:
+    """Return the share of starts whose highest load by each interval's end lay above each top: likewise.
+
+    Every start is at risk at first, also one whose load is above the top at once.
+    """
+    bins = (until_us - begin_us) // BIN_US
+    starts = [begin_us + start * BIN_US for start in range(bins)]
+    highest_loads = [
+        [highest(steps, start, start + span)[1] for start in starts if start + span <= begin_us + bins * BIN_US]
+        for span in (BIN_US * 2**k for k in range(intervals))
+    ]
+    return _falling([_share_passed([[0] * bins, *highest_loads], top) for top in tops])
 
 
 def activity(asked: Sequence[tuple[int, int]], begin_us: int, until_us: int, capacity: int) -> float:
@@ -73,6 +88,10 @@ def activity(asked: Sequence[tuple[int, int]], begin_us: int, until_us: int, cap
     usual = sum(size for _, size in asked) * DAY_US / (until_us - begin_us)
     last = sum(size for at_us, size in asked if at_us >= since_us) * DAY_US / (until_us - since_us)
     return log((last + usual / 2 + capacity / 50) / (usual * 1.5 + capacity / 50)) if asked else 0.0
+
+
+def _falling(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[min(column) for column in zip(*rows[: at + 1], strict=True)] for at in range(len(rows))]
 
 
 def _rise(steps: Sequence[Change], start_us: int, span_us: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 
 def speed_up(n: Fraction, a: Fraction, sigma: Fraction) -> Fraction:
@@ -36,3 +37,60 @@ def run_by_ticks(work: int, pause: int, every: int | None, rises: set[int], revo
         else:
             done += 1
         tick += 1
+
+
+def provision_by_loops(left: float, on_demand: dict, fast: set, leased: list, new: list) -> tuple[tuple, bool]:
+    """Return (the way taken, breach), as algorithms 3 and 4 walk through them.
+
+    A way is (kind, pool, bid, takes, cost, survival, wait, number).
+    """
+    kinds, breach = [kind for kind in on_demand if on_demand[kind] <= left], False
+    if not kinds:
+        breach, kinds = True, list(fast)
+    candidates = []
+    for way in leased:
+        kind, _, _, takes, _, survival, wait, _ = way
+        if kind not in kinds or survival <= 0:
+            continue
+        if breach and wait > 0:
+            continue
+        if not breach and wait + takes > left:
+            continue
+        candidates.append(way)
+    best = None
+    for way in new:
+        kind, _, bid, takes, cost, survival, _, _ = way
+        if kind not in kinds:
+            continue
+        if bid != float("inf") and takes > left and not breach:
+            continue
+        if best is None or cost < best[4] or (cost == best[4] and survival > best[5]):
+            best = way
+    chosen = best
+    for way in reversed(candidates):
+        if way[4] <= chosen[4]:
+            chosen = way
+    return chosen, breach
+
+
+def available_bid(steps: list, end: int, share: float) -> float:
+    """Return the least price with at least a share of known time at or below it (5.12); nothing is asked at 0."""
+    times = [*(begin for begin, _ in steps), end]
+    known = [(price, times[at + 1] - times[at]) for at, (_, price) in enumerate(steps) if price == price]
+    whole = sum(length for _, length in known)
+    if not known:
+        return float("nan")
+    if share == 0:
+        return float("-inf")
+    fit = [
+        price for price, _ in known if sum(spent for other, spent in known if other <= price) >= share * whole - 1e-9
+    ]
+    return min(fit)
+
+
+def revocations_under(steps: list, end: int, bid: float) -> tuple[int, int]:
+    """Return how often a price up to the bid was followed by one above it, and the time up to the bid."""
+    times = [*(begin for begin, _ in steps), end]
+    spent = sum(times[at + 1] - times[at] for at, (_, price) in enumerate(steps) if price <= bid)
+    count = sum(1 for (_, price), (_, later) in pairwise(steps) if price <= bid < later)
+    return count, spent

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.estimate import estimate
 from oracles.histories import RandomCloud
 
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded
@@ -26,18 +27,23 @@ LIFETIMES_US = [0, 1, 1_000_000, *(edge + more for edge in EDGES_US for more in 
 def random_rises(random: Random) -> Rises:
     """Curves that fall with the room and rise with time, for cores and memory."""
     rooms, counts = np.zeros((3, ROOM_COUNT), np.int64), np.zeros(3, np.int64)
-    shares = np.zeros((3, ROOM_COUNT, INTERVAL_COUNT))
+    shares, heights = np.zeros((2, 3, ROOM_COUNT, INTERVAL_COUNT))
     for r, largest in enumerate((random.choice([4, 40]), random.choice([0, 8, 60]))):
         counts[r] = min(ROOM_COUNT, largest + 1) if largest else 0
         if counts[r]:
             rooms[r] = np.pad(np.arange(counts[r]), (0, ROOM_COUNT - counts[r]), "edge")
-            some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
-            shares[r] = np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
+            shares[r], heights[r] = random_shares(random), random_shares(random)
     seen_us = random.choice([DAY_US, 30 * DAY_US, 365 * DAY_US])
     activity = np.array([random.choice([-1.0, 0.0, 2.0]) for _ in range(3)])
     spreads = np.array([random.choice([0.0, 0.7, 9.0]) for _ in range(3)])
     level = random.choice([0.0, -3.0, 0.5, 4.0])
-    return Rises(rooms, counts, shares, seen_us, level, spreads=spreads, activity=activity)
+    found = Rises(rooms, counts, shares, seen_us, level, spreads=spreads, activity=activity)
+    return found._replace(heights=heights) if random.random() < 0.75 else found
+
+
+def random_shares(random: Random) -> np.ndarray:
+    some = np.array([[random.random() for _ in range(INTERVAL_COUNT)] for _ in range(ROOM_COUNT)])
+    return np.sort(np.sort(some ** random.choice([1, 4, 30]), axis=1), axis=0)[::-1]
 
 
 def random_state(seed: int, steps: int) -> tuple[RandomCloud, Rises]:
@@ -69,6 +75,17 @@ def test_longer_is_never_safer_and_nothing_is_certain(seed: int, steps: int) -> 
     for row in estimates(state.cloud, rises, state.now_us).values():
         assert all(LEAST <= one <= 1 - LEAST for one in row)
         assert row == sorted(row)
+
+
+@states
+@settings(max_examples=60, deadline=None)
+def test_every_estimate_is_the_oracles(seed: int, steps: int) -> None:
+    """With tables of every age: without spreads, without heights, and with both."""
+    state, rises = random_state(seed, steps)
+    for kind in (rises, rises._replace(spreads=np.zeros(3)), rises._replace(spreads=np.full(3, 2.5))):
+        for flavor, row in estimates(state.cloud, kind, state.now_us).items():
+            outlook = state.cloud.outlook(flavor, state.now_us)
+            assert row == pytest.approx([estimate(kind, outlook, us) for us in LIFETIMES_US], rel=1e-9)
 
 
 def stop(state: RandomCloud, market: Market) -> None:
@@ -139,6 +156,7 @@ def test_an_outlook_worked_out_by_hand() -> None:
     assert outlook.free[0] == 32 - 4 - 8 - 4
     assert outlook.capacity[0] == 32
     assert outlook.size[0] == 16
+    assert outlook.load[0] == 4
     assert outlook.excess[0] == 8
     # Node a has 12 free and b 8: one half each. On a the start leaves 8, which is still a half.
     assert outlook.halves[0] == 2
@@ -194,6 +212,29 @@ def test_an_estimate_is_the_mean_of_weights_and_records(free_from: int, chance: 
     assert raised == pytest.approx(odds / (1 + odds), rel=1e-9)
     quiet = eviction_probability(told._replace(activity=np.array([-1.0, 9.0, 9.0])), outlook, EDGES_US[7])
     assert quiet == pytest.approx(raised, rel=1e-9)
+
+
+def test_a_rise_counts_near_and_a_height_far() -> None:
+    """In the same state 16 cores of room are above a load of 4, so the height is 20.
+
+    Past loads rose by more than the room in 2 of 100 windows, and lay above the height in 6.
+    """
+    outlook = two_nodes().outlook("f", 0)
+    rooms = np.pad(np.arange(33), (0, ROOM_COUNT - 33), "edge")
+    ones = np.ones(INTERVAL_COUNT)
+    shares = np.array([np.where(rooms < 17, 0.02, 0.0)[:, None] * ones] * 3)
+    heights = np.array([np.where(rooms < 24, 0.06, 0.0)[:, None] * ones] * 3)
+    rises = Rises(np.array([rooms] * 3), np.array([33, 0, 0]), shares, 30 * DAY_US, spreads=np.array([4.0, 0.0, 0.0]))
+    weighed = eviction_probability(rises._replace(spreads=np.zeros(3)), outlook, EDGES_US[1])
+    near = exp(-EDGES_US[0] / DAY_US)
+    repeated = near * 0.02 + (1 - near) * 0.06
+    unseen = EDGES_US[1] / (30 * DAY_US + EDGES_US[1])
+    chance = 1 - (1 - repeated) * (1 - unseen * exp(-8 / (1.5 * 4)))
+    mean = (weighed * chance) ** 0.5
+    stretched = (mean / (1 - mean)) ** 1.3 * (0.03 / 0.97) ** -0.3
+    found = eviction_probability(rises._replace(heights=heights), outlook, EDGES_US[1])
+    assert mean < 0.03
+    assert found == pytest.approx(stretched / (1 + stretched), rel=1e-9)
 
 
 def test_without_a_slot_nothing_is_promised() -> None:

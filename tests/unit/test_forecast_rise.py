@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.histories import random_log
-from oracles.rise import BIN_US, activity, changes, shares
+from oracles.rise import BIN_US, activity, changes, heights, shares
 
 from app.domain.events import (
     CloudCreated,
@@ -76,6 +76,8 @@ def test_every_room_and_interval_agree_with_the_oracle(seed: int, steps: int, fa
         steps_of = changes(past, flavors, resource)
         expected = shares(steps_of, begin_us, until_us, rooms, 8)
         assert found.shares[resource, : len(rooms), :8].tolist() == expected
+        above = heights(steps_of, begin_us, until_us, rooms, 8)
+        assert found.heights[resource, : len(rooms), :8].tolist() == above
         starts = [item.event for item in past if isinstance(item.event, InstanceStarted | InstanceRejected)]
         asked = [(one.at_us, flavors[one.flavor][resource]) for one in starts if one.market is Market.ON_DEMAND]
         usual = (
@@ -114,6 +116,18 @@ def test_a_history_worked_out_by_hand() -> None:
     assert share(rises, 3, 1) == 1 - (3 / 4) * (1 / 2)
     assert share(rises, 4, 13) == 0.0
     assert rises.seen_us == 40 * MINUTE_US
+    assert rises.heights[0, rises.rooms[0].tolist().index(3), 1] == 1 - (3 / 4) * (1 / 2)
+
+
+def test_a_start_above_a_height_passes_it_at_once() -> None:
+    """A load of 4 cores for ten minutes, then none: the first of four starts begins above 3, and none rises."""
+    rises, _ = read(one_node(started(0, "a"), stopped(9, "a")), 40 * MINUTE_US)
+    loud, _ = read(one_node(started(0, "a"), stopped(10, "a")), 40 * MINUTE_US)
+    at = rises.rooms[0].tolist().index(3)
+    assert rises.heights[0, at, 0] == 1 / 4
+    # The load before a bin is that of its beginning: the second start begins above too, and is gone at once.
+    assert loud.heights[0, at, 0] == 2 / 4
+    assert share(loud, 3, 0) == 1 / 4
 
 
 def test_the_spread_of_daily_peaks_begins_with_a_share_of_the_capacity() -> None:
@@ -122,14 +136,14 @@ def test_the_spread_of_daily_peaks_begins_with_a_share_of_the_capacity() -> None
     ups = [started(30, "a"), started(day + 5, "b"), started(day + 6, "c")]
     downs = [stopped(60, "a"), stopped(day + 7, "b"), stopped(day + 8, "c")]
     log = one_node(ups[0], downs[0], *ups[1:], *downs[1:])
-    expected = 3 * (0.2 * 16) ** 2
+    expected = (0.2 * 16) ** 2
     assert read(log, 40 * MINUTE_US)[0].spreads.tolist() == pytest.approx([0.2 * 16, 0.2 * UNCOUNTED, 0.2 * UNCOUNTED])
-    assert read(log, 3 * day * MINUTE_US)[0].spreads[0] == pytest.approx(((32 + expected) / 6) ** 0.5)
+    assert read(log, 3 * day * MINUTE_US)[0].spreads[0] == pytest.approx(((32 + expected) / 4) ** 0.5)
     at_once, _ = read(log, 3 * day * MINUTE_US + 1)
     later, _ = read(log, day * MINUTE_US, 3 * day * MINUTE_US + 1)
     assert at_once.spreads.tolist() == later.spreads.tolist()
     # An hour later the days are counted back from there: the first peak is before them.
-    assert read(log, (3 * day + 60) * MINUTE_US)[0].spreads[0] == pytest.approx(((8 * 8 * 2 / 3 + expected) / 6) ** 0.5)
+    assert read(log, (3 * day + 60) * MINUTE_US)[0].spreads[0] == pytest.approx(((8 * 8 * 2 / 3 + expected) / 4) ** 0.5)
 
 
 def test_a_load_that_ended_before_a_start_is_no_rise() -> None:
@@ -157,10 +171,10 @@ def test_shares_fall_with_room_and_rise_with_time() -> None:
     log = slowed(random_log(3, 400, EvictionPolicy.YJF), 400_000_000)
     rises, _ = read(log, log[-1].event.at_us)
     assert rises.counts[0] > 5
-    table = rises.shares[0]
-    assert table.max() > table.min()
-    assert (np.diff(table, axis=0) <= 0).all()
-    assert (np.diff(table, axis=1) >= 0).all()
+    for table in (rises.shares[0], rises.heights[0]):
+        assert table.max() > table.min()
+        assert (np.diff(table, axis=0) <= 0).all()
+        assert (np.diff(table, axis=1) >= 0).all()
 
 
 def test_a_resource_that_is_not_counted_has_no_curve() -> None:

@@ -189,6 +189,8 @@ def test_rises_are_stored_with_a_table_and_older_tables_have_none() -> None:
     rooms[0] = np.arange(ROOM_COUNT)
     shares = np.linspace(0, 1, 3 * ROOM_COUNT * INTERVAL_COUNT).reshape(3, ROOM_COUNT, INTERVAL_COUNT)
     rises = Rises(rooms, np.array([ROOM_COUNT, 0, 0]), shares, 123456789, spreads=np.array([4.25, 0.0, 1e9]))
+    assert Rises.from_bytes(rises.to_bytes())[0].heights.shape == (3, 0, INTERVAL_COUNT)
+    rises = rises._replace(heights=shares[::-1] / 3)
     table = replace(table_of([(1, 5, True), (2, 7, False)]), rises=rises)
     data = table.to_bytes()
     assert data.startswith(b"tenure quantile table 3\n")
@@ -196,6 +198,7 @@ def test_rises_are_stored_with_a_table_and_older_tables_have_none() -> None:
     assert again.rises is not None
     assert again.rises.seen_us == rises.seen_us
     assert again.rises.spreads.tolist() == [4.25, 0.0, 1e9]
+    assert again.rises.heights.tolist() == rises.heights.tolist()
     for one, other in zip(again.rises[:3], rises[:3], strict=True):
         assert one.tolist() == other.tolist()  # type: ignore[union-attr]
     assert again.to_bytes() == data

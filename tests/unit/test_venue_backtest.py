@@ -108,6 +108,21 @@ def test_one_question_is_answered_by_its_object_alone(
     assert "median_bid_over_price" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("method", ["thesis", "tenure"])
+def test_jobs_with_deadlines_are_answered_with_cost_breaches_and_terminations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], prices_file: Path, method: str, tmp_path: Path
+) -> None:
+    jobs, report = tmp_path / "jobs.csv", tmp_path / "out.html"
+    rows = "".join(f"{number * 1000},{3600 * (1 + number % 5)},1\n" for number in range(30))
+    jobs.write_text(f"start_s,lifetime_s,cores\n{rows}")
+    words = ("--what", "ramc-dc", "--method", method, "--window", "20d", "--levels", "0.5,0.9", "--jobs", str(jobs))
+    assert run(monkeypatch, str(prices_file), *words, "--report", str(report), "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.keys() >= {"cost_over_on_demand", "breaches", "early_terminations", "cells"}
+    assert answer["count"] == 30
+    assert "24433 rigid" in report.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -75,7 +75,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head, self._flavors)
-        moves = Moves(self._room, self._instances, self._nodes, self._flavors)
+        moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
@@ -93,21 +93,21 @@ class Cloud:
             moves,
             self._instances,
         )
-        self._folds = _folds_of(self._parts)
-        self._undo: list[Undo] = []
-        self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
-        self.books_now, self.core_hours_of = self._books.now, self._outcomes.core_hours_of
+        self._folds, self._undo = _folds_of(self._parts), list[Undo]()
+        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
+        self.books, self.books_now = self._books.of, self._books.now
+        self.outcomes_now, self.core_hours_of = self._outcomes.now, self._outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
         self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
-        self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
-        self.overrun_lately, self.known_handovers = owners.overrun_lately, self._handovers.by_deadline
+        self.borne_by, self.overrun_lately = owners.borne_by, owners.overrun_lately
+        self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
-        self.running_counts, self.outcomes_now = self._instances.counts, self._outcomes.now
+        self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Cloud:
     def outlook(self, flavor: str, now_us: int) -> Outlook:
         """Return what a start of this flavor would find and leave now; every running instance is older than it."""
         sizes, demand = self._room.sizes, self.flavors[flavor].demand
-        return look_ahead(self.cluster, sizes, demand, self._excess(), NEVER_US, now_us)
+        return look_ahead(self.cluster, sizes, demand, *self._loads(), NEVER_US, now_us)
 
     def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
         """Return the slots that a running spot instance sees, and its outlook with these slots.
@@ -263,7 +263,7 @@ class Cloud:
         running = self.running[instance_id]
         rest, demand = without(self.cluster, running.rows), self.flavors[running.flavor].demand
         found = max(int(slots_seen(rest, demand, running.seq, now_us)), running.count)
-        outlook = look_ahead(rest, self._room.sizes, demand, self._excess(), running.seq, now_us)
+        outlook = look_ahead(rest, self._room.sizes, demand, *self._loads(), running.seq, now_us)
         slots = slots_left(found, running.count)
         return slots, with_slots(outlook._replace(slots=found), slots)
 
@@ -273,16 +273,15 @@ class Cloud:
         It takes a tenth of a second if flavors, nodes and instances are many.
         """
         cluster, sizes = self._room.copy(), self._room.sizes.copy()
-        excess = self._excess()
+        loads = self._loads()
         demands = {flavor: self.flavors[flavor].demand for flavor in flavors}
         return lambda: {
-            flavor: look_ahead(cluster, sizes, demand, excess, NEVER_US, now_us) for flavor, demand in demands.items()
+            flavor: look_ahead(cluster, sizes, demand, *loads, NEVER_US, now_us) for flavor, demand in demands.items()
         }
 
-    def _excess(self) -> Ints:
-        """Return by how much the highest on-demand load so far exceeds the present one, by resource."""
-        loads = zip(self.on_demand_peak, self._instances.on_demand, strict=True)
-        return np.array([max(peak - load, 0) for peak, load in loads], np.int64)
+    def _loads(self) -> tuple[Ints, Ints]:
+        """Return the on-demand load, and the highest so far, by resource."""
+        return np.array(self._instances.on_demand, np.int64), np.array(self.on_demand_peak, np.int64)
 
     def ready_us(
         self, places: Sequence[str], flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int

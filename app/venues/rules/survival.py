@@ -7,6 +7,7 @@ end of the history is censored there. Prices are those of `history.PriceSteps`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
@@ -171,3 +172,39 @@ def availability_bid(steps: PriceSteps, share: float, price_now: float) -> float
     below = np.concatenate(([0.0], np.cumsum(spent)[:-1])) / spent.sum()
     fit = prices[(below >= share - 1e-12) & (prices >= price_now)]
     return float(fit[0]) if len(fit) else max(price_now, float(prices[-1]))
+
+
+def least_shares(highest: Dollars, shares: Sequence[float]) -> Dollars:
+    """Return for each share the least bid under which so many starts survive; NaN without any, -inf for a share of 0.
+
+    As `least_bid`, but for several shares and whatever the price is now.
+    """
+    known = np.sort(highest[~np.isnan(highest)])
+    if not len(known):
+        return np.full(len(shares), np.nan)
+    ranks = [ceil(share * len(known) - 1e-9) for share in shares]
+    return np.array([known[rank - 1] if rank else -np.inf for rank in ranks])
+
+
+def available_bids(steps: PriceSteps, shares: Sequence[float]) -> Dollars:
+    """Return for each share the least price that at least so much of the known time is up to (5.12, 5.13)."""
+    length_us = np.diff(np.append(steps.at_us, steps.end_us)).astype(np.float64)
+    known = ~np.isnan(steps.price)
+    order = np.argsort(steps.price[known], kind="stable")
+    prices, spent = steps.price[known][order], np.cumsum(length_us[known][order])
+    if not len(prices) or not spent[-1]:
+        return np.full(len(shares), np.nan)
+    places = spent.searchsorted(np.asarray(shares) * spent[-1] * (1.0 - 1e-12))
+    return np.asarray(np.where(np.asarray(shares) > 0.0, prices[places], -np.inf), np.float64)
+
+
+@compiled
+def revocations_under(at_us: Ints, price: Dollars, end_us: int, bid: float) -> tuple[int, int]:
+    """Return how often the price rose above a bid, and the time that it spent up to the bid."""
+    count, spent_us = 0, 0
+    for step in range(at_us.shape[0]):
+        if price[step] <= bid:
+            spent_us += _step_end(at_us, end_us, step) - at_us[step]
+            if step + 1 < at_us.shape[0] and price[step + 1] > bid:
+                count += 1
+    return count, spent_us

@@ -12,10 +12,12 @@ import numpy as np
 
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.venues.rules.moldable import Parallelism
 from app.workbench.venues.setting import BacktestSetting
 
 _SWF_FIELDS = 18
 _CSV = "start_s,lifetime_s,cores"
+_MOLDABLE = f"{_CSV},parallelism,sigma"
 _SHORTEST_S, LONGEST_US = 60.0, 2 * DAY_US
 _MOST_JOBS = 5_000_000
 _LONGEST_LINE = 10_000
@@ -26,6 +28,9 @@ class RecordedJob(NamedTuple):
 
     submit_s: float
     run_s: float
+    parallelism: float = 0.0
+    """Downey's A of a moldable job; 0 for a rigid one."""
+    sigma: float = 0.0
 
 
 class VenueJob(NamedTuple):
@@ -34,6 +39,8 @@ class VenueJob(NamedTuple):
     now_us: int
     lifetime_us: int
     pool: int
+    parallelism: Parallelism | None = None
+    """Of a moldable job; a rigid one has none."""
 
 
 def read_jobs(path: Path) -> list[RecordedJob]:
@@ -53,29 +60,33 @@ def read_jobs(path: Path) -> list[RecordedJob]:
 
 
 def _jobs(lines: Iterator[str], path: Path) -> Iterator[RecordedJob]:
-    is_csv, count = False, 0
+    columns, count = 0, 0
     for number, line in enumerate(lines, 1):
-        if number == 1 and line.strip().removeprefix("\ufeff") == _CSV:
-            is_csv = True
+        if number == 1 and (head := line.strip().removeprefix("\ufeff")) in {_CSV, _MOLDABLE}:
+            columns = head.count(",") + 1
         elif line.strip() and not line.lstrip().startswith(";"):
             count += 1
             if count > _MOST_JOBS or len(line) > _LONGEST_LINE:
                 raise InputError(f"{path}, line {number}: more than {_MOST_JOBS} jobs, or a line too long")
-            yield _job(line, f"{path}, line {number}", is_csv=is_csv)
+            yield _job(line, f"{path}, line {number}", columns)
 
 
-def _job(line: str, place: str, *, is_csv: bool) -> RecordedJob:
-    words = line.strip().split(",") if is_csv else line.split()
-    form = f"{place}: expected {_CSV}, or {_SWF_FIELDS} numbers of the Standard Workload Format"
-    if len(words) != (3 if is_csv else _SWF_FIELDS):
+def _job(line: str, place: str, columns: int) -> RecordedJob:
+    """Return the job of a line of a CSV with so many columns, or of a Standard Workload Format log for 0."""
+    words = line.strip().split(",") if columns else line.split()
+    form = f"{place}: expected {_CSV}, {_MOLDABLE}, or {_SWF_FIELDS} numbers of the Standard Workload Format"
+    if len(words) != (columns or _SWF_FIELDS):
         raise InputError(form)
     try:
-        submit_s, run_s = float(words[0 if is_csv else 1]), float(words[1 if is_csv else 3])
+        submit_s, run_s = float(words[0 if columns else 1]), float(words[1 if columns else 3])
+        shape = (float(words[3] or 0), float(words[4] or 0)) if columns > _CSV.count(",") + 1 else (0.0, 0.0)
     except ValueError:
         raise InputError(form) from None
     if not (abs(submit_s) < 1e12 and abs(run_s) < 1e12):
         raise InputError(f"{place}: a time is no number of seconds")
-    return RecordedJob(submit_s, run_s)
+    if shape != (0.0, 0.0) and not (1.0 <= shape[0] < 1e6 and 0.0 <= shape[1] < 1e6):
+        raise InputError(f"{place}: parallelism must be at least 1 and sigma at least 0, or both empty")
+    return RecordedJob(submit_s, run_s, *shape)
 
 
 def place_jobs(setting: BacktestSetting, recorded: list[RecordedJob] | None, count: int, seed: int) -> list[VenueJob]:
@@ -87,10 +98,11 @@ def place_jobs(setting: BacktestSetting, recorded: list[RecordedJob] | None, cou
     last_us = max(setting.to_us - LONGEST_US, setting.from_us + HOUR_US)
     if recorded is None:
         moments = np.sort(draw.uniform(setting.from_us, last_us, count))
-        lifetimes_us = draw.uniform(1.0, 12.0, count) * HOUR_US
+        lifetimes_us, shapes = draw.uniform(1.0, 12.0, count) * HOUR_US, np.zeros((count, 2))
     else:
         kept = np.sort(draw.choice(len(recorded), min(count, len(recorded)), replace=False))
-        submits, runs = np.array(recorded)[kept].T
+        submits, runs, *declared = np.array(recorded)[kept].T
+        shapes = np.column_stack(declared)
         spread = max(submits[-1] - submits[0], 1.0)
         moments = setting.from_us + (submits - submits[0]) / spread * (last_us - setting.from_us)
         lifetimes_us = np.minimum(runs * SECOND_US, LONGEST_US)
@@ -99,5 +111,8 @@ def place_jobs(setting: BacktestSetting, recorded: list[RecordedJob] | None, cou
         raise InputError("no machine type of these prices is known: give --types")
     chosen = draw.integers(0, len(types), len(moments))
     first = [next(at for at, name in enumerate(setting.names) if name.instance_type == one) for one in types]
-    rows = zip(moments.tolist(), lifetimes_us.tolist(), chosen.tolist(), strict=True)
-    return [VenueJob(int(now_us), int(lifetime_us), first[one]) for now_us, lifetime_us, one in rows]
+    rows = zip(moments.tolist(), lifetimes_us.tolist(), chosen.tolist(), shapes.tolist(), strict=True)
+    return [
+        VenueJob(int(now_us), int(lifetime_us), first[one], Parallelism(*shape) if shape[0] else None)
+        for now_us, lifetime_us, one, shape in rows
+    ]

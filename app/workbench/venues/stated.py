@@ -36,4 +36,28 @@ STATED: Mapping[str, Sequence[StatedFigure]] = {
         StatedFigure("4.7", "profit by p", "linear; flat at about p = .2; above rising with S_lb, below falling"),
         StatedFigure("4.8", "profit at S_lb = .95", "at p = .5, e from 0 to 1 costs .25 of 6003 dollars"),
     ),
+    "ramc-dc": (
+        StatedFigure("-", "on demand alone, 20,000 jobs", "15305 dollars moldable, 24433 rigid"),
+        StatedFigure(
+            "5.2-5.4", "cost over on demand", "moldable .1275-.185, rigid .13-.195; hourly dearest, none cheapest"
+        ),
+        StatedFigure(
+            "5.5, 5.6", "breaches", "moldable .0074-.024, rigid .0046-.00845; hourly at t_split 0, S_lb .05: .011, .007"
+        ),
+        StatedFigure("5.7, 5.8", "early terminations", ".0018 at S_lb 1; below .095 moldable, .125 rigid at S_lb 0"),
+        StatedFigure(
+            "5.9", "deadline exceeded", "t_split 0 halves it without checkpoints; with them t_split inf is least"
+        ),
+        StatedFigure(
+            "C.1", "moldable, hourly, Feb-Jun 2012", "S_lb 0 to .95: 5186-6802 dollars at t_split 1, 4867-5473 at all"
+        ),
+        StatedFigure(
+            "C.1",
+            "rigid, hourly, Feb-Jun 2012",
+            "S_lb 0 to .95: 8045-10984 dollars at t_split 1, 7723-8970 at all; on demand 23582.80",
+        ),
+        StatedFigure(
+            "C.2", "early terminations, breaches", "moldable .008-.075, .0065-.0176; rigid .015-.153, .005-.015"
+        ),
+    ),
 }

@@ -1,0 +1,188 @@
+"""The machines that could run a job of a RAMC-DC backtest, each with its time, cost and bid."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil, isnan
+from typing import NamedTuple
+
+from app.domain.times import HOUR_US
+from app.venues.rules.checkpoints import CheckpointedRun, CheckpointRule, expected_pauses_us, interval_us, suspend_us
+from app.venues.rules.choose import ON_DEMAND
+from app.venues.rules.provision import DeadlineNeeds, MachineWay, Provisioned, provision
+from app.venues.rules.types import MachineType
+from app.workbench.venues.deadlinejobs import DeadlineJob
+from app.workbench.venues.leases import Lease
+from app.workbench.venues.leastbids import LeastBids
+from app.workbench.venues.setting import BacktestSetting
+
+
+class Scheme(NamedTuple):
+    """A way to run jobs: the level of bids (None: on demand only), t_split in hours, and the checkpoints."""
+
+    level: int | None
+    split_h: float
+    rule: CheckpointRule
+
+
+class WaitingJob(NamedTuple):
+    """A job that waits for a leased machine, and how long it is expected to take there."""
+
+    job: DeadlineJob
+    takes_us: float
+
+
+@dataclass(slots=True)
+class HeldMachine:
+    """A leased machine with the job that runs on it and those that wait."""
+
+    lease: Lease
+    job: DeadlineJob | None = None
+    expected_end_us: float = 0.0
+    work_from_us: float = 0.0
+    run: CheckpointedRun | None = None
+    turn: int = 0
+    """Counts the runs, so that an event of an earlier one is known."""
+    waiting: deque[WaitingJob] = field(default_factory=deque)
+
+    def wait_us(self, now_us: int) -> float:
+        """Return the time until it is expected to be idle (ETUI)."""
+        busy_us = max(self.expected_end_us - now_us, 1.0) if self.job is not None else 0.0
+        return busy_us + sum(one.takes_us for one in self.waiting)
+
+    def paid_rest_us(self, now_us: int, wait_us: float) -> float:
+        """Return what will be left of the last paid hour when it is idle."""
+        idle_us = now_us + wait_us
+        return (
+            (self.lease.paid_us - idle_us) % HOUR_US if idle_us > self.lease.paid_us else self.lease.paid_us - idle_us
+        )
+
+
+class MachineWays:
+    """Tells what a job could run on under a scheme."""
+
+    def __init__(self, setting: BacktestSetting, bids: LeastBids, scheme: Scheme) -> None:
+        self._setting, self._bids, self._scheme = setting, bids, scheme
+        machines = [setting.machine(name) for name in setting.names]
+        self._pools = {at: machine for at, machine in enumerate(machines) if machine is not None}
+
+    def machine(self, pool: int) -> MachineType:
+        """Return a pool's type."""
+        return self._pools[pool]
+
+    def zone(self, pool: int) -> str:
+        """Return a pool's zone."""
+        return self._setting.names[pool].zone
+
+    def _needs(self, job: DeadlineJob, now_us: int) -> DeadlineNeeds:
+        """Return what a job needs now."""
+        kinds = {self._setting.names[pool].instance_type: machine for pool, machine in self._pools.items()}
+        times = {kind: job.work_us(machine) + job.resume_us(job.zone) for kind, machine in kinds.items()}
+        fast = frozenset(kind for kind, machine in kinds.items() if machine.compute_units >= job.units)
+        return DeadlineNeeds(job.deadline_us - now_us, times, fast)
+
+    def best(self, job: DeadlineJob, held: Sequence[HeldMachine], now_us: int) -> Provisioned:
+        """Return the machine of algorithm 3. Bids take time to find, so only those of the cheapest are asked for."""
+        needs, leased = self._needs(job, now_us), [*self._leased(job, held, now_us)]
+        new = self._told_apart(job, [*self._new(job, now_us)], now_us)
+        while True:
+            found = provision(needs, leased, new)
+            if (way := self._with_bid(job, found.way, now_us)) is not None:
+                return found._replace(way=way)
+            leased = [one for one in leased if one is not found.way]
+            new = [one for one in new if one is not found.way]
+
+    def _new(self, job: DeadlineJob, now_us: int) -> Iterator[MachineWay]:
+        """Yield the spot machines, whose bid is still the price now, and each type on demand in the job's zone."""
+        by_kind = dict[str, int]()
+        for pool in self._pools:
+            kind = self._setting.names[pool].instance_type
+            if kind not in by_kind or self.zone(pool) == job.zone:
+                by_kind[kind] = pool
+            if self._scheme.level is not None and (way := self._spot(job, pool, now_us)) is not None:
+                yield way
+        for kind, pool in by_kind.items():
+            takes_us = job.work_us(self.machine(pool)) + job.resume_us(self.zone(pool))
+            if takes_us < ON_DEMAND:
+                cost = self._setting.on_demand[pool] * ceil(takes_us / HOUR_US)
+                yield MachineWay(kind, pool, ON_DEMAND, takes_us, cost + job.moving_cost(self.zone(pool)), 1.0)
+
+    def _leased(self, job: DeadlineJob, held: Sequence[HeldMachine], now_us: int) -> Iterator[MachineWay]:
+        """Yield the leased machines, whether or not their bids reach the level."""
+        for number, machine in enumerate(held):
+            pool, bid = machine.lease.pool, machine.lease.bid
+            takes_us, price = self._takes_us(job, pool, bid, now_us), self._price(pool, bid, now_us)
+            if takes_us == ON_DEMAND or isnan(price):
+                continue
+            wait_us = machine.wait_us(now_us)
+            hours = ceil(max(takes_us - machine.paid_rest_us(now_us, wait_us), 0.0) / HOUR_US)
+            cost = price * hours + job.moving_cost(self.zone(pool))
+            kind = self._setting.names[pool].instance_type
+            yield MachineWay(kind, pool, bid, takes_us, cost, 1.0, wait_us, number)
+
+    def _told_apart(self, job: DeadlineJob, ways: list[MachineWay], now_us: int) -> list[MachineWay]:
+        """Return the ways with the survival of those whose cost is that of another."""
+        counts = Counter(way.cost for way in ways)
+        return [
+            self._surviving(job, way, now_us) if counts[way.cost] > 1 and way.bid != ON_DEMAND else way for way in ways
+        ]
+
+    def _surviving(self, job: DeadlineJob, way: MachineWay, now_us: int) -> MachineWay:
+        lifetime_us = None if self._is_short(job, way.pool) else way.takes_us
+        bid = max(way.bid, self._least(job, way.pool, way.takes_us, now_us))
+        return way._replace(survival=self._bids.survival(way.pool, now_us, lifetime_us, bid))
+
+    def _with_bid(self, job: DeadlineJob, way: MachineWay, now_us: int) -> MachineWay | None:
+        """Return a chosen machine with its bid; None if nothing is known of its pool, or its bid is below the level."""
+        if way.bid == ON_DEMAND:
+            return way
+        least = self._least(job, way.pool, way.takes_us, now_us)
+        if way.number >= 0:
+            return way if way.bid >= least else None
+        return None if isnan(least) else way._replace(bid=max(way.bid, least))
+
+    def every_us(self, job: DeadlineJob, pool: int, bid: float, now_us: int) -> float:
+        """Return the work between two checkpoints."""
+        if bid == ON_DEMAND:
+            return ON_DEMAND
+        pause_us, rule = suspend_us(job.memory_gib), self._scheme.rule
+        hazard = self._bids.hazard_per_us(pool, now_us, bid) if rule is CheckpointRule.HAZARD else 0.0
+        return interval_us(rule, pause_us, hazard)
+
+    def _spot(self, job: DeadlineJob, pool: int, now_us: int) -> MachineWay | None:
+        bid = price = self._price(pool, 0.0, now_us)
+        takes_us = job.work_us(self.machine(pool)) + job.resume_us(self.zone(pool))
+        if isnan(price) or takes_us == ON_DEMAND:
+            return None
+        if self._scheme.rule is CheckpointRule.HAZARD:  # the interval by the hazard needs the bid
+            bid = max(price, self._least(job, pool, takes_us, now_us))
+        takes_us = self._takes_us(job, pool, bid, now_us)
+        cost = price * ceil(takes_us / HOUR_US) + job.moving_cost(self.zone(pool))
+        return MachineWay(self._setting.names[pool].instance_type, pool, bid, takes_us, cost, 0.0)
+
+    def _takes_us(self, job: DeadlineJob, pool: int, bid: float, now_us: int) -> float:
+        """Return the time on a machine, with resuming and checkpoints (5.5)."""
+        work_us, rule = job.work_us(self.machine(pool)), self._scheme.rule
+        if work_us == ON_DEMAND:
+            return ON_DEMAND
+        pauses_us = 0.0
+        if bid != ON_DEMAND:
+            rises = self._bids.rises_per_us(pool, now_us) if rule is CheckpointRule.RISING else 0.0
+            every_us = self.every_us(job, pool, bid, now_us)
+            pauses_us = expected_pauses_us(rule, work_us, suspend_us(job.memory_gib), every_us, rises)
+        return work_us + pauses_us + job.resume_us(self.zone(pool))
+
+    def _least(self, job: DeadlineJob, pool: int, takes_us: float, now_us: int) -> float:
+        """Return what a bid must reach: by availability for short jobs, by reliability for others (5.10, 5.13)."""
+        level = self._scheme.level
+        if level is None:
+            return float("nan")
+        return self._bids.least(pool, now_us, None if self._is_short(job, pool) else takes_us, level)
+
+    def _is_short(self, job: DeadlineJob, pool: int) -> bool:
+        return job.work_us(self.machine(pool)) <= self._scheme.split_h * HOUR_US
+
+    def _price(self, pool: int, bid: float, now_us: int) -> float:
+        return self._setting.on_demand[pool] if bid == ON_DEMAND else self._setting.steps[pool].price_at(now_us)

@@ -1,0 +1,179 @@
+"""Provisioning of jobs with deadlines: the rules against plain twins, and small whole backtests."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import venue_jobs as plain
+
+from app.domain.inputs import InputError
+from app.domain.times import DAY_US, HOUR_US
+from app.venues.rules.checkpoints import CheckpointRule, resume_us, suspend_us
+from app.venues.rules.choose import ON_DEMAND
+from app.venues.rules.history import PoolName, PriceSteps, VenuePrices
+from app.venues.rules.moldable import Parallelism
+from app.venues.rules.provision import DeadlineNeeds, MachineWay, provision
+from app.venues.rules.survival import available_bids, least_bid, least_shares, revocations_under
+from app.workbench.venues.deadlinejobs import deadline_jobs
+from app.workbench.venues.jobs import VenueJob, place_jobs, read_jobs
+from app.workbench.venues.leastbids import LeastBids
+from app.workbench.venues.provisioning import Scheme
+from app.workbench.venues.ramcdc import DeadlineFleet, backtest_ramc_dc
+from app.workbench.venues.setting import BacktestSetting, setting_of
+
+TIMES = st.integers(0, 30).map(float)
+WAYS = st.builds(
+    MachineWay,
+    kind=st.sampled_from("abc"),
+    pool=st.integers(0, 3),
+    bid=st.sampled_from([0.1, 0.2]),
+    takes_us=TIMES,
+    cost=st.integers(0, 6).map(float),
+    survival=st.sampled_from([0.0, 0.5, 1.0]),
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    TIMES,
+    st.fixed_dictionaries(dict.fromkeys("abc", TIMES)),
+    st.sets(st.sampled_from("abc"), min_size=1),
+    st.lists(st.tuples(WAYS, st.sampled_from([0.0, 3.0, 9.0])), max_size=6),
+    st.lists(WAYS, max_size=6),
+)
+def test_provisioning_is_that_of_its_plain_twin(
+    left: float, on_demand: dict, fast: set, leased: list, spot: list
+) -> None:
+    held = [way._replace(wait_us=wait, number=number) for number, (way, wait) in enumerate(leased)]
+    fixed = [MachineWay(kind, 0, ON_DEMAND, on_demand[kind], 7.0, 1.0) for kind in "abc"]
+    found = provision(DeadlineNeeds(left, on_demand, frozenset(fast)), held, [*spot, *fixed])
+    expected = plain.provision_by_loops(
+        left, on_demand, fast, [tuple(w) for w in held], [tuple(w) for w in spot + fixed]
+    )
+    assert (tuple(found.way), found.is_breach) == expected
+
+
+def small(seed: int = 0) -> BacktestSetting:
+    draw = np.random.default_rng(seed)
+    pools = {}
+    for zone, kind, level in (("a", "m3.medium", 0.01), ("b", "c3.xlarge", 0.04), ("a", "c3.xlarge", 0.05)):
+        at_us = 1_430_000_000_000_000 + np.cumsum(draw.integers(600, 5400, 30 * 28)) * 1_000_000
+        price = np.round(level * np.exp(draw.normal(0, 0.3, len(at_us))), 4)
+        pools[PoolName("aws", "us-east-1", f"us-east-1{zone}", kind, "Linux/UNIX")] = PriceSteps(
+            at_us, price, int(at_us[-1])
+        )
+    prices = VenuePrices(pools, ())
+    return setting_of(prices, {}, (prices.from_us + 20 * DAY_US, None), 15 * DAY_US, seed, lambda *_: None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0.1, 0.11, 0.3, float("nan")])), min_size=1, max_size=15),
+    st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.95, 1.0]), min_size=1, max_size=4),
+    st.sampled_from([0.1, 0.2, 0.3]),
+)
+def test_availability_and_hazard_are_those_of_the_plain_twins(lengths: list, shares: list, bid: float) -> None:
+    ends = np.cumsum([length for length, _ in lengths])
+    prices = np.array([price for _, price in lengths])
+    steps = PriceSteps(np.concatenate(([0], ends[:-1])), prices, int(ends[-1]))
+    told = list(zip(steps.at_us.tolist(), prices.tolist(), strict=True))
+    found = available_bids(steps, shares)
+    for share, one in zip(shares, found.tolist(), strict=True):
+        expected = plain.available_bid(told, steps.end_us, share)
+        assert one == expected or (math.isnan(one) and math.isnan(expected))
+    counted = revocations_under(steps.at_us, steps.price, steps.end_us, bid)
+    assert counted == plain.revocations_under(told, steps.end_us, bid)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.1, 0.2, 0.3, float("nan")]), max_size=12),
+    st.lists(st.sampled_from([0.0, 0.3, 0.9, 1.0]), min_size=1, max_size=3),
+)
+def test_least_bids_for_several_levels_are_those_for_each(highest: list, shares: list) -> None:
+    found = least_shares(np.array(highest), shares)
+    for share, one in zip(shares, found.tolist(), strict=True):
+        alone = least_bid(np.array(highest), share, -math.inf)
+        assert one == alone or (math.isnan(one) and math.isnan(alone))
+
+
+def test_a_small_backtest_keeps_the_books_of_jobs_and_machines() -> None:
+    made = small()
+    found = backtest_ramc_dc(made, "thesis", [0.0, 1.0], None, 60)
+    cells = found["cells"]
+    assert set(cells) == {
+        f"S_lb {level} t_split {split} {rule}"
+        for level in (0, 1)
+        for split in (0, "inf")
+        for rule in ("none", "hourly", "rising")
+    }
+    first = cells["S_lb 1 t_split 0 none"]
+    assert {name: found[name] for name in first} == first
+    for split in ("0", "inf"):
+        low, high = (cells[f"S_lb {level} t_split {split} none"] for level in (0, 1))
+        assert low["early_terminations"] > high["early_terminations"]
+        assert low["breaches"] >= high["breaches"]
+    assert all(0.0 < cell["cost_over_on_demand"] < 1.0 for cell in cells.values())
+    assert backtest_ramc_dc(small(), "thesis", [0.0, 1.0], None, 60) == found
+
+
+def test_a_fleet_on_demand_keeps_every_deadline_and_pays_whole_hours() -> None:
+    made = small()
+    jobs = deadline_jobs(made, place_jobs(made, None, 40, 1))
+    fleet = DeadlineFleet(made, LeastBids(made, []), Scheme(None, 0.0, CheckpointRule.NONE), jobs)
+    fleet.run()
+    assert all(job.submit_us < job.ended_us <= job.deadline_us for job in jobs)
+    assert all(job.revocations == 0 for job in jobs)
+    hours = {kind: sum(job.own_us for job in jobs if job.kind == kind) / HOUR_US for kind in ("m3.medium", "c3.xlarge")}
+    least = hours["m3.medium"] * 0.07 + hours["c3.xlarge"] * 0.21
+    assert least <= fleet.paid <= 2 * least
+
+
+def test_a_revoked_job_goes_on_from_its_checkpoint_elsewhere() -> None:
+    hour = HOUR_US
+    names = [PoolName("aws", "us-east-1", f"us-east-1{zone}", "m3.medium", "Linux/UNIX") for zone in "ab"]
+    calm = PriceSteps(np.array([0, 40 * hour]), np.array([0.02, 0.02]), 99 * hour)
+    rising = PriceSteps(np.array([0, 48 * hour + 3 * hour // 2]), np.array([0.01, 0.5]), 99 * hour)
+    made = setting_of(
+        VenuePrices(dict(zip(names, (calm, rising), strict=True)), ()),
+        {},
+        (48 * hour, None),
+        DAY_US,
+        0,
+        lambda *_: None,
+    )
+    for rule, saved_h in ((CheckpointRule.NONE, 0.0), (CheckpointRule.HOURLY, 1.0)):
+        [job] = deadline_jobs(made, [VenueJob(48 * hour, 4 * hour, 0)])
+        fleet = DeadlineFleet(made, LeastBids(made, [1.0]), Scheme(0, 0.0, rule), [job])
+        fleet.run()
+        pause, read = suspend_us(job.memory_gib), resume_us(job.memory_gib, is_same_zone=False)
+        left = 4 - saved_h
+        later = 1.5 * hour + left * hour + (read + int(left) * pause if saved_h else 0)
+        assert job.revocations == 1
+        assert job.ended_us - job.submit_us == pytest.approx(later, abs=2)
+        moved = 0.01 + 0.01 * (job.memory_gib if saved_h else 1.0)
+        hours = math.ceil((later - 1.5 * hour) / hour)
+        assert fleet.paid == pytest.approx(0.01 + 0.02 * hours + moved)
+
+
+def test_moldable_jobs_declare_their_parallelism(tmp_path: Path) -> None:
+    table = tmp_path / "jobs.csv"
+    head = "start_s,lifetime_s,cores,parallelism,sigma\n"
+    table.write_text(f"{head}100,3600,1,40,0.5\n200,7200,1,,\n")
+    made = small()
+    placed = place_jobs(made, read_jobs(table), 2, 1)
+    assert [job.parallelism for job in placed] == [Parallelism(40.0, 0.5), None]
+    jobs = deadline_jobs(made, placed)
+    medium, large = (made.machine(made.names[pool]) for pool in (0, 1))
+    assert medium is not None
+    assert large is not None
+    assert jobs[0].work_us(large) < jobs[0].work_us(medium) < math.inf
+    for broken in ("100,3600,1,0.5,0\n", "100,3600,1,4,-1\n", "100,3600,1,x,1\n", "100,3600,1\n"):
+        table.write_text(head + broken)
+        with pytest.raises(InputError):
+            read_jobs(table)
