@@ -92,6 +92,7 @@ def import_past(
     guarantee: options.Guarantees = None,
     forecast: options.Forecasts = FORECAST,
     eviction: options.Eviction = "yjf",
+    min_windows: options.MinWindows = 0,
     wait: Wait = "5m",
     dry_run: DryRun = False,
     restart: Restart = False,
@@ -108,14 +109,13 @@ def import_past(
     """
     from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
-    policy = _policy(promise_of(sla_of(sla, no_sla=no_sla), guarantee, forecast), clock, eviction)
+    policy = _policy(promise_of(sla_of(sla, no_sla=no_sla), guarantee, forecast), clock, eviction, min_windows)
     gap_us = parse_duration(longest_gap) if longest_gap else None
     platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
     wishes = Wishes(platform, sizes, gap_us, stop_at_end)
     asked = _ImportAsked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
     settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
-    report = _run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart)
-    (print_json if as_json else _print)(report)
+    (print_json if as_json else _print)(_run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart))
 
 
 class _ImportAsked(NamedTuple):
@@ -135,11 +135,12 @@ def _cloud_name(text: str) -> str:
     return text
 
 
-def _policy(named: Mapping[str, Any], clock: str, eviction: str) -> Policy:
+def _policy(named: Mapping[str, Any], clock: str, eviction: str, min_windows: int) -> Policy:
     """Return the policy in force when the past ends. The promise is `named`."""
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
-    return replace(new_policy(named), eviction_policy=eviction_policy(eviction), clock=Clock(clock))
+    policy = new_policy({**named, "min_windows": min_windows})
+    return replace(policy, eviction_policy=eviction_policy(eviction), clock=Clock(clock))
 
 
 def _as_recorded(times: str | None, policy: Policy) -> bool:

@@ -51,6 +51,15 @@ Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
 Duration = Annotated[str | None, typer.Option(metavar="TIME", show_default="as recorded")]
+MinWindows = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=1_000_000,
+        show_default="as recorded",
+        help="The least windows, pieces of evidence, that a promise may rest on.",
+    ),
+]
 Count = Annotated[int | None, typer.Option(min=0, show_default="as recorded")]
 
 
@@ -73,6 +82,7 @@ def whatif(
     forecast: Forecasts = None,
     strata: Strata = None,
     flavor: Flavor = None,
+    min_windows: MinWindows = None,
     warm_up: Duration = None,
     every: Duration = None,
     horizon: Duration = None,
@@ -88,7 +98,7 @@ def whatif(
     """
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
-    given = _settings(warm_up, every, horizon, samples, seed)
+    given = _settings(warm_up, every, horizon, {"sample_count": samples, "seed": seed, "min_windows": min_windows})
     settings = _chosen(given if strata is None else {**given, "strata_us": strata_of(strata)}, placement, forecast)
     recorded = _recorded(url, token, cloud, log)
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
@@ -99,7 +109,7 @@ def whatif(
 
 
 def _settings(
-    warm_up: str | None, every: str | None, horizon: str | None, samples: int | None, seed: int | None
+    warm_up: str | None, every: str | None, horizon: str | None, numbers: dict[str, int | None]
 ) -> dict[str, int]:
     """Return the fields of the policy that are given."""
     durations = {"warm_up_us": warm_up, "recompute_every_us": every, "horizon_us": horizon}
@@ -107,9 +117,9 @@ def _settings(
     for name in ("recompute_every_us", "horizon_us"):
         if given.get(name) == 0:
             raise InputError("--every and --horizon must be above 0")
-    if samples == 0:
+    if numbers["sample_count"] == 0:
         raise InputError("--samples must be above 0")
-    return given | {name: number for name, number in (("sample_count", samples), ("seed", seed)) if number is not None}
+    return given | {name: number for name, number in numbers.items() if number is not None}
 
 
 def _chosen(

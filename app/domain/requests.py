@@ -8,6 +8,9 @@ from app.domain.quick import quick
 from app.domain.values import Market
 from app.domain.wanted import Wanted
 
+MOST_MEMBERS = 256
+"""The number of members that a group may have: one event tells the node of each."""
+
 
 @quick()
 class StartRequest:

@@ -107,7 +107,7 @@ class PastDecider:
 
     def _start(self, step: PastStep, at_us: int) -> Sequence[Event]:
         market = Market.SPOT if step.is_spot else Market.ON_DEMAND
-        request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us)
+        request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us, count=step.members)
         events = decide_start(self.cloud, request, at_us, None)
         if isinstance(events[-1], InstanceRejected):
             self._note(PastRule.NO_ROOM, step)

@@ -1,4 +1,4 @@
-"""Handlers for hand-overs: evicted instances whose stop a controller confirms."""
+"""Handlers for hand-overs, evicted instances whose stop a controller confirms, and for moves in place of evictions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from starlette.responses import Response
 
 from app.domain.errors import HandoverNotFound, InstanceNotFound
 from app.domain.values import InstanceStatus
-from app.notices.wire import handover_answer
+from app.notices.wire import handover_answer, proposals_answer
 from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import outlooks_beside
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import HandoversAnswer
 
@@ -35,6 +36,19 @@ async def confirm_handover(request: Request) -> Response:
     if not await reached(request, Scheduler).confirm(cloud, instance, at_us):
         await _check_evicted(request, cloud, instance)
     return Response(status_code=204)
+
+
+async def list_proposals(request: Request) -> Response:
+    """List moves that would keep the next on-demand starts from evicting spot instances. Nothing is changed.
+
+    For each flavor without a slot: the instances that an on-demand start of it would evict now, and where each has room
+    instead. A controller that has moved them all says so; a start of the flavor then evicts nobody.
+    """
+    name = request.path_params["cloud"]
+    cloud, now_us = await reached(request, Scheduler).present(name)
+    seq, find = cloud.seq, cloud.proposals_now(now_us)
+    found = await outlooks_beside(cloud, [*cloud.flavors], find)
+    return respond(proposals_answer(found, now_us, seq))
 
 
 async def _check_evicted(request: Request, cloud: str, instance: str) -> None:

@@ -306,6 +306,7 @@ ENDPOINTS = (
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
     ),
+    Served(endpoints.PROPOSALS, handovers.list_proposals, role=Role.READER),
     Served(
         endpoints.CONFIRM_HANDOVER,
         handovers.confirm_handover,

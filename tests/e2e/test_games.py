@@ -71,3 +71,7 @@ def test_a_burst_at_the_ebb_keeps_its_stratum_and_is_hardly_evicted(synthetic: T
 @pytest.mark.parametrize("play", [partial(games.farm, lifetimes_us=[60 * SECOND_US]), games.surf], ids=["farm", "surf"])
 def test_games_on_a_recorded_cloud(real: Table, play: partial[Iterator[Figure]]) -> None:
     hold(play(real))
+
+
+def test_who_lies_completes_no_more_than_the_honest(synthetic: Table) -> None:
+    hold(games.lie(synthetic))

@@ -18,7 +18,7 @@ STORY = [
     "discover", "check_health", "check_readiness", "create_cloud", "list_clouds", "show_cloud", "change_cloud",
     "add_node", "list_nodes", "show_node", "add_flavor", "list_flavors", "show_flavor", "start_instance",
     "set_owner_quota", "list_owners", "remove_owner_quota",
-    "show_instance", "move_instance",
+    "show_instance", "move_instance", "list_proposals",
     "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
     "list_handovers", "confirm_handover", "quote_extension", "extend_instance", "stop_instance", "request_table",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",

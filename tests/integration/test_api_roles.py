@@ -60,6 +60,7 @@ LEAST = {
     "read_utilisation": "reader",
     "read_sla": "reader",
     "list_handovers": "reader",
+    "list_proposals": "reader",
     "confirm_handover": "service",
     "create_webhook": "admin",
     "list_webhooks": "admin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import httpx2
@@ -107,3 +108,45 @@ def test_the_log_says_it_all(client: httpx2.Client) -> None:
     assert count_log(recorded).tally is not None
     ends = {row.instance_id: row.node for row in rows if row.kind == "instance_stopped"}
     assert ends == {"b1": "c"}, "an end tells the node that it was moved to"
+
+
+def test_moves_in_place_of_evictions(service: Service) -> None:
+    """The next start would evict those who are asked to move, and once they have moved it evicts nobody."""
+    client, path = service.client, "/v1/clouds/proposing"
+    post(client, "/v1/clouds", {"name": "proposing", "policy": {"guarantee": "none", "grace_s": 600}}, 201)
+    for node in ("a", "b"):
+        post(client, f"{path}/nodes", {"name": node, "cores": 4}, 201)
+    for cores in (1, 2, 4):
+        post(client, f"{path}/flavors", {"name": f"c{cores}", "cores": cores}, 201)
+
+    def start(name: str, flavor: str, market: str = "spot") -> dict[str, Any]:
+        asked = {"id": name, "market": market, "flavor": flavor, "lifetime_s": 3600}
+        return post(client, f"{path}/instances", asked, 201)
+
+    def proposed() -> list[dict[str, Any]]:
+        found = client.get(f"{path}/proposals").json()
+        assert found["seq"] == service.last_seq("proposing")
+        return found["proposals"]
+
+    start("old", "c2")
+    assert proposed() == [], "every flavor has room"
+    start("young", "c1")
+    start("younger", "c2")
+    plan = [{"flavor": "c4", "node": "b", "moves": []}]
+    assert proposed() == [], "two cores have no room beside the others"
+    assert client.delete(f"{path}/instances/young").status_code == 204
+    plan[0]["moves"] = [{"id": "younger", "node": "b", "to": "a"}]
+    assert proposed() == plan
+    with TenureClient(service.url, TOKEN) as tenure:
+        assert [move.to for one in tenure.proposals("proposing").proposals for move in one.moves] == ["a"]
+    options = ["proposals", "--url", service.url, "--token", TOKEN, "--cloud", "proposing"]
+    assert json.loads(CliRunner().invoke(app, [*options, "--json"]).output) == {"proposals": plan}
+    assert "younger" in CliRunner().invoke(app, options).output
+    for move in plan[0]["moves"]:
+        post(client, f"{path}/instances/{move['id']}/move", {"node": move["to"]}, 200)
+    assert proposed() == []
+    started = start("big", "c4", "on_demand")
+    assert (started["node"], started["victims"]) == ("b", [])
+    # Nobody can move any more, so the next one evicts.
+    assert proposed() == []
+    assert [one["id"] for one in start("more", "c2", "on_demand")["victims"]] == ["younger"]

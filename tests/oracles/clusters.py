@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -235,3 +235,34 @@ class Run:
             return 0.0
         cell = cell_of(self.pool, now) if self.policy == "hazard" else None
         return hazard_at(self.pool, now, left, self.known, cell)
+
+
+def expected_times(survival: Sequence[float], work: int, pause: int, restart: int, rule: Sequence[int]) -> list[float]:
+    """Return the least expected time of a job, and that of a rule; all times are whole units, a restart's age is 0.
+
+    survival: the share of instances that live for so many units. rule: for each age after a checkpoint, after how much
+    work the next one is taken, unless less work than a pause would be left. Dynamic programming over work left and age.
+    """
+    lived = list(accumulate(((one + other) / 2 for one, other in pairwise(survival)), initial=0.0))
+    ages = work * (1 + pause) + 1
+    best, ruled = [[0.0] * ages], [[0.0] * ages]
+    for left in range(1, work + 1):
+        best.append([0.0] * ages)
+        ruled.append([0.0] * ages)
+        for age in range((work - left) * (1 + pause) + 1):
+            options = []
+            for part in range(1, left + 1):
+                end = age + part + (pause if part < left else 0)
+                chance = survival[end] / survival[age]
+                time = (lived[end] - lived[age]) / survival[age] + (1 - chance) * restart
+                options.append((part, end, chance, time))
+            taken = rule[age] if rule[age] + pause <= left else left
+            best[left][age] = min(_value(best, left, age, option) for option in options)
+            ruled[left][age] = _value(ruled, left, age, options[taken - 1])
+    return [best[work][0], ruled[work][0]]
+
+
+def _value(values: Sequence[Sequence[float]], left: int, age: int, option: tuple[int, int, float, float]) -> float:
+    part, end, chance, time = option
+    after = time + chance * values[left - part][end]
+    return after / chance if age == 0 else after + (1 - chance) * values[left][0]

@@ -32,7 +32,7 @@ from tenure_client.methods import Method
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
-    "owner": "batch", "cores": 64, "share": 0.25,
+    "owner": "batch", "cores": 64, "share": 0.25, "overrun_share": 0.1,
     "begin_at": datetime(2026, 1, 1, tzinfo=UTC), "end_at": datetime(2026, 1, 2, tzinfo=UTC), "points": 5,
     "after_seq": 3, "at": datetime(2026, 1, 1, tzinfo=UTC), "before_seq": 9, "capacity": Resources(1),
     "cloud": "north", "demand": Resources(1), "epoch": 1, "eviction_probability": 0.1, "expires_in_s": 60.5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
+from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.audit import audit
@@ -95,11 +97,41 @@ def test_the_audit_finds_a_group_that_was_not_decided_so(changed: dict[str, obje
     assert (finding.rule, finding.seq) == (rule, rows[at].seq)
 
 
-def test_a_past_with_a_group_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("evicted", [False, True])
+def test_a_past_with_groups_is_decided_as_it_was(tmp_path: Path, *, evicted: bool) -> None:
+    told = crowded()
+    if evicted:
+        assert told.start("peak", "c3", market=Market.ON_DEMAND).victims
+    file = tmp_path / "log.csv"
+    with file.open("w", newline="") as lines:
+        writer = LogWriter(lines)
+        for item in told.log:
+            writer.write(item)
+    with Scratch() as scratch:
+        past = Past(scratch, [str(file)], Wishes())
+        read_past(past, [file], [])
+        log = [*PastDecider(past, past.finish(), told.cloud.policy, 0).events()]
+    decisions = [item.event for item in told.log if isinstance(item.event, InstanceStarted | InstanceEvicted)]
+    assert [item.event for item in log if isinstance(item.event, InstanceStarted | InstanceEvicted)] == decisions
+    assert next(event for event in decisions if isinstance(event, InstanceStarted)).count == 2
+
+
+@pytest.mark.parametrize(
+    ("market", "members", "why"),
+    [("on_demand", "2", "a group is of spot instances"), ("spot", "257", "a group has from 1 to 256 members")],
+)
+def test_a_past_with_a_group_that_cannot_be_is_refused(tmp_path: Path, market: str, members: str, why: str) -> None:
     file = tmp_path / "log.csv"
     with file.open("w", newline="") as lines:
         writer = LogWriter(lines)
         for item in crowded().log:
             writer.write(item)
-    with Scratch() as scratch, pytest.raises(InputError, match="line 8: groups of instances cannot be imported"):
+    rows = [*csv.DictReader(file.read_text().splitlines())]
+    changed = next(row for row in rows if row["instance_id"] == "group")
+    changed |= {"market": market, "members": members, "nodes": " ".join(["n0"] * int(members))}
+    with file.open("w", newline="") as lines:
+        out = csv.DictWriter(lines, rows[0].keys())
+        out.writeheader()
+        out.writerows(rows)
+    with Scratch() as scratch, pytest.raises(InputError, match=f"line 8: {why}"):
         read_past(Past(scratch, [str(file)], Wishes()), [file], [])

@@ -103,6 +103,17 @@ def test_both_forecasts_are_asked_in_one_command(tmp_path: Path) -> None:
     assert answers[0]["spot"] != answers[1]["spot"]
 
 
+def test_an_evidence_floor_that_nothing_reaches_admits_nothing(tmp_path: Path) -> None:
+    recorded = evaluated()
+    log = written(recorded, tmp_path / "log.csv")
+    arguments = ["whatif", "--log", str(log), "--min-windows", "1000000", "--samples", "200", "--json"]
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    assert count_log(recorded).report()["spot"]["admitted"] > 0
+    (answer,) = json.loads(found.stdout)["whatif"]
+    assert (answer["changes"]["min_windows"], answer["spot"]["admitted"]) == (1_000_000, 0)
+
+
 def test_several_questions_are_answered_as_each_by_itself() -> None:
     recorded = evaluated()
     questions = [Question(recorded, Changes(nodes=parse_nodes(nodes))) for nodes in ("2x4", "3x4", "4x4")]

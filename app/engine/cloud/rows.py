@@ -85,6 +85,10 @@ class InstanceRows:
         """Return the ids of the instances in these rows, each once."""
         return tuple(dict.fromkeys(name for row in rows if (name := self._names[row]) is not None))
 
+    def ids(self) -> list[str | None]:
+        """Return the id of the instance in each row (S), None in free ones, as they are now."""
+        return [*self._names]
+
     def take(self) -> int:
         """Return a free row. It is in use from now on."""
         if not self._free:

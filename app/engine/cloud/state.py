@@ -74,7 +74,7 @@ class Cloud:
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
         self._books = Books(self._instances, self._head)
-        moves = Moves(self._room, self._instances, self._nodes, self._flavors)
+        moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
@@ -101,8 +101,8 @@ class Cloud:
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
         self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
-        self.borne_by, self.overrunning_now = owners.borne_by, owners.overrunning_now
-        self.overrun_lately = owners.overrun_lately
+        self.borne_by, self.overrun_lately = owners.borne_by, owners.overrun_lately
+        self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free

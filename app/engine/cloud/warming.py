@@ -25,6 +25,7 @@ def warm_up() -> None:
     cloud.seen_by("spot", 0)
     cloud.reach("spot", 0)
     cloud.displace("flavor", 0)
+    cloud.proposals_now(0)()
     cloud.overrunning_now(0)()
     cloud.borne_by("", 0.01, 0, 0)
     cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])

@@ -9,7 +9,8 @@ from typing import NamedTuple
 class PastInstance(NamedTuple):
     """A recorded instance, as a row. `stop_us` None: no end; `lifetime_us` None: as long as it ran.
 
-    `in_order`: among events of equal time, its start and end keep the places of their lines.
+    `in_order`: among events of equal time, its start and end keep the places of their lines. `members`: of a group,
+    else 1.
     """
 
     file: int
@@ -23,6 +24,7 @@ class PastInstance(NamedTuple):
     flavor: str
     drawn_up: bool = False
     in_order: bool = False
+    members: int = 1
 
 
 class PastChange(NamedTuple):
@@ -63,6 +65,7 @@ class PastStep(NamedTuple):
     cores: int
     memory_mib: int
     disk_gib: int
+    members: int
 
 
 class FileLine(NamedTuple):

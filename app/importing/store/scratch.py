@@ -23,7 +23,8 @@ PRAGMA synchronous = OFF;
 PRAGMA temp_store = FILE;
 CREATE TABLE instance (
     id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, end_line INTEGER, is_spot INTEGER, name TEXT UNIQUE,
-    start_us INTEGER, stop_us INTEGER, lifetime_us INTEGER, flavor TEXT, drawn_up INTEGER, in_order INTEGER
+    start_us INTEGER, stop_us INTEGER, lifetime_us INTEGER, flavor TEXT, drawn_up INTEGER, in_order INTEGER,
+    members INTEGER
 );
 CREATE TABLE change (
     id INTEGER PRIMARY KEY, file INTEGER, line INTEGER, at_us INTEGER, kind TEXT, name TEXT,
@@ -50,7 +51,7 @@ ORDER BY at_us, phase, start_us, is_spot, file, line, last, ref
 _STEPS = """
 SELECT step.at_us, what, coalesce(i.file, c.file), coalesce(i.line, c.line), i.name, i.is_spot, i.flavor,
        iif(i.in_order, i.lifetime_us, coalesce(i.lifetime_us, i.stop_us - i.start_us)),
-       i.drawn_up, c.kind, c.name, c.cores, c.memory_mib, c.disk_gib
+       i.drawn_up, c.kind, c.name, c.cores, c.memory_mib, c.disk_gib, i.members
 FROM step LEFT JOIN instance i ON what < 2 AND i.id = ref LEFT JOIN change c ON what = 2 AND c.id = ref
 ORDER BY step.id
 """

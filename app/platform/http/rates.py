@@ -34,6 +34,7 @@ COSTS = {
     "list_instances": 10,
     "list_nodes": 10,
     "list_owners": 10,
+    "list_proposals": 20,
     "list_runs": 10,
     "list_tables": 10,
     "list_tokens": 10,

@@ -22,7 +22,7 @@ from app.domain.events import (
     InstanceStopped,
     StartDecision,
 )
-from app.domain.requests import ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, Book, Budget, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
@@ -59,8 +59,6 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.nodes import VictimAnswer
 
 BATCH_MAX = 1000
-MOST_MEMBERS = 256
-"""The number of members that a group may have: one event tells the node of each."""
 
 
 class StartBody(Body):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from app.domain.events.registry import INDECISIVE
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
+from app.domain.requests import MOST_MEMBERS
 from app.domain.times import MAX_TIME_US
 from app.domain.values import EvictionPolicy, Market, Resources
 from app.engine.cluster import UNCOUNTED
@@ -134,8 +135,10 @@ class _LogReader:
         self._past.add_flavor(row.flavor, row.demand)
 
     def _started(self, line: int, row: LogRow) -> None:
-        if row.machine_count > 1:
-            raise self._broken(line, "groups of instances cannot be imported")
+        if row.machine_count > 1 and row.market != Market.SPOT:
+            raise self._broken(line, "a group is of spot instances")
+        if not 1 <= row.machine_count <= MOST_MEMBERS:
+            raise self._broken(line, f"a group has from 1 to {MOST_MEMBERS} members")
         self._running[row.instance_id or ""] = self._opened(line, row)
 
     def _rejected(self, line: int, row: LogRow) -> None:
@@ -193,7 +196,16 @@ class _LogReader:
         is_spot = row.market == Market.SPOT
         times = row.at_us, stop_us, row.lifetime_us
         instance = PastInstance(
-            0, started.line, end_line, is_spot, name, *times, started.flavor, drawn_up, in_order=True
+            0,
+            started.line,
+            end_line,
+            is_spot,
+            name,
+            *times,
+            started.flavor,
+            drawn_up,
+            in_order=True,
+            members=row.machine_count,
         )
         if not self._past.scratch.add(instance):
             raise self._broken(started.line, f"instance {name!r} was decided before")

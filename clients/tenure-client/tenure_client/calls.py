@@ -22,9 +22,7 @@ from tenure_client.forms.instances import (
     BatchAnswer,
     DrillAnswer,
     ExtensionAnswer,
-    HandoverAnswer,
     InstanceAnswer,
-    MoveAnswer,
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
@@ -181,11 +179,6 @@ def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[Extens
     return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
 
 
-def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) -> Call[MoveAnswer]:
-    """Say that a running instance, which is no group, runs on this node now. Repeating the call changes nothing."""
-    return endpoints.MOVE.call(body={"node": node, "at": at}, cloud=cloud, instance=instance)
-
-
 def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move]) -> Call[BatchAnswer]:
     """Decide up to 1000 starts, stops, extensions and moves in order; each has its own result."""
     steps = [{type(one).__name__.lower(): to_builtins(one)} for one in operations]
@@ -200,16 +193,6 @@ def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None
 def drill_victim(cloud: str, instance: str | None = None) -> Call[InstanceAnswer]:
     """Show the instance that a drill would evict now. Nothing is changed."""
     return endpoints.DRILL_VICTIM.call(query={"instance": instance}, cloud=cloud)
-
-
-def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Listing[HandoverAnswer]:
-    """List evictions that no controller has confirmed, by deadline."""
-    return Listing(endpoints.HANDOVERS.call(query=_page(limit, marker), cloud=cloud), lambda page: page.handovers)
-
-
-def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
-    """Confirm that an evicted instance is stopped. Repeating the call changes nothing."""
-    return endpoints.CONFIRM_HANDOVER.call(query={"at": at}, cloud=cloud, handover=instance)
 
 
 # --- what became of instances ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, webhook_calls
+from tenure_client import calls, controller_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -60,13 +60,14 @@ class Methods:
     start = Method(calls.start)
     stop = Method(calls.stop)
     extend = Method(calls.extend)
-    move = Method(calls.move)
+    move = Method(controller_calls.move)
+    proposals = Method(controller_calls.proposals)
     extension_quote = Method(calls.extension_quote)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)
-    handovers = Method(calls.handovers)
-    confirm_handover = Method(calls.confirm_handover)
+    handovers = Method(controller_calls.handovers)
+    confirm_handover = Method(controller_calls.confirm_handover)
     create_webhook = Method(webhook_calls.create_webhook)
     webhooks = Method(webhook_calls.webhooks)
     webhook = Method(webhook_calls.webhook)

@@ -25,6 +25,7 @@ from tenure_client.forms.instances import (
     InstanceAnswer,
     InstancesAnswer,
     MoveAnswer,
+    ProposalsAnswer,
     StartAnswer,
 )
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
@@ -161,6 +162,9 @@ EXTENSION_QUOTE = Endpoint(
 )
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
+)
+PROPOSALS = Endpoint(
+    "GET", f"{_CLOUD}/proposals", ProposalsAnswer, Chapter.INSTANCES, "Ask for moves in place of evictions"
 )
 BATCH = Endpoint(
     "POST",

@@ -225,6 +225,30 @@ class MoveAnswer(Answer, kw_only=True):
     at: Annotated[Moment | None, Meta(description="The time of the move; null: it was not moved.")]
 
 
+class ProposedMoveAnswer(Answer, kw_only=True):
+    """A move of a running spot instance that would keep it from an eviction."""
+
+    id: str
+    node: Annotated[str, Meta(description="Where it runs.")]
+    to: Annotated[str, Meta(description="A node that has room for it at once.")]
+
+
+class ProposalAnswer(Answer, kw_only=True):
+    """A flavor that has no room, and moves after which an on-demand start of it evicts nobody."""
+
+    flavor: str
+    node: Annotated[str, Meta(description="The node that has room for it after the moves.")]
+    moves: list[ProposedMoveAnswer]
+
+
+class ProposalsAnswer(Answer, kw_only=True):
+    """Moves in place of evictions. Each proposal reckons with those before it."""
+
+    at: Annotated[Moment, Meta(description="The cloud's time.")]
+    seq: Annotated[int, Meta(description="The state is that after this event.")]
+    proposals: Annotated[list[ProposalAnswer], Meta(description="Flavors that ask for most come first.")]
+
+
 class InstanceAnswer(Answer, kw_only=True):
     """An instance: the decision on its start, and its end if it has ended."""
 
