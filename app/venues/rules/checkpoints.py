@@ -70,7 +70,7 @@ class CheckpointedRun:
     finished_us: tuple[float, ...]
     saved_us: tuple[float, ...]
     is_cut: bool = False
-    """Whether it stops before the work is done."""
+    """True if it stops before the work is done."""
 
     def saved_after(self, ran_us: float) -> float:
         """Return the work that a revocation after so long would leave."""

@@ -35,7 +35,7 @@ class Scheme(NamedTuple):
     split_h: float
     rule: CheckpointRule
     has_net: bool = False
-    """Whether a job goes on demand at the latest moment from which it is in time (not with checkpoints at rises)."""
+    """True if a job goes on demand at the latest moment from which it is in time (not with checkpoints at rises)."""
 
 
 class WaitingJob(NamedTuple):
