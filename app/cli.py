@@ -18,6 +18,7 @@ from app.commands import (
     evaluation,
     events,
     extending,
+    federation,
     handovers,
     imports,
     instances,
@@ -101,6 +102,7 @@ for commands in (
     workloads,
     whatif,
     venues,
+    federation,
     clusters,
 ):
     commands.register(app)

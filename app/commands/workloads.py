@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=f"Example: tenure drive --url {options.LOCAL} --cloud c-d {_WORKLOAD}")(drive)
     trace = typer.Typer(help="Workload traces.", no_args_is_help=True)
     trace.command(epilog="Example: tenure trace synth --days 10 --mean-utilisation 21.8 --seed 1 --out od.csv")(synth)
+    trace.command(epilog="Example: tenure trace synth-jobs --segment A1 --seed 1 --out A1.csv")(synth_jobs)
     app.add_typer(trace, name="trace")
 
 
@@ -104,6 +105,21 @@ def synth(
     instances = synthesize(days=days, mean_utilisation=mean_utilisation, cores=cores, seed=seed)
     with writing(out, overwrite=overwrite) as file:
         write_trace(instances, file or sys.stdout, end_us=round(days * DAY_US) if run_on else None)
+
+
+def synth_jobs(
+    *,
+    segment: Annotated[str, typer.Option(metavar="A1|A2|B1|B2|C1|C2", help="The row of EXFed's Table I.")],
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Make jobs with the counts and means of the paper EXFed, as CSV, for `federation evaluate`."""
+    from app.workbench.federation.synthesis import synthesize_jobs, write_jobs  # noqa: PLC0415 - as above
+
+    jobs = synthesize_jobs(segment, seed)
+    with writing(out, overwrite=overwrite) as file:
+        write_jobs(jobs, file or sys.stdout)
 
 
 def sla_of(sla: float | None, *, no_sla: bool) -> float | None:

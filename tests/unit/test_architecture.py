@@ -69,6 +69,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "explaining": {"scheduling", "forecasts"},
     "importing": {"scheduling", "forecasts"},
     "venues": set(),
+    "federation": set(),
     "clusters": {"venues"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
@@ -126,7 +127,7 @@ OTHERS_MAY: dict[str, set[str]] = {
 """The rest, with the rooms, capabilities or floors that they may use. `processes` is composition and may use all."""
 
 PURE = set(KERNEL)
-PURE_RULES = {"venues", "clusters"}
+PURE_RULES = {"venues", "clusters", "federation"}
 """Capabilities whose rules are as pure as the kernel."""
 COMPILER = ROOT / "app/engine/compiled.py"
 """Says where compiled functions are kept, so it may look at files; it decides nothing."""

@@ -62,7 +62,7 @@ def test_the_readmes_first_request_is_the_one_that_the_service_prints() -> None:
 
 
 def test_every_command_is_told_of() -> None:
-    told = set(re.findall(r"`([a-z]+(?: [a-z]+)?)[^`]*`", page("cli.md")))
+    told = set(re.findall(r"`([a-z]+(?: [a-z-]+)?)[^`]*`", page("cli.md")))
     assert set(command_names()) <= told
 
 
@@ -72,7 +72,7 @@ def command_names() -> Iterator[str]:
         prefix = "" if group is app else next(f"{g.name} " for g in app.registered_groups if g.typer_instance is group)
         for command in group.registered_commands:
             assert command.callback is not None
-            yield prefix + (command.name or command.callback.__name__)
+            yield prefix + (command.name or command.callback.__name__.replace("_", "-"))
 
 
 def test_settings_table_is_complete() -> None:

@@ -1,0 +1,178 @@
+"""The command `federation evaluate`: recorded jobs of several clouds that run jobs for each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import Json, Seed
+from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar
+from app.domain.inputs import InputError, platform_text
+
+if TYPE_CHECKING:
+    from app.workbench.evaluate import EventSink
+    from app.workbench.federation.run import FederationScenario
+
+RULES = ("none", "literal", "timeline")
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_BANDWIDTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(KB|MB|GB)?", re.ASCII)
+_SHARE = re.compile(r"\d{1,9}(\.\d{1,9}|/\d{1,9})?", re.ASCII)
+_JOBS = "--jobs a=A1.csv --jobs b=A2.csv"
+
+Clouds = Annotated[list[str], typer.Option("--cloud", metavar="NAME=NxC", help="A cloud of N nodes with C cores.")]
+Jobs = Annotated[list[str], typer.Option(metavar="NAME=FILE.csv", help="The jobs of a cloud's own users.")]
+Shift = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=TIME/TIME", help="Start a cloud's jobs later, wrapped around after a period: b=8h/14d."),
+]
+Links = Annotated[
+    str | None, typer.Option(metavar="a-b,...", show_default="all", help="The clouds that offer jobs to each other.")
+]
+Rule = Annotated[str, typer.Option(metavar="|".join(RULES), help="The rule by which a host admits a foreign job.")]
+Sla = Annotated[float, typer.Option(metavar="P", help="The largest share of foreign jobs to be preempted.")]
+Bandwidth = Annotated[str, typer.Option(metavar="BYTES", help="Bytes a second between two clouds: 125MB, 1.25GB.")]
+Train = Annotated[str, typer.Option(metavar="SHARE", help="The first share of the time, in which jobs do not count.")]
+Logs = Annotated[Path | None, typer.Option("--log", metavar="DIR", help="Write each cloud's events here, as CSV.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    federation = typer.Typer(help="Federation: clouds that run jobs for each other.", no_args_is_help=True)
+    example = f"tenure federation evaluate --cloud a=32x1 --cloud b=32x1 {_JOBS} --shift b=8h/14d --rule literal"
+    federation.command(epilog=f"Example: {example}")(evaluate)
+    federation.callback()(lambda: None)
+    app.add_typer(federation, name="federation")
+
+
+def evaluate(
+    *,
+    cloud: Clouds,
+    jobs: Jobs,
+    shift: Shift = None,
+    links: Links = None,
+    rule: Rule = "timeline",
+    sla: Sla = 0.05,
+    bandwidth: Bandwidth = "1.25GB",
+    train: Train = "1/3",
+    seed: Seed = 0,
+    log: Logs = None,
+    as_json: Json = False,
+) -> None:
+    """Run recorded jobs of several clouds: at home where they fit, else away, as foreign jobs that may be preempted."""
+    from app.workbench.federation.run import run_federation  # noqa: PLC0415 - compiled code is slow to load
+
+    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train)
+    with (
+        interruptible("nothing is kept but the events written so far"),
+        _writing(log, scenario.nodes) as sinks,
+        progress_bar("evaluating") as progress,
+    ):
+        counts = run_federation(scenario, logs=sinks, progress=progress)
+    answer = answer_of(scenario, counts, seed)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(answer)
+
+
+def _scenario(
+    clouds: Sequence[str],
+    jobs: Sequence[str],
+    shifts: Sequence[str],
+    links: str | None,
+    rule: str,
+    sla: float,
+    bandwidth: str,
+    train: str,
+) -> FederationScenario:
+    from app.federation.rules.hosting import HostRule  # noqa: PLC0415 - as above
+    from app.workbench.federation.reading import clouds_of, jobs_of, links_of  # noqa: PLC0415 - as above
+    from app.workbench.federation.run import FederationScenario  # noqa: PLC0415 - as above
+
+    if rule not in RULES:
+        raise InputError(f"--rule {rule!r} is none of {', '.join(RULES)}")
+    if not 0.0 < sla < 1.0:
+        raise InputError(f"--sla {sla:g} is not between 0 and 1; --rule none admits whatever fits")
+    nodes = clouds_of(clouds)
+    found = jobs_of(jobs, shifts, nodes)
+    bytes_per_s, share = _bytes_per_s(bandwidth), _share(train)
+    return FederationScenario(nodes, found, links_of(links, nodes), HostRule(rule), sla, bytes_per_s, share)
+
+
+def _bytes_per_s(text: str) -> int:
+    found = _BANDWIDTH.fullmatch(text)
+    value = round(Fraction(found[1]) * _UNITS[found[2] or ""]) if found else 0
+    if not value:
+        raise InputError(f"--bandwidth {text!r} is no number of bytes a second: write 125MB or 1.25GB")
+    return value
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(Fraction(text)) if _SHARE.fullmatch(text) else -1.0
+    except ZeroDivisionError:
+        value = -1.0
+    if not 0.0 <= value < 1.0:
+        raise InputError(f"--train {text!r} is no share from 0 to below 1: write 1/3 or 0.25")
+    return value
+
+
+@contextmanager
+def _writing(folder: Path | None, names: Mapping[str, Any]) -> Iterator[dict[str, EventSink]]:
+    """Open a file in the folder for the events of each cloud."""
+    from app.workbench.logcsv import LogWriter  # noqa: PLC0415 - as above
+
+    with ExitStack() as opened:
+        sinks: dict[str, EventSink] = {}
+        try:
+            for name in names if folder is not None else ():
+                assert folder is not None
+                folder.mkdir(parents=True, exist_ok=True)
+                file = opened.enter_context((folder / f"{name}.csv").open("w", encoding="utf-8", newline=""))
+                sinks[name] = LogWriter(file)
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}") from error
+        yield sinks
+
+
+def answer_of(scenario: FederationScenario, counts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the counts and the settings as one JSON object."""
+    total, *others = counts.values()
+    for one in others:
+        total = total.plus(one)
+    settings = {
+        "clouds": {name: platform_text(nodes) for name, nodes in scenario.nodes.items()},
+        "links": {name: list(hosts) for name, hosts in scenario.links.items()},
+        "rule": str(scenario.rule),
+        "sla": scenario.sla,
+        "bandwidth_bytes_per_s": scenario.bytes_per_s,
+        "train": scenario.train,
+        "seed": seed,
+    }
+    return _counts(total) | {"by_cloud": {name: _counts(one) for name, one in counts.items()}, "settings": settings}
+
+
+def _counts(counts: Any) -> dict[str, Any]:  # noqa: ANN401 - JobCounts, whose module is slow to load
+    names = ("requests", "native", "remote", "preempted", "rejected", "federation")
+    return {name: getattr(counts, name) for name in names}
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    lines = {**answer["by_cloud"], "all": answer}
+    names = ("requests", "native", "remote", "preempted", "rejected", "federation")
+    rows = [
+        [cloud, *(f"{line[name]:.4f}" if name == "federation" else str(line[name]) for name in names)]
+        for cloud, line in lines.items()
+    ]
+    columns = [Column("jobs of", 8), *(Column(name, 6, is_number=True) for name in names)]
+    print_fitting(STDOUT, columns, rows, f"rule {answer['settings']['rule']}")
+    remote, preempted = answer["remote"], answer["preempted"]
+    if remote:
+        STDERR.print(f"preempted: {preempted / remote:.3f} of {remote} jobs away from home", highlight=False)

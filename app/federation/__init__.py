@@ -1,0 +1,1 @@
+"""Jobs that clouds run for each other, under the promise."""

@@ -1,0 +1,1 @@
+"""The evaluation of federations: recorded jobs of several clouds, in process."""

@@ -1,0 +1,170 @@
+"""Leads the jobs of several clouds through a federation, in one order of time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from app.domain.progress import Progress
+from app.domain.values import Resources
+from app.federation.rules.hosting import HostRule, Offer, admits
+from app.federation.rules.jobs import Job
+from app.workbench.evaluate import EventSink
+from app.workbench.federation.clouds import FederatedCloud
+
+BYTES_PER_S = 1_250_000_000
+_END, _START = 0, 1
+
+
+@dataclass(frozen=True)
+class FederationScenario:
+    """A federation to evaluate. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of
+    the time, up to the last start, in which jobs run but are not counted.
+    """
+
+    nodes: Mapping[str, Sequence[Resources]]
+    jobs: Mapping[str, Sequence[Job]]
+    links: Mapping[str, Sequence[str]]
+    rule: HostRule
+    sla: float = 0.05
+    bytes_per_s: int = BYTES_PER_S
+    train: float = 1 / 3
+
+    @cached_property
+    def counted_from_us(self) -> float:
+        """The time from which on jobs are counted."""
+        return self.train * max((job.start_us for jobs in self.jobs.values() for job in jobs), default=0)
+
+
+@dataclass(slots=True)
+class JobCounts:
+    """The counted jobs of one cloud, or of all: what became of them.
+
+    `remote`: admitted by another cloud, of these `preempted`. Works are core-microseconds of completed jobs, those of
+    foreign ones with their transfers.
+    """
+
+    requests: int = 0
+    native: int = 0
+    remote: int = 0
+    preempted: int = 0
+    rejected: int = 0
+    native_work: int = 0
+    remote_work: int = 0
+
+    @property
+    def federation(self) -> float:
+        """The share of completed work that was done away from home; 0 without work."""
+        work = self.native_work + self.remote_work
+        return self.remote_work / work if work else 0.0
+
+    def plus(self, other: JobCounts) -> JobCounts:
+        """Return the sum of two counts."""
+        return JobCounts(*(getattr(self, name) + getattr(other, name) for name in JobCounts.__slots__))
+
+
+class _JobStep(NamedTuple):
+    """The start of a job, or its end: `host` is where it runs."""
+
+    at_us: int
+    kind: int
+    order: int
+    origin: str
+    job: Job
+    host: str
+
+
+@dataclass
+class _FederationRun:
+    scenario: FederationScenario
+    clouds: dict[str, FederatedCloud]
+    counts: dict[str, JobCounts] = field(default_factory=dict)
+    ends: list[_JobStep] = field(default_factory=list)
+    counted: dict[str, str] = field(default_factory=dict)
+
+    def start(self, step: _JobStep) -> None:
+        """Try a job at home, then away."""
+        job, count = step.job, self.counts[step.origin]
+        is_counted = job.start_us >= self.scenario.counted_from_us
+        count.requests += is_counted
+        victims = self.clouds[step.origin].start_native(job)
+        if victims is not None:
+            self._preempted(victims)
+            count.native += is_counted
+            self._ends_at(step, step.origin, job.start_us + job.lifetime_us)
+        elif (host := self._host_of(step)) is not None:
+            count.remote += is_counted
+            held_us = job.held_us(self.scenario.bytes_per_s)
+            self.clouds[host].start_foreign(_foreign_id(step), job, held_us)
+            if is_counted:
+                self.counted[_foreign_id(step)] = step.origin
+            self._ends_at(step, host, job.start_us + held_us)
+        else:
+            count.rejected += is_counted
+
+    def end(self, step: _JobStep) -> None:
+        """End a job where it runs, if it runs still."""
+        job, count = step.job, self.counts[step.origin]
+        is_counted = job.start_us >= self.scenario.counted_from_us
+        work = job.all_cores * (step.at_us - job.start_us) * is_counted
+        if step.host == step.origin:
+            self.clouds[step.host].stop_native(job, step.at_us)
+            count.native_work += work
+        elif self.clouds[step.host].stop_foreign(_foreign_id(step), step.at_us):
+            count.remote_work += work
+
+    def _host_of(self, step: _JobStep) -> str | None:
+        """Return the first of the linked clouds that admits a job."""
+        job, scenario = step.job, self.scenario
+        for name in scenario.links.get(step.origin, ()):
+            host = self.clouds[name]
+            spare = host.spare_beside(job)
+            if spare is None:
+                continue
+            held_us, ends = job.held_us(scenario.bytes_per_s), host.ends_after(job.start_us)
+            if admits(scenario.rule, host.native, Offer(job.start_us, held_us, spare, ends, scenario.sla)):
+                return name
+        return None
+
+    def _preempted(self, victims: Sequence[str]) -> None:
+        for victim in victims:
+            if victim in self.counted:
+                self.counts[self.counted[victim]].preempted += 1
+
+    def _ends_at(self, step: _JobStep, host: str, at_us: int) -> None:
+        heapq.heappush(self.ends, step._replace(at_us=at_us, kind=_END, host=host))
+
+
+def _foreign_id(step: _JobStep) -> str:
+    """Return the name of a foreign job at its host: origin, job, attempt."""
+    return f"{step.origin}.{step.job.name}.1"
+
+
+def run_federation(
+    scenario: FederationScenario, *, logs: Mapping[str, EventSink] | None = None, progress: Progress | None = None
+) -> dict[str, JobCounts]:
+    """Run all jobs of all clouds until the last has ended, and return the counts of each cloud.
+
+    At equal times ends come before starts, and starts in the order of clouds and of their files.
+    """
+    kinds = {job.cores for jobs in scenario.jobs.values() for job in jobs}
+    clouds = {
+        name: FederatedCloud(name, nodes, kinds, (logs or {}).get(name)) for name, nodes in scenario.nodes.items()
+    }
+    run = _FederationRun(scenario, clouds, {name: JobCounts() for name in clouds})
+    starts = sorted(
+        _JobStep(job.start_us, _START, order, name, job, name)
+        for order, (name, job) in enumerate((name, job) for name in clouds for job in scenario.jobs.get(name, ()))
+    )
+    for done, step in enumerate(starts, 1):
+        while run.ends and run.ends[0].at_us <= step.at_us:
+            run.end(heapq.heappop(run.ends))
+        run.start(step)
+        if progress is not None:
+            progress(done, len(starts))
+    while run.ends:
+        run.end(heapq.heappop(run.ends))
+    return run.counts
