@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class BudgetUnit(StrEnum):
-    """What a budget or a book counts: each instance as one, or each by the core-hours that it declares."""
+    """The unit of a budget or a book: each instance counts as one, or by the core-hours that it declares."""
 
     INSTANCES = "instances"
     CORE_HOURS = "core_hours"
@@ -45,12 +45,12 @@ class Budget:
 
     @property
     def weight(self) -> float:
-        """What the start counts, in the budget's unit."""
+        """The weight of the start, in the budget's unit."""
         return 1 if self.core_hours is None else self.core_hours
 
     @property
     def spent(self) -> float:
-        """What was evicted, in the budget's unit."""
+        """The sum of what was evicted, in the budget's unit."""
         return self.evicted if self.evicted_core_hours is None else self.evicted_core_hours
 
 
@@ -84,7 +84,7 @@ class Book:
 
     @property
     def unit(self) -> BudgetUnit:
-        """What the book counts."""
+        """The unit of the book."""
         return BudgetUnit.INSTANCES if self.evicted_core_hours is None else BudgetUnit.CORE_HOURS
 
     @property
@@ -94,15 +94,15 @@ class Book:
 
     @property
     def weight(self) -> float:
-        """What the start counts, in the book's unit."""
+        """The weight of the start, in the book's unit."""
         return 1 if self.core_hours is None else self.core_hours
 
     @property
     def usual_weight(self) -> float:
-        """What a start counts on average; in an empty book, what this one does."""
+        """The mean weight of a start; in an empty book, that of this one."""
         return 1 if self.evicted_core_hours is None else self.mean_core_hours or self.weight
 
     @property
     def risky_weight(self) -> float:
-        """What the risky instances count."""
+        """The weight of the risky instances."""
         return self.risky if self.risky_core_hours is None else self.risky_core_hours

@@ -37,7 +37,7 @@ class Attainment:
 
     @property
     def unit(self) -> BudgetUnit:
-        """What its budget counts."""
+        """The unit of its budget."""
         return BudgetUnit.INSTANCES if self.core_hours is None else BudgetUnit.CORE_HOURS
 
     @property

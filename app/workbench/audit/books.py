@@ -23,7 +23,7 @@ StratumSpan = tuple[int, int | None]
 
 
 class BookSums(NamedTuple):
-    """What an entry adds to a book, or all of them: earned and evicted, by instances and by core-hours.
+    """The figures that an entry adds to a book, or all of them: earned and evicted, by instances and by core-hours.
 
     `starts` and `core_hours`: how many were entered, and the core-hours that these declare.
     """
@@ -41,7 +41,7 @@ class BookSums(NamedTuple):
 
 @dataclass(slots=True)
 class Entered:
-    """What was entered under one promise since the strata became what they are, and the sums by stratum.
+    """All that was entered under one promise since the strata became what they are, and the sums by stratum.
 
     A log that an evaluation wrote does not say what books count before the first of them, so both are added up.
     """

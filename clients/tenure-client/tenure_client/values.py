@@ -43,7 +43,7 @@ class Placement(StrEnum):
 
 
 class BudgetUnit(StrEnum):
-    """What a budget or a book counts: each instance as one, or each by the core-hours that it declares."""
+    """The unit of a budget or a book: each instance counts as one, or by the core-hours that it declares."""
 
     INSTANCES = "instances"
     CORE_HOURS = "core_hours"
