@@ -4,6 +4,7 @@
     python -m benchmarks.strata --parts sixteen tight --sla 0.05
     python -m benchmarks.strata --platforms A-B:4x12 D-C:36x16
     python -m benchmarks.strata --parts synthetic --seeds 4 5 6    # seeds that nothing was chosen on
+    python -m benchmarks.strata --budget core_hours                # books that count core-hours
 
 Part of `python -m benchmarks.promises`. A line of a platform shows: admitted / requested, evicted / admitted, completed
 core-hours relative to the clairvoyant's, the lost of those admitted, and evicted / admitted in each stratum. The lines
@@ -15,6 +16,7 @@ of judgement follow, each beside its bar, those that fail first and marked with 
     weeks       weeks (by the start) of a run whose interval lies above p
     core        completed core-hours relative to the clairvoyant's: ratio of the means / mean of the ratios
     lost        core-hours lost of those admitted, summed, in p
+    by hours    the same in each stratum, with the completed core-hours of all (never fails)
     aggregate   runs whose SLA was missed; by its interval where fewer than 100 / p were admitted
     doubling    the worst run of the three weeks after the load has doubled (day 20), in p
 
@@ -36,6 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events import InstanceEvicted, InstanceStarted, Recorded
 from app.domain.progress import Progress
 from app.domain.strata import STRATA, stratum_of
@@ -82,6 +85,7 @@ class Task:
     sla: float | None
     placement: Placement
     traces: Path
+    budget: BudgetUnit = BudgetUnit.INSTANCES
 
     @property
     def size(self) -> int:
@@ -90,7 +94,7 @@ class Task:
 
     def scenario(self) -> Scenario:
         """Return what is run."""
-        policy = replace(POLICY, eviction_probability=self.sla or 0.01, placement=self.placement)
+        policy = replace(POLICY, eviction_probability=self.sla or 0.01, placement=self.placement, budget=self.budget)
         return Scenario(self.platform.capacities, self.platform.workload(self.traces), policy)
 
 
@@ -152,6 +156,7 @@ def judge(runs: Sequence[Run], best_us: Sequence[int], sla: float) -> list[Line]
         _broken("weeks", runs, lambda one: one.at_us // (7 * DAY_US), sla, 0.01, enough=1),
         _core(runs, best_us, sla),
         _lost(runs, sla),
+        _by_hours(runs, sla),
         _aggregate(runs, sla),
         *_doubling(runs, sla),
     ]
@@ -233,6 +238,17 @@ def _lost(runs: Sequence[Run], sla: float) -> Line:
     return Line("lost", multiple <= MOST, f"{multiple:.2f} p (at most {MOST:g})")
 
 
+def _by_hours(runs: Sequence[Run], sla: float) -> Line:
+    cells = []
+    for name in STRATA:
+        some = [one for run in runs for one in run.admitted if stratum_of(one.lifetime_us) == name]
+        lost = sum(one.core_us for one in some if one.evicted_us is not None)
+        hours = sum(one.core_us for one in some)
+        cells.append(f"{name} {lost / max(hours, 1) / sla:.2f} p ({lost / HOUR_US:.0f}/{hours / HOUR_US:.0f})")
+    completed = sum(one.completed_core_us for one in runs) / HOUR_US
+    return Line("by hours", is_good=True, text=f"{', '.join(cells)}; completed {completed:.0f}")
+
+
 def _aggregate(runs: Sequence[Run], sla: float) -> Line:
     missed = [one for one in runs if _misses(one.admitted, sla)]
     named_ = ", ".join(f"{one.platform.platform} {_lost_of(one.admitted)}/{len(one.admitted)}" for one in missed)
@@ -256,17 +272,21 @@ def _doubling(runs: Sequence[Run], sla: float) -> Iterator[Line]:
 
 
 def measure(
-    platforms: Sequence[Platform], slas: Sequence[float], traces: Path, placement: Placement = Placement.FIRST_FIT
+    platforms: Sequence[Platform],
+    slas: Sequence[float],
+    traces: Path,
+    placement: Placement = Placement.FIRST_FIT,
+    budget: BudgetUnit = BudgetUnit.INSTANCES,
 ) -> bool:
     """Run every platform under every promise, print all lines, and return True if none fails."""
-    tasks = [Task(one, sla, placement, traces) for sla in (None, *slas) for one in platforms]
+    tasks = [Task(one, sla, placement, traces, budget) for sla in (None, *slas) for one in platforms]
     found = run_side_by_side(run, tasks)
     best, rest = [one.completed_core_us for one in found[: len(platforms)]], found[len(platforms) :]
     good = True
     for number, sla in enumerate(slas):
         runs = rest[number * len(platforms) : (number + 1) * len(platforms)]
         lines = judge(runs, best, sla)
-        print(f"\nSLA {sla}, {placement}: {len(runs)} platforms, {_real(platforms)} of them real")
+        print(f"\nSLA {sla}, {placement}, by {budget}: {len(runs)} platforms, {_real(platforms)} of them real")
         for line in lines:
             print(f"  {' ' if line.is_good else '!'} {line.name:10} {line.text}")
         for one, own_best in zip(runs, best, strict=True):
@@ -299,11 +319,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", help="other seeds of the synthetic platforms")
     parser.add_argument("--sla", type=float, nargs="*", default=SLAS)
     parser.add_argument("--placement", type=Placement, default=Placement.FIRST_FIT)
+    parser.add_argument("--budget", type=BudgetUnit, default=BudgetUnit.INSTANCES)
     parser.add_argument("--traces", type=Path, default=TRACES)
     arguments = parser.parse_args()
     parts = PARTS | ({"synthetic": synthetic(arguments.seeds)} if arguments.seeds else {})
     platforms = arguments.platforms or [one for part in arguments.parts for one in parts[part]]
-    sys.exit(0 if measure(platforms, arguments.sla, arguments.traces, arguments.placement) else 1)
+    good = measure(platforms, arguments.sla, arguments.traces, arguments.placement, arguments.budget)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

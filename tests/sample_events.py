@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from app.domain.budgets import AdmittedBy, Book, Budget, BudgetUnit
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -32,10 +33,7 @@ from app.domain.events import (
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
     Acceptable,
-    AdmittedBy,
     Basis,
-    Book,
-    Budget,
     Clock,
     EvictionPolicy,
     EvictionReason,
@@ -269,5 +267,37 @@ LOG: list[Event] = [
     started(25, "displacing", lifetime_us=HOUR_US, basis=Basis(slots=1), victims=("long",), owner="own"),
     NodeAdded(at_us=at(26), node="o", capacity=Resources(4, 4096, 100)),
     InstanceMoved(**ending(26, "displacing"), node="o", former_node="n"),
+    PolicyChanged(at_us=at(27), policy=replace(POLICY, guarantee=Guarantee.STRATIFIED, budget=BudgetUnit.CORE_HOURS)),
+    InstanceRejected(
+        **ending(27, "heavy"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        basis=replace(
+            BASIS,
+            budget=None,
+            book=replace(
+                BOOK,
+                admitted_by=None,
+                affordable_us=HOUR_US,
+                core_hours=24.0,
+                mean_core_hours=1.5,
+                evicted_core_hours=0.5,
+                risky_core_hours=0.25,
+            ),
+        ),
+        acceptable=Acceptable(HOUR_US, None),
+    ),
+    PolicyChanged(at_us=at(28), policy=replace(POLICY, guarantee=Guarantee.POOLED, budget=BudgetUnit.CORE_HOURS)),
+    InstanceRejected(
+        **ending(28, "heavier"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=DAY_US,
+        basis=replace(BASIS, budget=replace(BUDGET, core_hours=24.0, mean_core_hours=1.5, evicted_core_hours=0.5)),
+        acceptable=Acceptable(2 * HOUR_US, None),
+    ),
 ]
 """In an order that a log could have."""

@@ -7,7 +7,7 @@ instances that would be evicted before it (engine.standing). A refusal changes n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,13 +16,15 @@ from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
 from app.admission.floor import floor_above, windows_of
 from app.admission.quota import REFUSALS, exceeded_by_extension
 from app.admission.quote import Quotes
-from app.admission.strata import admitting_line, most_risk
+from app.admission.strata import admitting_line, longest_us, most_risk, weighed
+from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
 from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceExtended, Recorded
 from app.domain.requests import ExtendRequest
 from app.domain.strata import stratum_index
 from app.domain.times import SECOND_US, to_datetime
-from app.domain.values import Basis, Book, Budget, Clock, Floor, Forecast, Guarantee, Market, Rejection
+from app.domain.values import Basis, Clock, Floor, Forecast, Guarantee, Market, Rejection
+from app.engine.books import core_hours_of
 from app.engine.cloud import ClassCounts, Cloud, Running
 from app.engine.exposure import charge, unseen
 
@@ -168,10 +170,17 @@ def _read_book(cloud: Cloud, running: Running, figures: _Figures, quotes: Quotes
     """
     promised, total = running.probability or 0.0, figures.total_risk or 0.0
     stratum = stratum_index(running.book_lifetime_us, cloud.policy.strata_us)
-    book = cloud.books(promised, at_us)[stratum]
+    cores, age_us = _cores(cloud, running), at_us - running.started_us
+    book = weighed(cloud.books(promised, at_us)[stratum], cores, age_us + figures.rest_us)
     line = admitting_line(book, total, promised)
     if line is not None:
         return replace(book, admitted_by=line)
+    if book.unit is BudgetUnit.CORE_HOURS:
+
+        def admits(rest_us: int, risk: float) -> bool:
+            return admitting_line(weighed(book, cores, age_us + rest_us), risk, promised) is not None
+
+        return replace(book, affordable_us=_longest_us(running, figures, quotes, admits, at_us))
     return replace(book, affordable_us=_certified_us(running, figures, quotes, most_risk(book, promised), at_us))
 
 
@@ -188,6 +197,8 @@ def _read_budget(cloud: Cloud, running: Running, figures: _Figures, quotes: Quot
         charge=charge(reached, figures.rest_us, seen_us) - charge(reached, left_us, seen_us),
         risk=max(figures.total_risk or 0.0, unseen(figures.rest_us, seen_us)),
     )
+    if cloud.counts_core_hours:
+        return _read_heavy_budget(cloud, running, figures, quotes, budget, reached, at_us)
     if affords_rise(budget, promised):
         return budget
     by_charge_us = _affordable_us(budget, reached, left_us, seen_us, at_us - running.started_us) or 0
@@ -195,6 +206,55 @@ def _read_budget(cloud: Cloud, running: Running, figures: _Figures, quotes: Quot
     by_risk_us = min(by_risk_us, at_us - running.started_us + unseen_at_most(bearable(budget, promised), seen_us))
     longest_us = max(by_charge_us, by_risk_us)
     return replace(budget, affordable_us=longest_us if longest_us > (running.lifetime_us or 0) else None)
+
+
+def _read_heavy_budget(
+    cloud: Cloud, running: Running, figures: _Figures, quotes: Quotes, counted: Budget, reached: float, at_us: int
+) -> Budget:
+    """Return the class's budget in core-hours. The longer lifetime brings its own, and all of them are charged."""
+    promised, cores = running.probability or 0.0, _cores(cloud, running)
+    seen_us, age_us, left_us = at_us - cloud.created_us, at_us - running.started_us, running.deadline_us - at_us
+    declared, lost = cloud.core_hours_of(promised)
+    own = core_hours_of(cores, running.lifetime_us)
+    before = own * charge(reached, left_us, seen_us)
+
+    def budget_of(rest_us: int, risk: float) -> Budget:
+        hours = core_hours_of(cores, age_us + rest_us)
+        return replace(
+            counted,
+            earned=promised * (declared + hours - own),
+            charge=hours * charge(reached, rest_us, seen_us) - before,
+            risk=max(risk, unseen(rest_us, seen_us)),
+            core_hours=hours,
+            mean_core_hours=declared / cloud.classes[promised].admitted,
+            evicted_core_hours=lost,
+        )
+
+    budget = budget_of(figures.rest_us, figures.total_risk or 0.0)
+    if affords_rise(budget, promised):
+        return budget
+    longest = _longest_us(
+        running, figures, quotes, lambda rest, risk: affords_rise(budget_of(rest, risk), promised), at_us
+    )
+    return replace(budget, affordable_us=longest)
+
+
+def _cores(cloud: Cloud, running: Running) -> int:
+    return running.count * cloud.flavors[running.flavor].resources.cores
+
+
+def _longest_us(
+    running: Running, figures: _Figures, quotes: Quotes, admits: Callable[[int, float], bool], at_us: int
+) -> int | None:
+    """Return the longest lifetime whose rest is admitted at its whole risk; None if none longer than it has is."""
+
+    def admits_whole(lifetime_us: int) -> bool:
+        rest_us = running.started_us + lifetime_us - at_us
+        estimate = quotes.probability(running.flavor, figures.basis.slots, rest_us)
+        return estimate is not None and admits(rest_us, min(figures.borne + estimate, 1.0))
+
+    asked_us = at_us - running.started_us + figures.rest_us
+    return longest_us((running.lifetime_us or 0) + 1, asked_us - 1, admits_whole)
 
 
 def affords_rise(budget: Budget, probability: float) -> bool:
@@ -208,7 +268,7 @@ def affords_rise(budget: Budget, probability: float) -> bool:
 
 
 def _used(budget: Budget) -> float:
-    return budget.evicted + budget.committed
+    return budget.spent + budget.committed
 
 
 def _certified_us(running: Running, figures: _Figures, quotes: Quotes, most: float, at_us: int) -> int | None:

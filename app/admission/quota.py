@@ -6,14 +6,16 @@ admins, have none. Everything is decided from the folded state, so any process d
 
 from __future__ import annotations
 
+from app.domain.budgets import Book, BudgetUnit
 from app.domain.requests import StartRequest
 from app.domain.strata import stratum_index
 from app.domain.times import HOUR_US
-from app.domain.values import Basis, Book, QuotaKind, QuotaUse, Rejection
+from app.domain.values import Basis, QuotaKind, QuotaUse, Rejection
+from app.engine.books import core_hours_of
 from app.engine.cloud import Cloud, OwnerAccount, Quota, Running
 
 LEAST_LEFT = 1.0
-"""A book that has less left counts as if it had one eviction left: else no owner could be the first in it."""
+"""A book that has less left counts as if it had one usual eviction left: else no owner could be the first in it."""
 TOLERATED_US = HOUR_US
 """An owner's instances may overrun so many core-microseconds whatever they ran: a new owner has nothing to show yet."""
 REFUSALS = {
@@ -42,7 +44,7 @@ def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -
         or _cores(cloud, request.owner, request)
     )
     if use is None and basis.book is not None and basis.probability is not None:
-        asked = basis.estimated_probability or 0.0
+        asked = basis.book.weight * (basis.estimated_probability or 0.0)
         use = exceeded_share(cloud, request.owner, basis.probability, basis.book, asked, at_us)
     return use
 
@@ -56,9 +58,11 @@ def exceeded_by_extension(cloud: Cloud, running: Running, basis: Basis, at_us: i
     """Return the share that refuses a longer lifetime, or None. It asks for the risk that the rest adds."""
     if running.owner is None or basis.book is None or basis.probability is None:
         return None
-    left_us = max(running.deadline_us - at_us, 0)
-    present = (running.risk or 0.0) * left_us / max(running.book_lifetime_us, 1)
-    asked = max((basis.estimated_probability or 0.0) - present, 0.0)
+    left_us, before = max(running.deadline_us - at_us, 0), 1.0
+    if basis.book.unit is BudgetUnit.CORE_HOURS:
+        before = core_hours_of(running.count * cloud.flavors[running.flavor].resources.cores, running.lifetime_us)
+    present = before * ((running.risk or 0.0) * left_us / max(running.book_lifetime_us, 1))
+    asked = max(basis.book.weight * (basis.estimated_probability or 0.0) - present, 0.0)
     return exceeded_share(cloud, running.owner, basis.probability, basis.book, asked, at_us)
 
 
@@ -102,6 +106,6 @@ def exceeded_share(
     if share is None:
         return None
     stratum = stratum_index(book.from_us, cloud.policy.strata_us)
-    used = cloud.borne_by(owner, probability, stratum, at_us)
-    allowed = share * max(book.left, LEAST_LEFT)
+    used = cloud.borne_by(owner, probability, stratum, at_us, by_core_hours=book.unit is BudgetUnit.CORE_HOURS)
+    allowed = share * max(book.left, LEAST_LEFT * book.usual_weight)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

@@ -5,20 +5,26 @@ earns at most what it risks four times over, so nothing is earned without risk. 
 three lines that allows it: its risk is small; its risk is within p and the book is not in debt; or a tenth of what the
 book has left pays for it, at a risk of 5 p at most and beside few risky instances. Exposed starts are paid for like any
 other.
+
+A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions, what is
+set aside and the limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the
+book could pay for if it were lost, is admitted at a small risk only. So it cannot spend what many small ones earned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import floor
+from functools import partial
+from math import copysign, floor, inf
 from typing import NamedTuple
 
 from app.admission.quote import Quotes
+from app.domain.budgets import AdmittedBy, Book, BudgetUnit
 from app.domain.requests import StartRequest
 from app.domain.strata import stratum_index
-from app.domain.values import AdmittedBy, Book
-from app.engine.books import RISKY
+from app.domain.times import SECOND_US
+from app.engine.books import RISKY, core_hours_of
 from app.engine.cloud import Cloud
 
 SPREAD = 10.0
@@ -26,37 +32,53 @@ SPREAD = 10.0
 HIGHEST = 5.0
 """No start is admitted whose risk is above so many p."""
 RISKY_BEYOND = 2
-"""So many risky instances may run, together with a start whose risk is beyond p, whatever the book has left."""
+"""So many risky instances may run, together with a start whose risk is beyond p, whatever the book has left. In a book
+that counts core-hours it is so many times the usual weight.
+"""
+PRECISION_US = SECOND_US
+"""The longest lifetime that would be admitted is found to this."""
 
 
 class AdmittingLine(NamedTuple):
-    """A line of the rule, applied to a book: the highest risk that it admits, and the most risky instances with it."""
+    """A line of the rule, applied to a book and a start: the highest risk that it admits, and the weight of the risky
+    instances that may run then, the start among them.
+    """
 
     name: AdmittedBy
     risk: float
-    most_risky: int | None
+    most_risky: float | None
 
-    def admits(self, risk: float, risky: int) -> bool:
-        """Return True if the line admits a start of this risk beside so many risky instances."""
-        return risk <= self.risk and (self.most_risky is None or risky + 1 <= self.most_risky)
+    def admits(self, risk: float, book: Book) -> bool:
+        """Return True if the line admits a start of this risk beside the book's risky instances."""
+        return risk <= self.risk and (self.most_risky is None or book.risky_weight + book.weight <= self.most_risky)
 
 
 def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     """Return the three lines under the promise `probability`. A book in debt bears half the risk."""
-    left = book.left
-    bearable, affordable = probability / 2 if left < 0 else probability, max(floor(left), 0)
-    paid = min(HIGHEST * probability, (left - book.committed) / SPREAD)
+    left, weight = book.left, book.weight
+    affordable = max(floor(left), 0) if book.unit is BudgetUnit.INSTANCES else left
+    most_risky = max(RISKY_BEYOND * book.usual_weight, affordable)
+    bearable = probability / 2 if left < 0 or weight > most_risky else probability
+    spare = (left - book.committed) / SPREAD
+    paid = spare / weight if weight else copysign(inf, spare)
     return (
         AdmittingLine(AdmittedBy.SMALL, min(bearable, RISKY * probability), None),
         AdmittingLine(AdmittedBy.WITHIN, bearable, None),
-        AdmittingLine(AdmittedBy.PAID, paid, max(RISKY_BEYOND, affordable)),
+        AdmittingLine(AdmittedBy.PAID, min(HIGHEST * probability, paid), most_risky),
     )
 
 
 def admitting_line(book: Book, risk: float, probability: float) -> AdmittedBy | None:
     """Return the line that admits a start of this risk under the promise `probability`; None if it is refused."""
     lines = lines_of(book, probability)
-    return next((line.name for line in lines if line.admits(risk, book.risky)), None)
+    return next((line.name for line in lines if line.admits(risk, book)), None)
+
+
+def weighed(book: Book, cores: int, lifetime_us: int) -> Book:
+    """Return the book as it is read for a start of so many cores, or for a longer lifetime of it."""
+    if book.unit is BudgetUnit.INSTANCES:
+        return book
+    return replace(book, core_hours=core_hours_of(cores, lifetime_us))
 
 
 def read_book(
@@ -66,18 +88,55 @@ def read_book(
 
     `estimate`, the forecast's eviction probability for the declared lifetime, is its risk.
     """
-    lifetime_us = request.lifetime_us or 0
-    books = cloud.books(probability, at_us)[: stratum_index(lifetime_us, cloud.policy.strata_us) + 1]
-    line = admitting_line(books[-1], estimate, probability)
+    lifetime_us, cores = request.lifetime_us or 0, request.count * cloud.flavors[request.flavor].resources.cores
+    *shorter, own = cloud.books(probability, at_us)[: stratum_index(lifetime_us, cloud.policy.strata_us) + 1]
+    own = weighed(own, cores, lifetime_us)
+    line = admitting_line(own, estimate, probability)
     if line is not None:
-        return replace(books[-1], admitted_by=line)
+        return replace(own, admitted_by=line)
+    books = [*shorter, own]
+    if own.unit is BudgetUnit.CORE_HOURS:
+
+        def admits(book: Book, shorter_us: int) -> bool:
+            risk = quotes.probability(request.flavor, slots, shorter_us)
+            return risk is not None and bool(admitting_line(weighed(book, cores, shorter_us), risk, probability))
+
+        return replace(own, affordable_us=_longest_by_weight_us(books, lifetime_us, admits))
     certified_us = [quotes.lifetime_us(request.flavor, slots, most_risk(book, probability)) or 0 for book in books]
     return replace(books[-1], affordable_us=_affordable_us(books, certified_us, lifetime_us))
 
 
 def most_risk(book: Book, probability: float) -> float:
     """Return the highest risk that one of the lines admits now."""
-    return max(line.risk for line in lines_of(book, probability) if line.admits(line.risk, book.risky))
+    return max(line.risk for line in lines_of(book, probability) if line.admits(line.risk, book))
+
+
+def longest_us(low_us: int, high_us: int, admits: Callable[[int], bool]) -> int | None:
+    """Return the longest lifetime from low_us to high_us that is admitted, to PRECISION_US; None if low_us is not.
+
+    What is admitted for a lifetime is taken to be admitted for shorter ones.
+    """
+    if high_us < low_us or not admits(low_us):
+        return None
+    if admits(high_us):
+        return high_us
+    while high_us - low_us > PRECISION_US:
+        middle_us = (low_us + high_us) // 2
+        low_us, high_us = (middle_us, high_us) if admits(middle_us) else (low_us, middle_us)
+    return low_us
+
+
+def _longest_by_weight_us(books: Sequence[Book], lifetime_us: int, admits: Callable[[Book, int], bool]) -> int:
+    """Return the longest lifetime that would be admitted in place of one that is too long; 0 if there is none.
+
+    A shorter one weighs less, so what a book pays for depends on the lifetime itself.
+    """
+    for book in reversed(books):
+        most_us = min(lifetime_us, book.below_us or lifetime_us) - 1
+        found = longest_us(book.from_us, most_us, partial(admits, book))
+        if found is not None:
+            return found
+    return 0
 
 
 def _affordable_us(books: Sequence[Book], certified_us: Sequence[int], lifetime_us: int) -> int:

@@ -22,7 +22,7 @@ from app.commands.tables import (
     matrix_table,
     print_reliability,
 )
-from app.commands.workloads import check_sla, eviction_policy, guarantee_named, placement_named, policy_of
+from app.commands.workloads import budget_named, check_sla, eviction_policy, guarantee_named, placement_named, policy_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
@@ -57,6 +57,7 @@ def evaluate(
     eviction: options.EvictionList = ["yjf"],  # noqa: B006 - Typer copies it
     placement: options.PlacementList = ["first-fit"],  # noqa: B006 - as above
     strata: options.Strata = BOUNDARIES,
+    budget: options.BudgetList = ["instances"],  # noqa: B006 - as above
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -74,12 +75,11 @@ def evaluate(
 ) -> None:
     """Run a whole recorded workload, and print the metrics of the papers.
 
-    Several platforms, SLAs, guarantees, eviction policies and placements may be given, separated by commas or by
-    repeating the option. They are run in every combination, one per process, over all cores.
+    Several values of an option, separated by commas, are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
     workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
-    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas)
+    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas, budget)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None
     planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]
     found = _run(planned, report, baselines=baselines)
@@ -120,12 +120,20 @@ def _scenarios(
     placement: list[str],
     guarantee: list[str] | None,
     slas: list[float | None],
+    budget: list[str],
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
     platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
     guarantees = guarantees or [GUARANTEES[policy.forecast]]
-    axes = Axes(platforms, each(eviction, eviction_policy), guarantees, slas, each(placement, placement_named))
+    axes = Axes(
+        platforms,
+        each(eviction, eviction_policy),
+        guarantees,
+        slas,
+        each(placement, placement_named),
+        each(budget, budget_named),
+    )
     return scenarios(workload, policy, axes)
 
 

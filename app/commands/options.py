@@ -45,6 +45,10 @@ Strata = Annotated[
         metavar="TIME,...|none", help="The lifetimes at which the next stratum of a stratified budget begins; or none."
     ),
 ]
+Budgets = Annotated[
+    str,
+    typer.Option("--budget", metavar="instances|core-hours", help="What a budget counts by which starts are admitted."),
+]
 Every = Annotated[str, typer.Option(metavar="TIME", help="Time between two epochs.")]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Samples of each flavor in an epoch.")]
 Horizon = Annotated[str, typer.Option(metavar="TIME", help="The time for which a replay follows an injected instance.")]
@@ -70,6 +74,10 @@ EvictionList = Annotated[
 PlacementList = Annotated[
     list[str],
     typer.Option("--placement", metavar="first-fit,best-fit", help="The node that a start takes, of those with room."),
+]
+BudgetList = Annotated[
+    list[str],
+    typer.Option("--budget", metavar="instances,core-hours", help="What a budget counts by which starts are admitted."),
 ]
 Log = Annotated[
     Path | None,

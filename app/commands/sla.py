@@ -79,6 +79,9 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         if books:
             print_fitting(STDOUT, _BOOKS, books)
             print_text(Text(_BOOKS_LEGEND, style="dim"))
+        unit = _unit(answer)
+        if unit is not None:
+            print_text(Text(_UNITS[unit], style="dim"))
     broken = any(one.verdict == "broken" for found in answer.classes for one in found.strata)
     if broken or not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
@@ -139,16 +142,32 @@ _BOOKS_LEGEND = (
 )
 
 
+_UNITS = {
+    "instances": "budgets and books count instances: each eviction as one",
+    "core_hours": "budgets and books count core-hours: each instance as many as it declares",
+}
+
+
+def _unit(answer: SlaAnswer) -> str | None:
+    """Return what budgets or books count; None if there are none, or for a word of a newer service."""
+    accounts = [account for found in answer.classes for account in (found.budget, *(found.books or ())) if account]
+    return next((account.unit for account in accounts if account.unit in _UNITS), None)
+
+
+def _weighed(count: int, core_hours: float | None) -> str:
+    return f"{count}" if core_hours is None else number_text(core_hours)
+
+
 def _book(found: ClassAnswer, book: ClassBookAnswer) -> list[object]:
     left = Text(number_text(book.left), style="red" if book.left < 0 else "")
     return [
         percent(found.promised),
         f"from {length(book.from_s)}" if book.below_s is None else f"below {length(book.below_s)}",
         number_text(book.earned),
-        book.evicted,
+        _weighed(book.evicted, book.evicted_core_hours),
         left,
         number_text(book.committed),
-        book.risky,
+        _weighed(book.risky, book.risky_core_hours),
     ]
 
 
@@ -156,4 +175,5 @@ def _budget(budget: ClassBudgetAnswer | None) -> list[object]:
     if budget is None:
         return []
     left = Text(number_text(budget.left), style="red" if budget.left < 0 else "")
-    return [f"{budget.spent} of {number_text(budget.earned)}", number_text(budget.committed), left]
+    spent = _weighed(budget.spent, budget.spent_core_hours)
+    return [f"{spent} of {number_text(budget.earned)}", number_text(budget.committed), left]

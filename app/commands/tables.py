@@ -52,6 +52,8 @@ def matrix_table(outcomes: Sequence[DrivenScenario]) -> Table:
     victims = {str(outcome.scenario.policy.eviction_policy).replace("_", "-") for outcome in outcomes}
     placements = {outcome.scenario.policy.placement for outcome in outcomes}
     rules = [*(["victims"] if len(victims) > 1 else []), *(["placement"] if len(placements) > 1 else [])]
+    if len({outcome.scenario.policy.budget for outcome in outcomes}) > 1:
+        rules.append("counts")
     names = ("nodes", *rules, "guarantee", "SLA")
     table = numbers_table(names, ("on-demand", "spot", "evicted", "core-h", "budget", "s"))
     for outcome in outcomes:
@@ -74,6 +76,7 @@ def _varied(outcome: DrivenScenario) -> dict[str, str]:
         "victims": policy.eviction_policy.replace("_", "-"),
         "placement": policy.placement.replace("_", "-"),
         "guarantee": policy.guarantee.replace("_", "-"),
+        "counts": policy.budget.replace("_", "-") if kept else "-",
         "SLA": f"{policy.eviction_probability:g}" if kept else "-",
     }
 

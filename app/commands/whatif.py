@@ -14,7 +14,14 @@ from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
 from app.commands.output import STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
-from app.commands.workloads import eviction_policy, forecast_named, guarantee_named, placement_named, strata_of
+from app.commands.workloads import (
+    budget_named,
+    eviction_policy,
+    forecast_named,
+    guarantee_named,
+    placement_named,
+    strata_of,
+)
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.values import Guarantee, Policy
@@ -43,6 +50,10 @@ Placements = Annotated[
 Forecasts = Annotated[
     list[str] | None,
     typer.Option("--forecast", metavar="calibrated,replay", help="The forecast that estimates the risk of a start."),
+]
+BudgetsTried = Annotated[
+    list[str] | None,
+    typer.Option("--budget", metavar="instances,core-hours", help="What a budget counts by which starts are admitted."),
 ]
 Strata = Annotated[
     str | None, typer.Option(metavar="TIME,...|none", help="Where the next stratum of a stratified budget begins.")
@@ -81,6 +92,7 @@ def whatif(
     placement: Placements = None,
     forecast: Forecasts = None,
     strata: Strata = None,
+    budget: BudgetsTried = None,
     flavor: Flavor = None,
     min_windows: MinWindows = None,
     warm_up: Duration = None,
@@ -99,7 +111,8 @@ def whatif(
     from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
 
     given = _settings(warm_up, every, horizon, {"sample_count": samples, "seed": seed, "min_windows": min_windows})
-    settings = _chosen(given if strata is None else {**given, "strata_us": strata_of(strata)}, placement, forecast)
+    in_strata: dict[str, Any] = {} if strata is None else {"strata_us": strata_of(strata)}
+    settings = _chosen(given | in_strata, placement, forecast, budget)
     recorded = _recorded(url, token, cloud, log)
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
     with progress_bar("deciding again") as progress:
@@ -123,12 +136,13 @@ def _settings(
 
 
 def _chosen(
-    settings: dict[str, Any], placements: list[str] | None, forecasts: list[str] | None
+    settings: dict[str, Any], placements: list[str] | None, forecasts: list[str] | None, budgets: list[str] | None
 ) -> list[dict[str, Any]]:
-    """Return the settings once for each placement with each forecast that is given."""
+    """Return the settings once for each placement with each forecast and each unit of budgets that are given."""
     choices: dict[str, list[Any]] = {
         "placement": each(placements, placement_named),
         "forecast": each(forecasts, forecast_named),
+        "budget": each(budgets, budget_named),
     }
     given = {name: values for name, values in choices.items() if values}
     return [settings | dict(zip(given, chosen, strict=True)) for chosen in product(*given.values())]
@@ -242,7 +256,16 @@ def _row(account: Account) -> list[str]:
 def _words(told: dict[str, Any]) -> str:
     """Return the changes in one line."""
     words = []
-    for name in ("nodes", "guarantee", "eviction_probability", "eviction_policy", "placement", "forecast", "flavors"):
+    for name in (
+        "nodes",
+        "guarantee",
+        "eviction_probability",
+        "eviction_policy",
+        "placement",
+        "forecast",
+        "budget",
+        "flavors",
+    ):
         value = told.get(name)
         if value is None:
             continue

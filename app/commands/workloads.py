@@ -14,6 +14,7 @@ import typer
 
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
+from app.domain.budgets import BudgetUnit
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy
 from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
@@ -52,6 +53,7 @@ def drive(
     eviction: options.Eviction = "yjf",
     placement: options.Placements = "first-fit",
     strata: options.Strata = BOUNDARIES,
+    budget: options.Budgets = "instances",
     every: options.Every = "6h",
     samples: options.Samples = 10_000,
     horizon: options.Horizon = "30d",
@@ -71,7 +73,7 @@ def drive(
     policy = policy_of(
         promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
-    policy = replace(policy, placement=placement_named(placement))
+    policy = replace(policy, placement=placement_named(placement), budget=budget_named(budget))
     scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
     with TenureClient(url, token, retry_s=parse_duration(retry_for) / 1e6, timeout_s=_TIMEOUT_S) as client:
         _drive(client, cloud, scenario, batch, as_json=as_json)
@@ -217,6 +219,14 @@ def placement_named(text: str) -> Placement:
         return Placement(text.replace("-", "_"))
     except ValueError:
         raise InputError(f"--placement {text!r} is unknown: write first-fit or best-fit") from None
+
+
+def budget_named(text: str) -> BudgetUnit:
+    """Return what a budget counts, by its name on the command line."""
+    try:
+        return BudgetUnit(text.replace("-", "_"))
+    except ValueError:
+        raise InputError(f"--budget {text!r} is unknown: write instances or core-hours") from None
 
 
 def strata_of(text: str) -> tuple[int, ...]:

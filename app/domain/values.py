@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import NamedTuple, TypeVar
 
+from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.strata import BOUNDARIES_US
 from app.domain.times import DAY_US, HOUR_US
 
@@ -65,14 +66,6 @@ class Guarantee(StrEnum):
     PER_INSTANCE = "per_instance"
     POOLED = "pooled"
     STRATIFIED = "stratified"
-
-
-class AdmittedBy(StrEnum):
-    """The line of the stratified guarantee that admits a start."""
-
-    SMALL = "small"
-    WITHIN = "within"
-    PAID = "paid"
 
 
 class Forecast(StrEnum):
@@ -233,6 +226,7 @@ class Policy:
     overrunning_cores: int | None = field(default=None, metadata={"since": 5})
     displaces_overrunning: bool = field(default=False, metadata={"since": 5})
     overrun_share: float | None = field(default=None, metadata={"since": 5})
+    budget: BudgetUnit = field(default=BudgetUnit.INSTANCES, metadata={"since": 5})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
@@ -241,49 +235,6 @@ class Policy:
     def due_epoch_us(self, at_us: int) -> int:
         """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""
         return at_us - at_us % self.recompute_every_us
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The eviction budget of a class (all instances promised one eviction probability) at the moment of a decision.
-
-    `earned`: evictions that the class may have once the instance is admitted; `evicted`: those it has had; `committed`:
-    the charges of its running instances; `charge`: the new instance's own; `risk`: the new instance's eviction
-    probability; `affordable_us`: the longest lifetime that could be admitted, if this one cannot.
-    """
-
-    earned: float
-    evicted: int
-    committed: float
-    charge: float
-    risk: float
-    affordable_us: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Book:
-    """The book of a stratum of lifetimes under one promise, at a moment; of a decision, just before it.
-
-    It holds lifetimes from `from_us` on that are shorter than `below_us` (None: any). `earned`: what its starts have
-    earned; `evicted`: the evictions that it has had; `committed`: the risks of those that run, by the share of their
-    lifetime that is left; `risky`: how many of these risk more than half of the promise. Of the start that it was read
-    for, `admitted_by` is the line that admits it, None if none does, and `affordable_us` the longest lifetime that
-    could be admitted, if the declared one cannot.
-    """
-
-    from_us: int
-    below_us: int | None
-    earned: float
-    evicted: int
-    committed: float
-    risky: int
-    admitted_by: AdmittedBy | None = None
-    affordable_us: int | None = None
-
-    @property
-    def left(self) -> float:
-        """The earnings less the evictions; the book is in debt if this is below 0."""
-        return self.earned - self.evicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +255,9 @@ class Floor:
 class QuotaUse:
     """The quota that refuses a start: what its owner used just before it, what the start asks for, and what is allowed.
 
-    Cores are whole numbers. A share counts in evictions: the risks of the owner's running instances in the book, by the
-    share of their lifetime that is left. What overran counts in core-hours.
+    Cores are whole numbers. A share counts in the book's unit, which is evictions or core-hours: the risks of the
+    owner's running instances in the book, by the share of their lifetime that is left. What overran counts in
+    core-hours.
     """
 
     kind: QuotaKind

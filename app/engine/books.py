@@ -1,8 +1,8 @@
 """The risk that the running spot instances of one promise still bear, by stratum of declared lifetime.
 
 The risk recorded at a start is borne over the declared lifetime in equal parts, so an instance bears the share of it
-that is left of its lifetime. Sums are of whole parts, so the order of the rows does not matter: two states of one log
-decide alike.
+that is left of its lifetime. Each instance counts 1, or the core-hours that it declares: its weight. Sums are of whole
+parts, so the order of the rows does not matter: two states of one log decide alike.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.times import HOUR_US
 from app.engine.cluster import Ints
 from app.engine.compiled import compiled
 from app.engine.exposure import class_index
 
 PARTS = 1 << 40
 """A risk of 1 has so many parts. As many instances as may run bear less than a whole number holds."""
+CORE_HOUR_PARTS = 1 << 20
+"""A core-hour has so many parts."""
+MOST_CORE_HOURS = float(1 << 25)
+"""A heavier instance counts as so many: as many instances as may run have fewer parts than a whole number holds."""
 RISKY = 0.5
 """From more than this share of the promise on, a running instance counts among the risky ones."""
 
@@ -26,31 +31,47 @@ class Bearers(NamedTuple):
     """Columns beside the rows (S) of a cluster.
 
     promises: of the running instances that stand in a book, 0 for all others; rates: the risk recorded at the start,
-    for each microsecond of the declared lifetime; strata: the position of the lifetime's stratum.
+    for each microsecond of the declared lifetime; strata: the position of the lifetime's stratum; core_hours: those
+    that the instance declares.
     """
 
     promises: NDArray[np.float64]
     rates: NDArray[np.float64]
     strata: NDArray[np.int8]
+    core_hours: NDArray[np.float64]
+
+
+def core_hours_of(cores: int, lifetime_us: int | None) -> float:
+    """Return the core-hours of so many cores for a declared lifetime."""
+    return min(cores * (lifetime_us or 0) / HOUR_US, MOST_CORE_HOURS)
 
 
 @compiled
 def borne(
-    bearers: Bearers, deadlines_us: Ints, strata_count: int, probabilities: NDArray[np.float64], now_us: int
-) -> tuple[Ints, Ints]:
-    """Return the parts that are borne, and the number of risky instances, by promise (C) and stratum.
+    bearers: Bearers,
+    deadlines_us: Ints,
+    strata_count: int,
+    probabilities: NDArray[np.float64],
+    now_us: int,
+    by_core_hours: bool,  # noqa: FBT001 - compiled functions take no keywords
+) -> tuple[Ints, Ints, Ints]:
+    """Return what is borne, the number of risky instances, and their weight, by promise (C) and stratum.
 
+    The first and the last are in parts: CORE_HOUR_PARTS of a core-hour if `by_core_hours`, else PARTS of an instance.
     deadlines_us (S): as in the cluster; probabilities (C): the promises, rising. Overrunning instances bear nothing.
-    One pass over many rows decides the cost, so a row takes few comparisons and a product.
+    One pass over many rows decides the cost, so a row takes few comparisons and products.
     """
     parts = np.zeros((probabilities.shape[0], strata_count), np.int64)
-    risky = np.zeros_like(parts)
+    risky, risky_parts = np.zeros_like(parts), np.zeros_like(parts)
     for row in range(deadlines_us.shape[0]):
         of = class_index(probabilities, bearers.promises[row])
         if of >= 0:
             left_us = deadlines_us[row] - now_us
             if left_us > 0:
                 risk = bearers.rates[row] * left_us
-                parts[of, bearers.strata[row]] += int(risk * PARTS)
-                risky[of, bearers.strata[row]] += risk > RISKY * probabilities[of]
-    return parts, risky
+                weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)
+                parts[of, bearers.strata[row]] += int(risk * weight)
+                if risk > RISKY * probabilities[of]:
+                    risky[of, bearers.strata[row]] += 1
+                    risky_parts[of, bearers.strata[row]] += int(weight)
+    return parts, risky, risky_parts

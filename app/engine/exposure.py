@@ -26,12 +26,15 @@ def exposure(
     room: Ints,
     now_us: int,
     seen_us: int,
+    core_hours: NDArray[np.float64],
+    by_core_hours: bool,  # noqa: FBT001 - compiled functions take no keywords
 ) -> tuple[NDArray[np.float64], Ints]:
     """Return the charges of each class (C), and what all instances that are charged take (R).
 
     oldest_first (K): the rows of spot instances by age; promises (S); probabilities (C): the classes, rising; `room`
-    (R) may be below zero. Overrunning instances and those on closed nodes are not charged: the first have no promise
-    left, and on-demand starts never evict the second. A group is charged once, at the share that all of it reaches.
+    (R) may be below zero; core_hours (S): those declared, by which charges are multiplied if `by_core_hours`.
+    Overrunning instances and those on closed nodes are not charged: the first have no promise left, and on-demand
+    starts never evict the second. A group is charged once, at the share that all of it reaches.
     """
     taken, committed = np.zeros(room.shape[0], np.int64), np.zeros(probabilities.shape[0])
     for i in range(oldest_first.shape[0]):
@@ -42,7 +45,8 @@ def exposure(
             taken[r] += cluster.demand[row, r]
         at = class_index(probabilities, promises[row])
         if at >= 0 and not is_followed(cluster, oldest_first, i):
-            committed[at] += charge(share(taken, room), cluster.deadline_us[row] - now_us, seen_us)
+            weight = core_hours[row] if by_core_hours else 1.0
+            committed[at] += weight * charge(share(taken, room), cluster.deadline_us[row] - now_us, seen_us)
     return committed, taken
 
 

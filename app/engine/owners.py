@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.books import PARTS, Bearers
+from app.engine.books import CORE_HOUR_PARTS, PARTS, Bearers
 from app.engine.cluster import NO_NODE, Bools, Cluster, Ints
 from app.engine.compiled import compiled
 
@@ -38,6 +38,7 @@ def borne_by(
     probability: float,
     stratum: int,
     now_us: int,
+    by_core_hours: bool,  # noqa: FBT001 - compiled functions take no keywords
 ) -> int:
     """Return the parts of a book's committed risk that an owner's instances bear; see engine.books."""
     parts = 0
@@ -45,5 +46,6 @@ def borne_by(
         if owners[row] == owner and bearers.promises[row] == probability and bearers.strata[row] == stratum:
             left_us = deadlines_us[row] - now_us
             if left_us > 0:
-                parts += int(bearers.rates[row] * left_us * PARTS)
+                weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)
+                parts += int(bearers.rates[row] * left_us * weight)
     return parts

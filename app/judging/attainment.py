@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.domain.values import Book, Guarantee
+from app.domain.budgets import Book, BudgetUnit
+from app.domain.values import Guarantee
 from app.engine.cloud import ClassCounts, Cloud
 from app.judging.verdicts import Judgement, judge_promise
 
@@ -19,7 +20,8 @@ class Attainment:
 
     `evicted`: evicted within their declared lifetime; `running`: still running within it. `judgement` is that of
     `ratio`, in which who still runs counts as not evicted. `committed`: the charges of the running ones, 0 unless the
-    guarantee is pooled. `books`: those of its strata, the shortest lifetimes first; none unless the guarantee is
+    guarantee is pooled. `core_hours` and `spent_core_hours`: those declared, and those of the evicted, None unless its
+    budget counts these. `books`: those of its strata, the shortest lifetimes first; none unless the guarantee is
     stratified.
     """
 
@@ -30,6 +32,13 @@ class Attainment:
     judgement: Judgement
     committed: float
     books: tuple[Book, ...] = ()
+    core_hours: float | None = None
+    spent_core_hours: float | None = None
+
+    @property
+    def unit(self) -> BudgetUnit:
+        """The unit of its budget."""
+        return BudgetUnit.INSTANCES if self.core_hours is None else BudgetUnit.CORE_HOURS
 
     @property
     def settled(self) -> int:
@@ -58,18 +67,19 @@ class Attainment:
 
     @property
     def earned(self) -> float:
-        """The number of evictions that the promises to admitted instances allow."""
-        return self.promised * self.admitted
+        """The evictions that the promises to admitted instances allow, in the budget's unit."""
+        return self.promised * (self.admitted if self.core_hours is None else self.core_hours)
 
     @property
     def left(self) -> float:
         """The rest of the budget; the class is in debt if it is below 0."""
-        return self.earned - self.evicted - self.committed
+        spent = self.evicted if self.spent_core_hours is None else self.spent_core_hours
+        return self.earned - spent - self.committed
 
     @property
     def is_kept(self) -> bool:
         """True if no more instances were evicted than promised."""
-        return self.evicted <= self.earned
+        return self.evicted <= self.promised * self.admitted
 
 
 def attainment_now(cloud: Cloud, at_us: int) -> Callable[[], list[Attainment]]:
@@ -80,9 +90,10 @@ def attainment_now(cloud: Cloud, at_us: int) -> Callable[[], list[Attainment]]:
     promised = sorted(cloud.classes)
     counts, running = [cloud.classes[one] for one in promised], cloud.promises_within(at_us)
     charges, books = _charges(cloud, promised, at_us), _books(cloud, promised, at_us)
+    hours = [cloud.core_hours_of(one) if cloud.counts_core_hours else (None, None) for one in promised]
     return lambda: [
-        _attainment(one, count, running.get(one, 0), committed, of_strata)
-        for one, count, committed, of_strata in zip(promised, counts, charges(), books(), strict=True)
+        _attainment(one, count, running.get(one, 0), committed, of_strata, *declared)
+        for one, count, committed, of_strata, declared in zip(promised, counts, charges(), books(), hours, strict=True)
     ]
 
 
@@ -99,7 +110,15 @@ def _books(cloud: Cloud, promised: Sequence[float], at_us: int) -> Callable[[], 
 
 
 def _attainment(
-    promised: float, counts: ClassCounts, running: int, committed: float, books: Sequence[Book]
+    promised: float,
+    counts: ClassCounts,
+    running: int,
+    committed: float,
+    books: Sequence[Book],
+    core_hours: float | None,
+    spent: float | None,
 ) -> Attainment:
     judgement = judge_promise(promised, counts.evicted, counts.admitted)
-    return Attainment(promised, counts.admitted, running, counts.evicted, judgement, committed, tuple(books))
+    return Attainment(
+        promised, counts.admitted, running, counts.evicted, judgement, committed, tuple(books), core_hours, spent
+    )

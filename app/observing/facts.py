@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.domain.budgets import BudgetUnit
+
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:
-    """The class of all instances that were promised one eviction probability; `left` is its eviction budget.
+    """The class of all instances that were promised one eviction probability; `left` is its eviction budget in
+    instances, `left_by_unit` what budgets count in `unit`.
 
     `low` and `high` are the interval of evicted / admitted. `name` is the promise as text, or `OTHER`. `books` is what
     the books of its strata have left, by the stratum's name; `OTHER` has none.
@@ -22,6 +25,8 @@ class ClassFacts:
     low: float
     high: float
     left: float
+    left_by_unit: float
+    unit: BudgetUnit = BudgetUnit.INSTANCES
     books: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from app.domain.budgets import BudgetUnit
 from app.observing.facts import ClassFacts, CloudFacts, EstimateFacts, OwnerFacts, StandingFacts
 
 MetricKind = type[CounterMetricFamily] | type[GaugeMetricFamily]
@@ -50,6 +51,18 @@ def _by(
 def _of_class(kind: MetricKind, name: str, what: str, value: Callable[[ClassFacts], float | None]) -> Family:
     return Family(
         kind, f"sla_{name}", what, ("class",), lambda cloud: {(one.name,): value(one) for one in cloud.classes}
+    )
+
+
+def _book_left(name: str, what: str, unit: BudgetUnit) -> Family:
+    return Family(
+        _GAUGE,
+        name,
+        what,
+        ("class", "stratum"),
+        lambda cloud: {
+            (one.name, name): left for one in cloud.classes if one.unit is unit for name, left in one.books.items()
+        },
     )
 
 
@@ -187,12 +200,19 @@ FAMILIES = (
         "Evictions that the promise still allows, less what running instances are charged; below 0 in debt.",
         lambda k: k.left,
     ),
-    Family(
+    _of_class(
         _GAUGE,
+        "budget_left_core_hours",
+        "Core-hours that the promise still allows to be lost, less charges; absent unless budgets count core-hours.",
+        lambda k: k.left_by_unit if k.unit is BudgetUnit.CORE_HOURS else None,
+    ),
+    _book_left(
         "sla_book_left_instances",
         "Under the stratified guarantee: evictions that a stratum's book has left; below 0 it is in debt.",
-        ("class", "stratum"),
-        lambda cloud: {(one.name, name): left for one in cloud.classes for name, left in one.books.items()},
+        BudgetUnit.INSTANCES,
+    ),
+    _book_left(
+        "sla_book_left_core_hours", "The same in core-hours, where the policy counts these.", BudgetUnit.CORE_HOURS
     ),
     *(_of_strata(*one) for one in _STANDINGS),
     *(_of_flavors(*one) for one in _STANDINGS),

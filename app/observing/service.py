@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from app.domain.budgets import BudgetUnit
 from app.domain.errors import LogNewer
 from app.domain.strata import stratum_names
 from app.domain.times import SECOND_US
@@ -174,10 +175,12 @@ def _classes(attainment: Sequence[Attainment], boundaries_us: Sequence[int]) -> 
 def _class(name: str, parts: Sequence[Attainment]) -> ClassFacts:
     admitted, running = sum(part.admitted for part in parts), sum(part.running for part in parts)
     evicted = sum(part.evicted for part in parts)
-    mean = sum(part.earned for part in parts) / admitted if admitted else parts[0].promised
+    mean = sum(part.promised * part.admitted for part in parts) / admitted if admitted else parts[0].promised
     low, high = exact_interval(evicted, admitted)
     promised = parts[0].promised if len(parts) == 1 else mean
-    return ClassFacts(name, promised, admitted, running, evicted, low, high, sum(part.left for part in parts))
+    unit, left = parts[0].unit, sum(part.left for part in parts)
+    by_instances = left if unit is BudgetUnit.INSTANCES else mean * admitted - evicted
+    return ClassFacts(name, promised, admitted, running, evicted, low, high, by_instances, left, unit)
 
 
 def _strata(outcomes: Outcomes, classes: Container[str]) -> list[StandingFacts]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
+from app.domain.budgets import AdmittedBy, Book, Budget
 from app.domain.times import parse_seconds
-from app.domain.values import Acceptable, AdmittedBy, Book, Budget, Floor, QuotaKind, QuotaUse
+from app.domain.values import Acceptable, Floor, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
-from app.workbench.logcells import LONGEST, Cells
+from app.workbench.logcells import CORE_HOURS, LONGEST, Cells
 
 T = TypeVar("T")
 
@@ -17,7 +19,9 @@ def read_budget(cells: Cells) -> Budget:
     """Return the budget of a class."""
     numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
     affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
-    return Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+    budget = Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+    asked, mean, evicted = (_parse(float, cells.get(name) or "") for name in CORE_HOURS)
+    return replace(budget, core_hours=asked, mean_core_hours=mean, evicted_core_hours=evicted)
 
 
 def read_book(cells: Cells) -> Book:
@@ -34,6 +38,7 @@ def read_book(cells: Cells) -> Book:
         risky=int(cells["risky"]),
         admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
         affordable_us=affordable_us,
+        **{name: _parse(float, cells.get(name) or "") for name in (*CORE_HOURS, "risky_core_hours")},
     )
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from app.domain.budgets import Book, BudgetUnit
 from app.domain.times import seconds_text
-from app.domain.values import Acceptable, Basis, Book, Policy, Resources
+from app.domain.values import Acceptable, Basis, Policy, Resources
 from app.domain.wanted import Wanted
 
 LONGEST = "longest"
 """Stands for a wanted lifetime that is as long as possible."""
 NO_STRATA = "none"
 """Stands for one stratum of all lifetimes."""
+CORE_HOURS = ("core_hours", "mean_core_hours", "evicted_core_hours")
+"""The columns that only budgets and books have that count core-hours."""
 Cells = dict[str, Any]
 
 
@@ -30,6 +33,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "owner_cores": policy.owner_cores,
         "owner_share": policy.owner_share,
         "overrunning_cores": policy.overrunning_cores,
+        "budget": policy.budget if policy.budget is not BudgetUnit.INSTANCES else None,
         "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
         "overrun_share": policy.overrun_share,
     }
@@ -40,7 +44,7 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
         cells[name] = getattr(basis, name)
     cells["quoted_lifetime_s"] = _seconds(basis.quoted_lifetime_us)
     if basis.budget is not None:
-        for name in ("earned", "committed", "charge", "risk"):
+        for name in ("earned", "committed", "charge", "risk", *CORE_HOURS):
             cells[name] = getattr(basis.budget, name)
         cells["class_evicted"] = basis.budget.evicted
         cells["affordable_lifetime_s"] = _seconds(basis.budget.affordable_us)
@@ -55,7 +59,7 @@ def _write_basis(cells: Cells, basis: Basis) -> None:
 
 
 def _write_book(cells: Cells, book: Book) -> None:
-    for name in ("earned", "committed", "risky", "admitted_by"):
+    for name in ("earned", "committed", "risky", "admitted_by", *CORE_HOURS, "risky_core_hours"):
         cells[name] = getattr(book, name)
     cells["class_evicted"] = book.evicted
     cells["affordable_lifetime_s"] = _seconds(book.affordable_us)

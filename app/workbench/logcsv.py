@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
+from app.domain.budgets import Book, Budget
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -30,7 +31,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Acceptable, Book, Budget, Floor, Market, Policy, QuotaUse, Resources
+from app.domain.values import Acceptable, Floor, Market, Policy, QuotaUse, Resources
 from app.domain.wanted import Wanted
 from app.workbench.csvfigures import read_acceptable, read_book, read_budget, read_floor, read_quota, read_wanted
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
@@ -101,6 +102,11 @@ COLUMNS = (
     "acceptable_lifetime_s",
     "acceptable_probability",
     "former_node",
+    "budget",
+    "core_hours",
+    "mean_core_hours",
+    "evicted_core_hours",
+    "risky_core_hours",
 )
 
 T = TypeVar("T")
@@ -158,6 +164,7 @@ class LogRow(NamedTuple):
     members: int | None = None
     nodes: tuple[str, ...] | None = None
     former_node: str | None = None
+    unit: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -335,6 +342,8 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
     """Return the field of a row that a column fills, and the function that reads its text."""
     if column == "strata_s":
         return "strata_us", _read_strata
+    if column == "budget":
+        return "unit", str
     if column == "nodes":
         return "nodes", lambda text: tuple(text.split())
     if column.endswith("_s"):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -61,7 +62,9 @@ def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
     policy = replace(base, guarantee=Guarantee.NONE)
     if promised:
         ((probability, _),) = promised.most_common(1)
-        policy = replace(base, eviction_probability=probability, guarantee=_guarantee(rows, base))
+        policy = replace(
+            base, eviction_probability=probability, guarantee=_guarantee(rows, base), budget=_budget(rows, base)
+        )
     flavors = {_flavor(row): row.demand for row in rows if row.instance_id is not None}
     return [
         CloudCreated(at_us=0, policy=policy),
@@ -74,6 +77,15 @@ def _guarantee(rows: Sequence[LogRow], base: Policy) -> Guarantee:
     if any(row.book is not None for row in rows):
         return Guarantee.STRATIFIED
     return Guarantee.POOLED if any(row.budget is not None for row in rows) else base.guarantee
+
+
+def _budget(rows: Sequence[LogRow], base: Policy) -> BudgetUnit:
+    """Return what the budgets of the decisions count; without any, what `base` says."""
+    accounts = [account for row in rows if (account := row.book or row.budget) is not None]
+    if not accounts:
+        return base.budget
+    by_core_hours = any(account.core_hours is not None for account in accounts)
+    return BudgetUnit.CORE_HOURS if by_core_hours else BudgetUnit.INSTANCES
 
 
 def _flavor(row: LogRow) -> str:
@@ -96,6 +108,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         owner_share=row.owner_share,
         overrunning_cores=row.overrunning_cores,
         displaces_overrunning=bool(row.displaces_overrunning),
+        budget=BudgetUnit(row.unit or BudgetUnit.INSTANCES),
         overrun_share=row.overrun_share,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from app.domain.budgets import BudgetUnit
 from app.domain.inputs import platform_text
 from app.domain.progress import Progress
 from app.domain.values import EvictionPolicy, Guarantee, Placement, Policy, Resources
@@ -23,7 +24,8 @@ from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
 from app.workbench.workload import Workload
 
-Promise = tuple[Guarantee, float | None]
+Promise = tuple[Guarantee, BudgetUnit, float | None]
+_WITH_BUDGETS = {Guarantee.POOLED, Guarantee.STRATIFIED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,17 @@ class Axes:
     guarantees: Sequence[Guarantee]
     slas: Sequence[float | None]
     placements: Sequence[Placement] = (Placement.FIRST_FIT,)
+    budgets: Sequence[BudgetUnit] = (BudgetUnit.INSTANCES,)
 
     def promises(self) -> list[Promise]:
-        """Guarantees with their SLAs; the baseline comes first and once."""
+        """Guarantees with what their budgets count and their SLAs; the baseline comes first and once.
+
+        A guarantee without a budget comes with the first unit alone.
+        """
         slas = [sla for sla in self.slas if sla is not None]
-        baseline: list[Promise] = [(Guarantee.NONE, None)] if None in self.slas else []
-        return [*baseline, *product(self.guarantees, slas)]
+        baseline: list[Promise] = [(Guarantee.NONE, self.budgets[0], None)] if None in self.slas else []
+        units = {one: self.budgets if one in _WITH_BUDGETS else self.budgets[:1] for one in self.guarantees}
+        return [*baseline, *((one, unit, sla) for one in self.guarantees for unit in units[one] for sla in slas)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +86,14 @@ class Evaluated:
 
 
 def scenarios(workload: Workload, policy: Policy, axes: Axes) -> list[Scenario]:
-    """Return every combination: platforms vary slowest, then eviction policies, placements, guarantees and SLAs."""
+    """Return every combination.
+
+    Platforms vary slowest, then eviction policies, placements, guarantees, what budgets count, and SLAs.
+    """
     found = []
     rules = product(axes.platforms, axes.evictions, axes.placements, axes.promises())
-    for nodes, eviction, placement, (guarantee, sla) in rules:
-        own = replace(policy, eviction_policy=eviction, placement=placement, guarantee=guarantee)
+    for nodes, eviction, placement, (guarantee, unit, sla) in rules:
+        own = replace(policy, eviction_policy=eviction, placement=placement, guarantee=guarantee, budget=unit)
         own = own if sla is None else replace(own, eviction_probability=sla)
         found.append(Scenario(nodes, workload, own))
     return found
@@ -98,7 +108,8 @@ def name_of(scenario: Scenario) -> str:
     if policy.guarantee is Guarantee.NONE:
         parts.append("no-sla")
     else:
-        parts += [policy.guarantee, f"{policy.eviction_probability:g}"]
+        counted = [policy.budget] if policy.budget is not BudgetUnit.INSTANCES else []
+        parts += [policy.guarantee, *counted, f"{policy.eviction_probability:g}"]
     return "-".join(parts).replace("_", "-")
 
 

@@ -17,7 +17,7 @@ from app.domain.values import Market, Placement, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 _SETTINGS = (
-    "guarantee", "strata_s", "forecast", "eviction_probability", "eviction_policy", "placement", "warm_up_s",
+    "guarantee", "budget", "strata_s", "forecast", "eviction_probability", "eviction_policy", "placement", "warm_up_s",
     "recompute_every_s", "history_window_s", "horizon_s", "sample_count", "seed", "confidence",
 )  # fmt: skip
 """The fields of a policy that an outcome tells."""

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from sample_events import LOG
 
+from app.domain.budgets import Budget
 from app.domain.errors import CloudExists
 from app.domain.events import (
     CloudCreated,
@@ -20,15 +21,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.events.registry import KINDS, kind_of
-from app.domain.values import (
-    Basis,
-    Budget,
-    EvictionReason,
-    Market,
-    Policy,
-    Rejection,
-    Resources,
-)
+from app.domain.values import Basis, EvictionReason, Market, Policy, Rejection, Resources
 from app.platform import turns
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from app.domain.events import CloudCreated, Event, InstanceEvicted, InstanceStarted, InstanceStopped, PolicyChanged
+from app.domain.budgets import BudgetUnit
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceEvicted,
+    InstanceStarted,
+    InstanceStopped,
+    PolicyChanged,
+)
 from app.domain.values import EvictionReason, Market
 
 PARTS = 2**40
+HOUR_PARTS = 2**20
 
 
 @dataclass
@@ -19,6 +29,7 @@ class Charge:
     risk: float
     lifetime_us: int
     deadline_us: int
+    hours: float
 
     def left_at(self, now_us: int) -> float:
         left_us = self.deadline_us - now_us
@@ -30,6 +41,9 @@ class PlainBook:
     earned: float = 0.0
     evicted: int = 0
     running: dict[str, Charge] = field(default_factory=dict)
+    entered: list[float] = field(default_factory=list)
+    earned_hours: float = 0.0
+    evicted_hours: float = 0.0
 
 
 class PlainBooks:
@@ -39,10 +53,14 @@ class PlainBooks:
         self.boundaries_us: tuple[int, ...] = ()
         self.books: dict[tuple[float, int], PlainBook] = {}
         self.starts: dict[str, InstanceStarted] = {}
+        self.unit = BudgetUnit.INSTANCES
+        self.cores: dict[str, int] = {}
 
     def fold(self, event: Event) -> None:
         if isinstance(event, CloudCreated | PolicyChanged):
-            self.follow(event.policy.strata_us)
+            self.follow(event.policy.strata_us, event.policy.budget)
+        elif isinstance(event, FlavorAdded):
+            self.cores[event.flavor] = event.demand.cores
         elif isinstance(event, InstanceStarted) and event.market is Market.SPOT:
             self.starts[event.instance_id] = event
             self.enter(event)
@@ -51,11 +69,13 @@ class PlainBooks:
             charge = book.running.pop(event.instance_id, None) if book is not None else None
             if charge is None or isinstance(event, InstanceStopped) or event.reason is EvictionReason.DRILL:
                 return
-            book.evicted += event.at_us <= charge.deadline_us
+            if event.at_us <= charge.deadline_us:
+                book.evicted += 1
+                book.evicted_hours += charge.hours
 
-    def follow(self, boundaries_us: tuple[int, ...]) -> None:
-        if boundaries_us != self.boundaries_us:
-            self.boundaries_us, self.books = boundaries_us, {}
+    def follow(self, boundaries_us: tuple[int, ...], unit: BudgetUnit) -> None:
+        if (boundaries_us, unit) != (self.boundaries_us, self.unit):
+            self.boundaries_us, self.unit, self.books = boundaries_us, unit, {}
             for event in self.starts.values():
                 self.enter(event)
 
@@ -64,7 +84,10 @@ class PlainBooks:
         if book is not None:
             risk = event.basis.estimated_probability
             book.earned += min(event.basis.probability, 4 * risk)
-            book.running[event.instance_id] = Charge(risk, lifetime_us, event.at_us + lifetime_us)
+            hours = event.count * self.cores[event.flavor] * lifetime_us / 3_600_000_000
+            book.earned_hours += hours * min(event.basis.probability, 4 * risk)
+            book.entered.append(hours)
+            book.running[event.instance_id] = Charge(risk, lifetime_us, event.at_us + lifetime_us, hours)
 
     def book_of(self, event: InstanceStarted) -> PlainBook | None:
         basis = event.basis
@@ -82,3 +105,14 @@ class PlainBooks:
         charges = [one.left_at(now_us) for one in book.running.values()]
         committed = sum(floor(one * PARTS) for one in charges) / PARTS
         return book.earned, book.evicted, committed, sum(one > probability / 2 for one in charges)
+
+    def hours_standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float | None]:
+        """Of the same book, in core-hours: earned, committed; the mean entered; those evicted, and of risky ones."""
+        book, total = self.book(probability, lifetime_us), 0.0
+        for hours in book.entered:
+            total += hours
+        lefts = [(one.left_at(now_us), one.hours) for one in book.running.values()]
+        committed = sum(floor(left * hours * HOUR_PARTS) for left, hours in lefts) / HOUR_PARTS
+        risky = sum(floor(hours * HOUR_PARTS) for left, hours in lefts if left > probability / 2) / HOUR_PARTS
+        mean = total / len(book.entered) if book.entered else 0.0
+        return book.earned_hours, committed, mean, book.evicted_hours, risky

@@ -168,8 +168,8 @@ KEPT_TO = {
 
 
 BOTH_SIDES_OF_THE_WIRE = {
-    "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market", "NotFound",
-    "Placement", "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
+    "BudgetUnit", "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market",
+    "NotFound", "Placement", "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
 }  # fmt: skip
 """Names with one meaning that app/ and the client each define, since neither may import the other."""
 

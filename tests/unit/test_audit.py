@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from oracles.histories import random_log
 
+from app.domain.budgets import AdmittedBy
 from app.domain.events import (
     CloudCreated,
     FlavorAdded,
@@ -27,7 +28,6 @@ from app.domain.events import (
 from app.domain.names import node_name
 from app.domain.times import HOUR_US
 from app.domain.values import (
-    AdmittedBy,
     Basis,
     Clock,
     EvictionPolicy,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.admission.budget import affords, read_budget
 from app.admission.decide import decide_start, decide_stop
+from app.domain.budgets import Budget
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -25,7 +26,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest
 from app.domain.times import HOUR_US
-from app.domain.values import Budget, Clock, Guarantee, Market, Policy, Rejection, Resources
+from app.domain.values import Clock, Guarantee, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud, Running
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 

@@ -13,6 +13,7 @@ import pytest
 from older_programs import cut, read
 
 from app.admission.batch import Batch, Change, Changed, decide_next
+from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import FormatNotInForce
 from app.domain.events import CloudCreated, EvictionRisk, InstanceRejected, InstanceStarted, NodeAdded, PolicyChanged
 from app.domain.events.formats import LOG_FORMAT, in_format, newest_part, told_in
@@ -21,8 +22,6 @@ from app.domain.events.registry import KINDS
 from app.domain.values import (
     Acceptable,
     Basis,
-    Book,
-    Budget,
     Guarantee,
     Market,
     Placement,
@@ -94,6 +93,7 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         ("owner_share", 0.5, 5),
         ("overrunning_cores", 0, 5),
         ("displaces_overrunning", True, 5),
+        ("budget", BudgetUnit.CORE_HOURS, 5),
         ("overrun_share", 0.1, 5),
     ],
 )
@@ -121,6 +121,8 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert encode(node, 1) == encode(node)
     newest = json.loads(encode(started))
     assert [newest["basis"].pop(name) for name in ("book", "windows", "floor")] == [None] * 3
+    in_core_hours = ("core_hours", "mean_core_hours", "evicted_core_hours")
+    assert [newest["basis"]["budget"].pop(name) for name in in_core_hours] == [None] * 3
     assert newest.pop("wanted") is None
     assert newest.pop("limited_by") is None
     assert newest.pop("nodes") == []

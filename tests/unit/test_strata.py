@@ -15,6 +15,7 @@ from oracles.strata import admits
 from app.admission.decide import decide_drill, decide_start, decide_stop
 from app.admission.strata import admitting_line, read_book
 from app.commands.workloads import strata_of
+from app.domain.budgets import AdmittedBy, Book
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -31,18 +32,7 @@ from app.domain.inputs import InputError
 from app.domain.requests import StartRequest
 from app.domain.strata import BOUNDARIES_US, STRATA, stratum_index, stratum_names, stratum_span
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import (
-    AdmittedBy,
-    Basis,
-    Book,
-    Clock,
-    EvictionReason,
-    Guarantee,
-    Market,
-    Policy,
-    Rejection,
-    Resources,
-)
+from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.tally import Scenario, WorkloadTally

@@ -14,6 +14,7 @@ from app.domain.times import HOUR_US
 from app.venues.rules.checkpoints import (
     CheckpointRule,
     expected_pauses_us,
+    guarded_run,
     interval_us,
     periodic_run,
     resume_us,
@@ -22,9 +23,9 @@ from app.venues.rules.checkpoints import (
 )
 from app.venues.rules.moldable import Parallelism, run_time_us, speed_up
 
-PARALLEL = st.fractions(1, 200, max_denominator=50)
-SIGMA = st.fractions(0, 5, max_denominator=50)
-UNITS = st.fractions(1, 500, max_denominator=10)
+PARALLEL = st.integers(20, 4000).map(lambda twentieths: Fraction(twentieths, 20))
+SIGMA = st.integers(0, 100).map(lambda twentieths: Fraction(twentieths, 20))
+UNITS = st.integers(10, 5000).map(lambda tenths: Fraction(tenths, 10))
 
 
 @settings(max_examples=1000, deadline=None)
@@ -86,3 +87,28 @@ def test_pauses_and_intervals_are_those_of_the_thesis() -> None:
     assert expected_pauses_us(CheckpointRule.HOURLY, hours, 7, HOUR_US, 0.0) == 14
     assert expected_pauses_us(CheckpointRule.NONE, hours, 7, inf, 1.0) == 0
     assert expected_pauses_us(CheckpointRule.RISING, hours, 7, inf, 4 / HOUR_US) == pytest.approx(70)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.integers(1, 120),
+    st.integers(0, 12),
+    st.integers(1, 60),
+    st.integers(-20, 200),
+    st.integers(0, 15),
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.booleans(),
+)
+def test_a_guarded_run_can_be_revoked_at_any_time_and_the_rest_is_in_time_on_demand(
+    work: int, pause: int, every: int, room: int, read: int, speed: float, is_saved: bool
+) -> None:
+    whole = periodic_run(work, every, pause)
+    run = guarded_run(whole, room, read, speed, pause, is_saved=is_saved)
+    assert run.is_cut or run.length_us <= whole.length_us
+    for revoked in (0.0, *(end - 1e-6 for end in (*run.finished_us, run.length_us)), run.length_us):
+        if 0.0 < revoked < run.length_us or (run.is_cut and revoked == run.length_us > 0.0):
+            saved = run.saved_after(revoked)
+            assert revoked <= room + saved * speed - (read if saved or is_saved else 0) + 1e-5
+    assert run.saved_after(run.length_us) <= work
+    if room >= whole.length_us + read:
+        assert run == whole

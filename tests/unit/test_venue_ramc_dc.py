@@ -134,6 +134,17 @@ def test_a_fleet_on_demand_keeps_every_deadline_and_pays_whole_hours() -> None:
     assert least <= fleet.paid <= 2 * least
 
 
+def test_with_the_safety_net_every_deadline_is_kept_at_the_lowest_bids() -> None:
+    made = small()
+    for has_net in (False, True):
+        jobs = deadline_jobs(made, place_jobs(made, None, 80, 1))
+        fleet = DeadlineFleet(made, LeastBids(made, [0.0]), Scheme(0, 0.0, CheckpointRule.HAZARD, has_net), jobs)
+        fleet.run()
+        assert sum(job.revocations for job in jobs) > 20
+        assert any(job.ended_us > job.deadline_us for job in jobs) != has_net
+        assert all(job.ended_us - job.submit_us >= job.own_us - 1 for job in jobs)
+
+
 def test_a_revoked_job_goes_on_from_its_checkpoint_elsewhere() -> None:
     hour = HOUR_US
     names = [PoolName("aws", "us-east-1", f"us-east-1{zone}", "m3.medium", "Linux/UNIX") for zone in "ab"]

@@ -1,23 +1,26 @@
 """The part of a cloud's state that holds the books of the strata: what starts have earned, and what was evicted.
 
 Every spot start that records a promise and an estimate is entered, whatever guarantee decided it, for the promise is
-the same to the one who has it. So a change of the guarantee finds the books as they are. With other strata the books
-begin anew, with what runs then.
+the same to the one who has it. So a change of the guarantee finds the books as they are. With other strata, or in
+another unit, the books begin anew, with what runs then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
 
+from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped, PolicyChanged
 from app.domain.strata import stratum_index, stratum_span
-from app.domain.values import Book, EvictionReason
-from app.engine.books import PARTS
+from app.domain.values import EvictionReason, Policy
+from app.engine.books import CORE_HOUR_PARTS, PARTS, core_hours_of
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
+from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import BookAccount, Facts, Fold, Folded, Running, Undo, risk_of
 from app.engine.cluster import Ints
 
@@ -34,8 +37,8 @@ class Books:
     It folds an event before the head and the instances do: it reads what was in force and what ran before a change.
     """
 
-    def __init__(self, instances: Instances, head: Head) -> None:
-        self._instances, self._head = instances, head
+    def __init__(self, instances: Instances, head: Head, flavors: Flavors) -> None:
+        self._instances, self._head, self._flavors = instances, head, flavors
         self._accounts: dict[BookKey, BookAccount] = {}
 
     def folds(self) -> Mapping[type, Fold]:
@@ -58,19 +61,21 @@ class Books:
 
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
-        boundaries_us = self._head.policy.strata_us
-        committed, risky = self._instances.rows.borne(np.array([probability]), boundaries_us, now_us)
-        return _books(boundaries_us, self._accounts_of(probability), committed[0], risky[0])
+        policy, accounts, promises = self._head.policy, self._accounts_of(probability), np.array([probability])
+        by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
+        borne = self._instances.rows.borne(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
+        return _books(policy, accounts, *(of_promises[0] for of_promises in borne))
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
         """Return a function that returns the books of each promise as they are now, on any thread.
 
         `probabilities` rise.
         """
-        boundaries_us = self._head.policy.strata_us
+        policy, promises = self._head.policy, np.array(probabilities)
         accounts = [self._accounts_of(probability) for probability in probabilities]
-        borne = self._instances.rows.borne_now(np.array(probabilities), boundaries_us, now_us)
-        return lambda: [_books(boundaries_us, *one) for one in zip(accounts, *borne(), strict=True)]
+        by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
+        borne = self._instances.rows.borne_now(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
+        return lambda: [_books(policy, *one) for one in zip(accounts, *borne(), strict=True)]
 
     def _accounts_of(self, probability: float) -> list[BookAccount]:
         count = len(self._head.policy.strata_us) + 1
@@ -78,48 +83,52 @@ class Books:
 
     def enter(self, moved: Folded) -> Undo:
         """Enter starts and stops of spot instances that follow each other."""
-        earned: dict[BookKey, float] = {}
+        sums: dict[BookKey, BookAccount] = {}
         for event, running in moved:
-            is_start, promised = isinstance(event, InstanceStarted), running.probability
-            more = _earned(promised, running.risk) if is_start else _given_back(running, event.at_us)
+            promised, weight = running.probability, self._weight(running, self._head.policy)
+            if isinstance(event, InstanceStarted):
+                more = _entered(promised, running.risk, weight)
+            else:
+                more = _given_back(running, event.at_us, weight)
             if more is None or promised is None:
                 continue
             key = self._key(promised, running.book_lifetime_us)
-            earned[key] = (earned[key] if key in earned else self._account(key).earned) + more
-        changed = {key: self._accounts.get(key) for key in earned}
-        self._accounts |= {key: self._account(key)._replace(earned=total) for key, total in earned.items()}
+            sums[key] = _plus(sums[key] if key in sums else self._account(key), more)
+        changed = {key: self._accounts.get(key) for key in sums}
+        self._accounts |= sums
         return lambda: self._put_back(changed)
 
     def _start(self, event: InstanceStarted) -> Undo | None:
         risk, basis = risk_of(event), event.basis
         if risk is None or basis is None or basis.probability is None:
             return None
-        return self._earn(self._key(basis.probability, event.lifetime_us), risk)
+        weight = self._weight(event, self._head.policy)
+        return self._add(self._key(basis.probability, event.lifetime_us), _entered(basis.probability, risk, weight))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         return self._take_back(self._instances.running[event.instance_id], event.at_us)
 
     def _take_back(self, running: Running, at_us: int) -> Undo | None:
-        more = _given_back(running, at_us)
-        if more is None or running.probability is None:
+        more = _given_back(running, at_us, self._weight(running, self._head.policy))
+        if running.probability is None:
             return None
         return self._add(self._key(running.probability, running.book_lifetime_us), more)
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
-        """Let the book of its first stratum earn by the whole risk, in place of what it earned by the former one."""
+        """Let the book of its first stratum earn by the whole risk and the longer lifetime, in place of the former."""
         running = self._instances.running[event.instance_id]
         promised, former, total = running.probability, running.whole_risk, event.total_risk
         if promised is None or former is None or total is None or event.basis.estimated_probability is None:
             return None
-        key = self._key(promised, running.book_lifetime_us)
-        return self._add(key, min(promised, EARNING * total) - min(promised, EARNING * former))
+        key, policy = self._key(promised, running.book_lifetime_us), self._head.policy
+        before, after = self._weight(running, policy), self._weight(running, policy, event.lifetime_us)
+        if before is None or after is None:
+            return self._add(key, BookAccount(min(promised, EARNING * total) - min(promised, EARNING * former)))
+        earned = after * min(promised, EARNING * total) - before * min(promised, EARNING * former)
+        return self._add(key, BookAccount(earned, core_hours=after - before))
 
-    def _earn(self, key: BookKey, risk: float) -> Undo:
-        return self._add(key, min(key[0], EARNING * risk))
-
-    def _add(self, key: BookKey, more: float) -> Undo:
-        old = self._account(key)
-        return self._put(key, BookAccount(old.earned + more, old.evicted))
+    def _add(self, key: BookKey, more: BookAccount | None) -> Undo | None:
+        return None if more is None else self._put(key, _plus(self._account(key), more))
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         running = self._instances.running[event.instance_id]
@@ -127,21 +136,28 @@ class Books:
             return None
         if event.at_us > running.deadline_us or event.reason is EvictionReason.DRILL:
             return None
+        weight = self._weight(running, self._head.policy)
         key = self._key(running.probability, running.book_lifetime_us)
-        old = self._account(key)
-        return self._put(key, BookAccount(old.earned, old.evicted + 1))
+        return self._add(key, BookAccount(evicted=1, evicted_core_hours=weight or 0.0))
 
     def _change(self, event: PolicyChanged) -> Undo | None:
-        """Begin anew if the strata become others: each running instance earns as if it started now."""
-        before, boundaries_us = self._accounts, event.policy.strata_us
-        if boundaries_us == self._head.policy.strata_us:
+        """Begin anew if strata or unit become others: each running instance earns as if it started now."""
+        before, policy, former = self._accounts, event.policy, self._head.policy
+        if (policy.strata_us, policy.budget) == (former.strata_us, former.budget):
             return None
         self._accounts = {}
         for running in sorted(self._instances.running.values(), key=lambda running: running.seq):
-            if running.whole_risk is not None and running.probability is not None:
-                stratum = stratum_index(running.book_lifetime_us, boundaries_us)
-                self._earn((running.probability, stratum), running.whole_risk)
+            if running.probability is not None:
+                key = running.probability, stratum_index(running.book_lifetime_us, policy.strata_us)
+                self._add(key, _entered(running.probability, running.whole_risk, self._weight(running, policy)))
         return lambda: self._reset(before)
+
+    def _weight(self, one: Running | InstanceStarted, policy: Policy, lifetime_us: int | None = None) -> float | None:
+        """Return the core-hours that an instance declares, or would for a longer lifetime; None: they do not count."""
+        if policy.budget is BudgetUnit.INSTANCES:
+            return None
+        cores = one.count * self._flavors.by_name[one.flavor].resources.cores
+        return core_hours_of(cores, lifetime_us or one.lifetime_us)
 
     def _key(self, probability: float, lifetime_us: int | None) -> BookKey:
         return probability, stratum_index(lifetime_us or 0, self._head.policy.strata_us)
@@ -165,23 +181,49 @@ class Books:
         self._accounts = accounts
 
 
-def _earned(promised: float | None, risk: float | None) -> float | None:
-    """Return what a start earns; None if it stands in no book."""
-    return None if promised is None or risk is None else min(promised, EARNING * risk)
+def _plus(a: BookAccount, b: BookAccount) -> BookAccount:
+    return BookAccount._make(map(add, a, b))
 
 
-def _given_back(running: Running, at_us: int) -> float | None:
+def _entered(promised: float | None, risk: float | None, weight: float | None) -> BookAccount | None:
+    """Return what a start adds to a book; None if it stands in none. `weight`: its core-hours, if these count."""
+    if promised is None or risk is None:
+        return None
+    earned = min(promised, EARNING * risk)
+    return BookAccount(earned) if weight is None else BookAccount(weight * earned, entered=1, core_hours=weight)
+
+
+def _given_back(running: Running, at_us: int, weight: float | None) -> BookAccount | None:
     """Return, below zero, what a start that took what it could get earned for risk not borne when it stops."""
     promised, whole = running.probability, running.whole_risk
     if not running.took_offer or promised is None or whole is None:
         return None
-    return min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
+    less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
+    return BookAccount(less if weight is None else weight * less)
 
 
-def _books(boundaries_us: Sequence[int], accounts: Sequence[BookAccount], committed: Ints, risky: Ints) -> list[Book]:
-    """Join the accounts of a promise (K + 1) with what its running instances bear."""
-    borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
+def _books(
+    policy: Policy, accounts: Sequence[BookAccount], committed: Ints, risky: Ints, risky_parts: Ints
+) -> list[Book]:
+    """Join the accounts of a promise (K + 1) with what its running instances bear, in parts."""
+    spans = [stratum_span(index, policy.strata_us) for index in range(len(accounts))]
+    if policy.budget is BudgetUnit.INSTANCES:
+        borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
+        return [
+            Book(*span, account.earned, account.evicted, *own)
+            for span, account, own in zip(spans, accounts, borne, strict=True)
+        ]
+    rows = zip(spans, accounts, committed.tolist(), risky.tolist(), risky_parts.tolist(), strict=True)
     return [
-        Book(*stratum_span(index, boundaries_us), *account, *own)
-        for index, (account, own) in enumerate(zip(accounts, borne, strict=True))
+        Book(
+            *span,
+            account.earned,
+            account.evicted,
+            parts / CORE_HOUR_PARTS,
+            count,
+            mean_core_hours=account.core_hours / account.entered if account.entered else 0.0,
+            evicted_core_hours=account.evicted_core_hours,
+            risky_core_hours=of_risky / CORE_HOUR_PARTS,
+        )
+        for span, account, parts, count, of_risky in rows
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events import ExtensionRejected, InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market, Resources
@@ -48,7 +49,7 @@ class Instances:
         self._room, self._head, self._nodes, self._flavors = room, head, nodes, flavors
         self._moments, self._lengths, self._shares = Alike[int](), Alike[int | None](), Alike[float | None]()
         self._names = Alike[str | None]()
-        self.rows = InstanceRows(room, self.at_risk)
+        self.rows = InstanceRows(room, self.at_risk, flavors)
         self.ages = SpotAges()
         self._victims = np.empty(FIRST_ROWS, np.int64)
 
@@ -236,21 +237,26 @@ class Instances:
 
     def exposure(self, probability: float, room: Ints, now_us: int, age_us: int) -> tuple[float, Ints]:
         """Return what engine.exposure computes for the running instances with this promise."""
-        cluster, rows = self._room.cluster, self.ages.rows(self._room.cluster)
-        charges, taken = exposure(
-            cluster, rows, self.rows.columns.promises, np.array([probability]), room, now_us, age_us
-        )
+        cluster, rows, columns = self._room.cluster, self.ages.rows(self._room.cluster), self.rows.columns
+        promises, hours, is_by = columns.promises, columns.core_hours, self._charges_core_hours
+        charges, taken = exposure(cluster, rows, promises, np.array([probability]), room, now_us, age_us, hours, is_by)
         return float(charges[0]), taken
+
+    @property
+    def _charges_core_hours(self) -> bool:
+        return self._head.policy.budget is BudgetUnit.CORE_HOURS
 
     def charges_now(
         self, probabilities: NDArray[np.float64], room: Ints, now_us: int, age_us: int
     ) -> Callable[[], list[float]]:
         """Return a function that returns the charges of these promises as things are now, on any thread."""
         rows = self.ages.rows(self._room.cluster).copy()
-        cluster, promises = self._room.copy(), self.rows.columns.promises.copy()
+        cluster, columns = self._room.copy(), self.rows.columns
+        promises, hours, is_by = columns.promises.copy(), columns.core_hours.copy(), self._charges_core_hours
 
         def charges() -> list[float]:
-            found: list[float] = exposure(cluster, rows, promises, probabilities, room, now_us, age_us)[0].tolist()
+            of = exposure(cluster, rows, promises, probabilities, room, now_us, age_us, hours, is_by)
+            found: list[float] = of[0].tolist()
             return found
 
         return charges

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped
 from app.domain.strata import BOUNDARIES_US, STRATA, stratum_index
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import EvictionReason, Market
 from app.domain.weeks import week_of
 from app.engine.cloud.instances import Instances
@@ -58,6 +58,16 @@ class SectionCounts:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         self._counts = dict(facts.outcomes)
+
+    def core_hours_of(self, promised: float) -> tuple[float, float]:
+        """Return the core-hours that instances with a promise declared, and those of the ones evicted within it."""
+        of_class = [
+            counts
+            for section, counts in self._counts.items()
+            if section.kind is SectionKind.STRATUM and section.promised == promised
+        ]
+        sums = sum(counts.core_us for counts in of_class), sum(counts.lost_core_us for counts in of_class)
+        return sums[0] / HOUR_US, sums[1] / HOUR_US
 
     def now(self, now_us: int) -> Callable[[], dict[Section, OutcomeCounts]]:
         """Return a function that returns the counts as things are now, on any thread.

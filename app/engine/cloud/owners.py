@@ -90,9 +90,9 @@ class Owners:
         """
         return self._instances.rows.overrunning_now(self._room.copy(), now_us)
 
-    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
-        """Return the risk that an owner's running instances with this promise bear in a stratum."""
-        return self._instances.rows.borne_by(owner, probability, stratum, now_us)
+    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int, *, by_core_hours: bool) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum, in the book's unit."""
+        return self._instances.rows.borne_by(owner, probability, stratum, now_us, by_core_hours=by_core_hours)
 
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""

@@ -189,10 +189,17 @@ class OutcomeCounts(NamedTuple):
 
 
 class BookAccount(NamedTuple):
-    """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time."""
+    """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time.
+
+    If it counts core-hours, `earned` is in these, and it has the others too: the number of starts that were entered,
+    the core-hours that they declare, and those evicted. Else they are 0.
+    """
 
     earned: float = 0.0
     evicted: int = 0
+    entered: int = 0
+    core_hours: float = 0.0
+    evicted_core_hours: float = 0.0
 
 
 class OwnerAccount(NamedTuple):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from app.domain.strata import BOUNDARIES_US, stratum_index
 from app.domain.values import Market, Resources
-from app.engine.books import PARTS, Bearers, borne
+from app.engine.books import CORE_HOUR_PARTS, PARTS, Bearers, borne, core_hours_of
+from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import FIRST_ROWS, NOBODY, Room, Running
 from app.engine.cluster import NO_NODE, Bools, Cluster, Ints, empty_cluster
 from app.engine.owners import OwnerNumbers, borne_by, overrunning_of
@@ -27,8 +28,8 @@ class Columns(NamedTuple):
     promises: the probabilities promised, 0 for none; rates: the risk recorded at the start, for each microsecond of the
     declared lifetime, 0 in the rows of instances that stand in no book; book_lifetimes_us: that lifetime; strata: the
     position of its stratum; started_us; owners and flavors: numbers that stand for a name in this process alone. All
-    but promises and owners stand in the first row of a group alone. are_first: True for the first row of an instance;
-    count_there: True for one row of each of its nodes.
+    but promises, owners and core_hours stand in the first row of a group alone. are_first: True for the first row of an
+    instance; count_there: True for one row of each of its nodes; core_hours: those that it declares with all members.
     """
 
     promises: NDArray[np.float64]
@@ -40,12 +41,13 @@ class Columns(NamedTuple):
     flavors: NDArray[np.int16]
     are_first: Bools
     count_there: Bools
+    core_hours: NDArray[np.float64]
 
 
-_TYPES = np.float64, np.float64, np.int64, np.int8, np.int64, np.int32, np.int16, np.bool_, np.bool_
-_Values = tuple[float, float, int, int, int, int, int, bool, bool]
-_EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False
-_ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True
+_TYPES = np.float64, np.float64, np.int64, np.int8, np.int64, np.int32, np.int16, np.bool_, np.bool_, np.float64
+_Values = tuple[float, float, int, int, int, int, int, bool, bool, float]
+_EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False, 0.0
+_ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True, 0.0
 
 
 class InstanceRows:
@@ -54,8 +56,8 @@ class InstanceRows:
     Columns are written behind, many rows at once, before somebody reads them. `at_risk` holds the ids of those at risk.
     """
 
-    def __init__(self, room: Room, at_risk: set[str]) -> None:
-        self._room, self._at_risk = room, at_risk
+    def __init__(self, room: Room, at_risk: set[str], flavors: Flavors) -> None:
+        self._room, self._at_risk, self._known = room, at_risk, flavors
         self._names: list[str | None] = [None] * FIRST_ROWS
         self._free = list(range(FIRST_ROWS - 1, -1, -1))
         self._columns = _empty_columns(FIRST_ROWS)
@@ -113,25 +115,39 @@ class InstanceRows:
             self._free.append(row)
 
     def borne(
-        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
-    ) -> tuple[Ints, Ints]:
+        self,
+        probabilities: NDArray[np.float64],
+        boundaries_us: tuple[int, ...],
+        now_us: int,
+        *,
+        by_core_hours: bool,
+    ) -> tuple[Ints, Ints, Ints]:
         """Return what engine.books computes for the running instances with these promises."""
         bearers, deadlines_us = self._bearers(boundaries_us), self._room.cluster.deadline_us
-        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us, by_core_hours)
 
     def borne_now(
-        self, probabilities: NDArray[np.float64], boundaries_us: tuple[int, ...], now_us: int
-    ) -> Callable[[], tuple[Ints, Ints]]:
+        self,
+        probabilities: NDArray[np.float64],
+        boundaries_us: tuple[int, ...],
+        now_us: int,
+        *,
+        by_core_hours: bool,
+    ) -> Callable[[], tuple[Ints, Ints, Ints]]:
         """Return a function that returns the same as things are now, on any thread."""
         bearers = Bearers._make(column.copy() for column in self._bearers(boundaries_us))
         deadlines_us = self._room.cluster.deadline_us.copy()
-        return lambda: borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us)
+        return lambda: borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us, by_core_hours)
 
-    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int) -> float:
-        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`."""
+    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int, *, by_core_hours: bool) -> float:
+        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`.
+
+        It is in evictions, or in core-hours.
+        """
         number = self._owners.get(owner, NO_NODE)  # which no row has
         bearers, deadlines_us = self._bearers(self._boundaries_us), self._room.cluster.deadline_us
-        return borne_by(bearers, self._columns.owners, number, deadlines_us, probability, stratum, now_us) / PARTS
+        owners, parts = self._columns.owners, CORE_HOUR_PARTS if by_core_hours else PARTS
+        return borne_by(bearers, owners, number, deadlines_us, probability, stratum, now_us, by_core_hours) / parts
 
     def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns by owner: instances, cores, core-microseconds; on any thread.
@@ -163,7 +179,7 @@ class InstanceRows:
         if boundaries_us != self._boundaries_us:
             self._boundaries_us = boundaries_us
             columns.strata[:] = np.searchsorted(boundaries_us, columns.book_lifetimes_us, side="right")
-        return Bearers(columns.promises, columns.rates, columns.strata)
+        return Bearers(columns.promises, columns.rates, columns.strata, columns.core_hours)
 
     def _enter_more(self, running: Running) -> None:
         """Enter a spot instance, or one with members."""
@@ -172,11 +188,13 @@ class InstanceRows:
         stratum = stratum_index(lifetime_us, self._boundaries_us)
         owner = self._owners.setdefault(running.owner or NOBODY, len(self._owners))
         flavor = self._flavors.setdefault(running.flavor, len(self._flavors))
-        first = promise, rate, lifetime_us, stratum, running.started_us, owner, flavor, True, True
+        cores = running.count * self._known.by_name[running.flavor].resources.cores
+        hours = core_hours_of(cores, running.lifetime_us)
+        first = promise, rate, lifetime_us, stratum, running.started_us, owner, flavor, True, True, hours
         self._put(running.row, running.instance_id, first)
         before = {running.node}
         for row, node in zip(running.more_rows, running.nodes[1:], strict=True):
-            self._put(row, running.instance_id, (promise, 0.0, 0, 0, 0, owner, 0, False, node not in before))
+            self._put(row, running.instance_id, (promise, 0.0, 0, 0, 0, owner, 0, False, node not in before, hours))
             before.add(node)
 
     def _put(self, row: int, name: str | None, values: _Values) -> None:

@@ -12,6 +12,7 @@ from operator import gt
 
 import numpy as np
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
 from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
@@ -73,7 +74,7 @@ class Cloud:
         self._instances = Instances(self._room, self._head, self._nodes, self._flavors)
         self._tally = Tally(self._instances, self._flavors)
         self._handovers, self._risks = Handovers(self._instances, self._flavors), Risks(self._instances)
-        self._books = Books(self._instances, self._head)
+        self._books = Books(self._instances, self._head, self._flavors)
         moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
         self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
@@ -92,10 +93,10 @@ class Cloud:
             moves,
             self._instances,
         )
-        self._folds = _folds_of(self._parts)
-        self._undo: list[Undo] = []
+        self._folds, self._undo = _folds_of(self._parts), list[Undo]()
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.books, self.books_now, self.outcomes_now = self._books.of, self._books.now, self._outcomes.now
+        self.books, self.books_now = self._books.of, self._books.now
+        self.outcomes_now, self.core_hours_of = self._outcomes.now, self._outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
@@ -134,6 +135,11 @@ class Cloud:
     def policy(self) -> Policy:
         """The policy in force."""
         return self._head.policy
+
+    @property
+    def counts_core_hours(self) -> bool:
+        """True if budgets and books count core-hours, and not instances."""
+        return self.policy.budget is BudgetUnit.CORE_HOURS
 
     @property
     def counts(self) -> Counts:

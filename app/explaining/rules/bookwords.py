@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.admission.strata import AdmittingLine, lines_of
+from app.domain.budgets import AdmittedBy, Book, BudgetUnit
 from app.domain.numbers import number_text, share_text
 from app.domain.times import length_text
-from app.domain.values import AdmittedBy, Basis, Book
+from app.domain.values import Basis
 
 _ADMITTED = {
     AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
@@ -27,7 +28,7 @@ def refused_in_words(basis: Basis, book: Book) -> Iterator[str]:
     """Say why none of the lines admitted a start, and what the book of its stratum held."""
     risk, probability = basis.estimated_probability or 0.0, basis.probability or 0.0
     yield f"its risk was {_share(risk)} at a promise of {_share(probability)}, and none of the three lines admits that."
-    reasons = [_reason(line, risk, book.risky) for line in lines_of(book, probability)]
+    reasons = [_reason(line, risk, book) for line in lines_of(book, probability)]
     yield f"{reasons[0]}; {reasons[1]}; {reasons[2]}."
     yield _held(book)
 
@@ -39,7 +40,7 @@ def stratum_in_words(book: Book) -> str:
     return f"lifetimes {f'from {length_text(book.from_us)} ' if book.from_us else ''}below {length_text(book.below_us)}"
 
 
-def _reason(line: AdmittingLine, risk: float, risky: int) -> str:
+def _reason(line: AdmittingLine, risk: float, book: Book) -> str:
     most = _share(max(line.risk, 0.0))
     if risk > line.risk:
         return {
@@ -47,10 +48,23 @@ def _reason(line: AdmittingLine, risk: float, risky: int) -> str:
             AdmittedBy.WITHIN: f"what is within the promise is {most} at most",
             AdmittedBy.PAID: f"the book paid for {most} at most",
         }[line.name]
-    return f"beyond the promise {line.most_risky} risky instances may run, and {risky} ran already"
+    if book.unit is BudgetUnit.INSTANCES:
+        return f"beyond the promise {line.most_risky} risky instances may run, and {book.risky} ran already"
+    most = number_text(max(line.most_risky or 0.0, 0.0))
+    return (
+        f"beyond the promise risky instances of {most} core-hours may run, this one among them, and "
+        f"{number_text(book.risky_weight)} core-hours ran already"
+    )
 
 
 def _held(book: Book) -> str:
+    if book.unit is BudgetUnit.CORE_HOURS:
+        return (
+            f"The book of {stratum_in_words(book)} with this promise counts core-hours: it had earned "
+            f"{number_text(book.earned)}; {number_text(book.evicted_core_hours or 0.0)} had been evicted, and "
+            f"{number_text(book.committed)} were set aside for what ran. This instance declared "
+            f"{number_text(book.weight)}, a usual one {number_text(book.usual_weight)}."
+        )
     return (
         f"The book of {stratum_in_words(book)} with this promise had earned {number_text(book.earned)} evictions; "
         f"{book.evicted} had happened, and {number_text(book.committed)} were set aside for what ran."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.domain.budgets import Budget
 from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words, risk_of_basis
@@ -11,7 +12,6 @@ from app.domain.times import length_text, time_text
 from app.domain.values import (
     Acceptable,
     Basis,
-    Budget,
     DecisionOutcome,
     EvictionPolicy,
     EvictionReason,
@@ -160,9 +160,19 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
 
 def _budgeted(basis: Basis, budget: Budget) -> str:
     """Say what the pooled guarantee contributed to a decision."""
-    return (
+    counted = (
         f"it counted with {_percent(budget.risk)}, its risk or what so short a history leaves open if that is more, "
-        f"at a promise of {_percent(basis.probability)}. The budget of all who "
+        f"at a promise of {_percent(basis.probability)}. "
+    )
+    if budget.evicted_core_hours is not None:
+        return (
+            f"{counted}The budget of all who have this promise allowed {number_text(budget.earned)} core-hours to be "
+            f"evicted; {number_text(budget.evicted_core_hours)} had been, {number_text(budget.committed)} were set "
+            f"aside for what ran, and this start was to be charged {number_text(budget.charge)} of the "
+            f"{number_text(budget.weight)} that it declared."
+        )
+    return (
+        f"{counted}The budget of all who "
         f"have this promise allowed {number_text(budget.earned)} evictions; {budget.evicted} had happened, "
         f"{number_text(budget.committed)} were set aside for what ran, and this start was to be charged "
         f"{number_text(budget.charge)}."

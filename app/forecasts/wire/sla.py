@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from app.domain.budgets import Book
 from app.domain.times import SECOND_US, seconds, to_datetime
-from app.domain.values import Book, Guarantee
+from app.domain.values import Guarantee
 from app.judging.attainment import Attainment
 from app.judging.intervals import CONFIDENCE
 from app.judging.outcomes import Outcomes, SectionStanding
@@ -28,7 +29,11 @@ def sla_answer(found: Attainments) -> SlaAnswer:
 
 
 def _class(found: Attainment, guarantee: Guarantee, outcomes: Outcomes) -> ClassAnswer:
-    budget = answer_of(ClassBudgetAnswer, found, spent=found.evicted) if guarantee is Guarantee.POOLED else None
+    budget = (
+        answer_of(ClassBudgetAnswer, found, spent=found.evicted, unit=found.unit)
+        if guarantee is Guarantee.POOLED
+        else None
+    )
     books = [_book(one) for one in found.books] if guarantee is Guarantee.STRATIFIED else None
     return answer_of(
         ClassAnswer,

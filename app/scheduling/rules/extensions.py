@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from app.admission.acceptable import acceptable_lifetime_us
+from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words, risk_of_basis
 from app.domain.times import length_text, time_text
-from app.domain.values import Basis, Book, Rejection
+from app.domain.values import Basis, Rejection
 
 
 def in_words(decision: ExtensionDecision) -> str:
@@ -71,14 +72,16 @@ def _risk(decision: ExtensionDecision) -> str:
 
 
 def _booked(decision: ExtensionDecision, book: Book) -> str:
-    return f"{_risk(decision)}, and the book of its stratum, with {number_text(book.left)} evictions left,"
+    unit = "evictions" if book.unit is BudgetUnit.INSTANCES else "core-hours"
+    return f"{_risk(decision)}, and the book of its stratum, with {number_text(book.left)} {unit} left,"
 
 
 def _paid(decision: ExtensionDecision) -> str:
     budget = decision.basis.budget
     assert budget is not None
     return (
-        f"{_risk(decision)}; the budget of all who have its promise allowed {number_text(budget.earned)} evictions, "
-        f"{budget.evicted} had happened, {number_text(budget.committed)} were set aside, and the longer lifetime was "
-        f"to be charged {number_text(budget.charge)} more"
+        f"{_risk(decision)}; the budget of all who have its promise allowed {number_text(budget.earned)} "
+        f"{'evictions' if budget.core_hours is None else 'core-hours of evictions'}, "
+        f"{number_text(budget.spent)} had happened, {number_text(budget.committed)} were set aside, and the longer "
+        f"lifetime was to be charged {number_text(budget.charge)} more"
     )

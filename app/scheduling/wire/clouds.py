@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from app.domain.budgets import BudgetUnit
 from app.domain.events.wire import value_to_wire
 from app.domain.policies import new_policy
 from app.domain.strata import MOST_BOUNDARIES
@@ -131,6 +132,11 @@ class PolicyBody(Body):
     displaces_overrunning: bool = Field(
         default=_DEFAULT.displaces_overrunning,
         description="Let spot starts that do not fit take the room of instances that overrun their lifetime.",
+    )
+    budget: BudgetUnit = Field(
+        _DEFAULT.budget,
+        description="What the pooled budget and the books of the strata count: instances, or the core-hours that they "
+        "declare. Then of the core-hours admitted at most the promised share is lost by evictions.",
     )
     overrun_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
         _DEFAULT.overrun_share,

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
+from app.domain.budgets import Book, Budget
 from app.domain.events import (
     ExtensionDecision,
     ExtensionRejected,
@@ -24,7 +25,7 @@ from app.domain.events import (
 )
 from app.domain.requests import MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
-from app.domain.values import Basis, Book, Budget, EvictionReason, Floor, InstanceStatus, Market, Rejection
+from app.domain.values import Basis, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
 from app.platform.http.fields import (
     AT,
@@ -360,6 +361,9 @@ def _budget(budget: Budget | None) -> BudgetAnswer | None:
         charge=budget.charge,
         risk=budget.risk,
         affordable_lifetime_s=optional_seconds(budget.affordable_us),
+        core_hours=budget.core_hours,
+        mean_core_hours=budget.mean_core_hours,
+        evicted_core_hours=budget.evicted_core_hours,
     )
 
 

@@ -69,6 +69,8 @@ class CheckpointedRun:
     length_us: float
     finished_us: tuple[float, ...]
     saved_us: tuple[float, ...]
+    is_cut: bool = False
+    """True if it stops before the work is done."""
 
     def saved_after(self, ran_us: float) -> float:
         """Return the work that a revocation after so long would leave."""
@@ -99,3 +101,33 @@ def rising_run(work_us: float, rises_us: Iterable[float], pause_us: int) -> Chec
         finished.append(now_us)
         saved.append(done_us)
     return CheckpointedRun(now_us + work_us - done_us, tuple(finished), tuple(saved))
+
+
+def guarded_run(
+    run: CheckpointedRun, room_us: float, read_us: float, speed: float, pause_us: int, *, is_saved: bool
+) -> CheckpointedRun:
+    """Return a run that stops where only an on-demand machine would still be in time, if it was not done by then.
+
+    Without a checkpoint the job must be on demand after `room_us`; work that is saved gives that much more room, by
+    `speed` (on-demand time for this machine's), less the time to read it. A last checkpoint is written before, if the
+    work since the one before is worth it. A run that cannot begin safely has the length 0.
+    """
+    work_us = run.length_us - len(run.finished_us) * pause_us
+    begin_us, saved_us = 0.0, 0.0
+
+    def latest_after(saved_us: float) -> float:
+        return room_us + saved_us * speed - (read_us if saved_us or is_saved else 0.0)
+
+    for at, ends_us in enumerate((*run.finished_us, run.length_us)):
+        latest_us, is_last = latest_after(saved_us), at == len(run.finished_us)
+        if ends_us > latest_us or (not is_last and ends_us > latest_after(run.saved_us[at])):
+            kept, works = run.finished_us[:at], run.saved_us[:at]
+            if begin_us + work_us - saved_us <= latest_us:
+                return CheckpointedRun(begin_us + work_us - saved_us, kept, works)
+            worked_us = latest_us - pause_us - begin_us
+            is_worth_it = worked_us > 2 * pause_us and latest_us <= latest_after(saved_us + worked_us)
+            if worked_us <= 0.0 or not is_worth_it:
+                return CheckpointedRun(begin_us, kept, works, is_cut=True)
+            return CheckpointedRun(latest_us, (*kept, latest_us), (*works, saved_us + worked_us), is_cut=True)
+        begin_us, saved_us = ends_us, 0.0 if is_last else run.saved_us[at]
+    return run

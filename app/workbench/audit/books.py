@@ -8,40 +8,71 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from math import floor
+from operator import add
+from typing import NamedTuple
 
-from app.domain.values import AdmittedBy, Book
+from app.domain.budgets import AdmittedBy, Book
 from app.workbench.audit.findings import Rule, require
 from app.workbench.logcsv import LogRow
 
 PARTS = 2**40
+HOUR_PARTS = 2**20
 StratumSpan = tuple[int, int | None]
+
+
+class BookSums(NamedTuple):
+    """The figures that an entry adds to a book, or all of them: earned and evicted, by instances and by core-hours.
+
+    `starts` and `core_hours`: how many were entered, and the core-hours that these declare.
+    """
+
+    earned: float = 0.0
+    evicted: int = 0
+    starts: int = 0
+    core_hours: float = 0.0
+    earned_core_hours: float = 0.0
+    evicted_core_hours: float = 0.0
+
+    def plus(self, more: BookSums) -> BookSums:
+        return BookSums._make(map(add, self, more))
 
 
 @dataclass(slots=True)
 class Entered:
-    """The starts and evictions under one promise since the strata became what they are, and their sums by stratum."""
+    """All that was entered under one promise since the strata became what they are, and the sums by stratum.
 
-    earned: list[tuple[int, float]] = field(default_factory=list)
-    evicted: list[int] = field(default_factory=list)
-    sums: dict[StratumSpan, list[float]] = field(default_factory=dict)
+    A log that an evaluation wrote does not say what books count before the first of them, so both are added up.
+    """
 
-    def enter(self, lifetime_us: int, earned: float) -> None:
-        self.earned.append((lifetime_us, earned))
+    entries: list[tuple[int, BookSums]] = field(default_factory=list)
+    sums: dict[StratumSpan, BookSums] = field(default_factory=dict)
+
+    def enter(self, lifetime_us: int, more: BookSums) -> None:
+        self.entries.append((lifetime_us, more))
         for span, sums in self.sums.items():
-            sums[0] += earned if holds(span, lifetime_us) else 0.0
+            if holds(span, lifetime_us):
+                self.sums[span] = sums.plus(more)
 
-    def evict(self, lifetime_us: int) -> None:
-        self.evicted.append(lifetime_us)
-        for span, sums in self.sums.items():
-            sums[1] += holds(span, lifetime_us)
-
-    def of(self, span: StratumSpan) -> tuple[float, int]:
-        """Return what a stratum has earned, and its evictions."""
+    def of(self, span: StratumSpan) -> BookSums:
+        """Return the sums of a stratum."""
         if span not in self.sums:
-            earned = sum((share for lifetime_us, share in self.earned if holds(span, lifetime_us)), 0.0)
-            self.sums[span] = [earned, sum(holds(span, lifetime_us) for lifetime_us in self.evicted)]
-        return self.sums[span][0], int(self.sums[span][1])
+            held = (more for lifetime_us, more in self.entries if holds(span, lifetime_us))
+            self.sums[span] = reduce(BookSums.plus, held, BookSums())
+        return self.sums[span]
+
+
+def hours_of(row: LogRow, lifetime_us: int | None) -> float:
+    """Return the core-hours that an instance declares with this lifetime, all members together."""
+    hours = row.machine_count * row.demand.cores * (lifetime_us or 0) / 3.6e9
+    return min(hours, 2.0**25)
+
+
+def started(row: LogRow, earned: float) -> BookSums:
+    """Return what a start, or what runs when the strata change, adds: `row` has its present lifetime."""
+    hours = hours_of(row, row.lifetime_us)
+    return BookSums(earned, starts=1, core_hours=hours, earned_core_hours=hours * earned)
 
 
 def earning_of(row: LogRow) -> float | None:
@@ -61,20 +92,38 @@ def borne_by(start: LogRow, at_us: int) -> float:
 
 
 def check_book(
-    row: LogRow, book: Book, entered: Entered, running: Iterator[LogRow], strata_us: StratumSpan | None
+    row: LogRow,
+    book: Book,
+    entered: Entered,
+    running: Iterator[tuple[LogRow, float]],
+    strata_us: StratumSpan | None,
+    asked_hours: float,
 ) -> None:
-    """Check the figures of a recorded book, and the line that it says admits the start."""
+    """Check the figures of a recorded book, and the line that it says admits the start.
+
+    `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision.
+    """
     span, lifetime_us = (book.from_us, book.below_us), row.lifetime_us or 0
     require(row, Rule.SLA, holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
     require(row, Rule.SLA, strata_us in {None, span}, f"its book is of {span}, but the strata make it {strata_us}")
-    earned, evicted = entered.of(span)
+    sums, there = entered.of(span), [one for one in running if holds(span, one[0].lifetime_us or 0)]
+    shares = [(borne(one, row.at_us), hours) for one, hours in there]
+    risky = [hours for share, hours in shares if share > (row.probability or 0.0) / 2]
+    earned, evicted = sums.earned, sums.evicted
+    committed = sum(floor(share * PARTS) for share, _ in shares) / PARTS
+    if book.evicted_core_hours is not None:
+        earned = sums.earned_core_hours
+        committed = sum(floor(share * hours * HOUR_PARTS) for share, hours in shares) / HOUR_PARTS
+        mean = sums.core_hours / sums.starts if sums.starts else 0.0
+        of_risky = sum(floor(hours * HOUR_PARTS) for hours in risky) / HOUR_PARTS
+        told = book.core_hours, book.mean_core_hours, book.evicted_core_hours, book.risky_core_hours
+        due = asked_hours, mean, sums.evicted_core_hours, of_risky
+        require(row, Rule.SLA, told == due, f"its book records {told} core-hours, but they are {due}")
     require(row, Rule.SLA, book.earned == earned, f"its book records {book.earned} earned, but it is {earned}")
     require(row, Rule.SLA, book.evicted == evicted, f"its book records {book.evicted} evicted, but it is {evicted}")
-    shares = [borne(one, row.at_us) for one in running if holds(span, one.lifetime_us or 0)]
-    committed = sum(floor(share * PARTS) for share in shares) / PARTS
     require(row, Rule.SLA, book.committed == committed, f"it records {book.committed} committed, but it is {committed}")
-    risky = sum(share > (row.probability or 0.0) / 2 for share in shares)
-    require(row, Rule.SLA, book.risky == risky, f"its book records {book.risky} risky instances, but there are {risky}")
+    count = len(risky)
+    require(row, Rule.SLA, book.risky == count, f"its book records {book.risky} risky instances, but there are {count}")
     risk = row.estimated_probability if row.total_risk is None else row.total_risk
     line, *before = _lines(book, risk or 0.0, row.probability or 0.0)
     is_line = book.admitted_by in {line, *before}
@@ -104,6 +153,8 @@ def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
 
     Until decision 110 a risk within the promise was admitted beside few risky instances only.
     """
+    if book.evicted_core_hours is not None:
+        return [_line_by_hours(book, risk, promised)]
     left = book.earned - book.evicted
     few_left = max(floor(left), 0)
     if risk <= promised / 2:
@@ -113,3 +164,17 @@ def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
     if risk > (promised / 2 if left < 0 else promised):
         return [paid]
     return [AdmittedBy.WITHIN] if book.risky < max(5, few_left) else [AdmittedBy.WITHIN, paid]
+
+
+def _line_by_hours(book: Book, risk: float, promised: float) -> AdmittedBy | None:
+    """Apply the rule of docs/forecast.md, *A budget in core-hours*."""
+    hours, left = book.core_hours or 0.0, book.earned - (book.evicted_core_hours or 0.0)
+    most = max(2 * (book.mean_core_hours or hours), left)
+    if risk <= promised / 2:
+        return AdmittedBy.SMALL
+    if risk <= promised and left >= 0 and hours <= most:
+        return AdmittedBy.WITHIN
+    spare = (left - book.committed) / 10
+    affords = risk <= spare / hours if hours else spare >= 0
+    beside = (book.risky_core_hours or 0.0) + hours <= most
+    return AdmittedBy.PAID if affords and risk <= 5 * promised and beside else None

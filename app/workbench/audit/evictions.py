@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from app.domain.values import EvictionReason, Market
-from app.workbench.audit.books import Entered, earning_of
+from app.workbench.audit.books import BookSums, Entered, earning_of, hours_of
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.nodes import check_node_removed
 from app.workbench.audit.notices import check_handed_over
 from app.workbench.audit.starts import check_decided_once, check_placement, check_started
 from app.workbench.audit.victims import plan_displacement, plan_victims
 from app.workbench.audit.wanted import take_back
-from app.workbench.audit.world import World, check_order, class_counts, enter, fitting_node, follow_policy, leave
+from app.workbench.audit.world import (
+    World,
+    check_order,
+    class_counts,
+    count_core_us,
+    enter,
+    fitting_node,
+    follow_policy,
+    leave,
+)
 from app.workbench.logcsv import LogRow
 
 
@@ -60,8 +69,10 @@ def _check_victim(world: World, row: LogRow) -> None:
     promised = instance.row.probability
     if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
         class_counts(world, promised)[1] += 1
+        count_core_us(world, instance.row, instance.row.lifetime_us or 0, lost=True)
         if earning_of(instance.row) is not None:
-            world.entered.setdefault(promised, Entered()).evict(instance.in_book.lifetime_us or 0)
+            lost = BookSums(evicted=1, evicted_core_hours=hours_of(instance.row, instance.row.lifetime_us))
+            world.entered.setdefault(promised, Entered()).enter(instance.in_book.lifetime_us or 0, lost)
     if row.eviction_policy is not None:
         follow_policy(world, row)
     check_handed_over(world, row)

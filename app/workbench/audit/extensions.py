@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from app.domain.values import Budget, Market, Rejection
-from app.workbench.audit.books import Entered, borne_by, check_book, earning_of, span_at
+from app.domain.budgets import Budget
+from app.domain.values import Market, Rejection
+from app.workbench.audit.books import BookSums, Entered, borne_by, check_book, earning_of, hours_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
-from app.workbench.audit.sla import check_floor
+from app.workbench.audit.sla import check_floor, is_heavy
 from app.workbench.audit.wanted import check_automatic
-from app.workbench.audit.world import AuditedInstance, World, class_counts, count_slots, freed
+from app.workbench.audit.world import (
+    AuditedInstance,
+    World,
+    booked_with,
+    class_counts,
+    class_hours,
+    count_core_us,
+    count_slots,
+    freed,
+)
 from app.workbench.logcsv import LogRow
 
 
@@ -21,6 +31,7 @@ def check_extended(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is extended without a quote")
     require(row, Rule.SLA, not _is_owed_refusal(row, rest_us), f"it is extended, but {_shortfall(row)}")
     check_automatic(world, row)
+    count_core_us(world, start, (row.lifetime_us or 0) - (row.former_lifetime_us or 0))
     world.running[row.instance_id or ""] = AuditedInstance(
         start._replace(lifetime_us=row.lifetime_us), _booked(world, row, instance.in_book, rest_us)
     )
@@ -35,7 +46,10 @@ def _booked(world: World, row: LogRow, before: LogRow, rest_us: int) -> LogRow:
     share = estimate * max(before.lifetime_us or 0, 1) / rest_us
     after = after._replace(estimated_probability=share, total_risk=row.total_risk)
     more = min(row.probability, 4 * row.total_risk) - former
-    world.entered.setdefault(row.probability, Entered()).enter(before.lifetime_us or 0, more)
+    hours, former_hours = hours_of(before, row.lifetime_us), hours_of(before, row.former_lifetime_us)
+    earned = hours * min(row.probability, 4 * row.total_risk) - former_hours * former
+    longer = BookSums(more, core_hours=hours - former_hours, earned_core_hours=earned)
+    world.entered.setdefault(row.probability, Entered()).enter(before.lifetime_us or 0, longer)
     return after
 
 
@@ -82,10 +96,11 @@ def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
         _check_budget(world, row, row.probability, row.budget)
     if row.book is not None and row.probability is not None:
         lifetime_us = instance.in_book.lifetime_us or 0
-        running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
+        running = booked_with(world, row.probability)
         span = None if world.strata_us is None else span_at(world.strata_us, lifetime_us)
         entered = world.entered.setdefault(row.probability, Entered())
-        check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span)
+        asked = hours_of(start, row.lifetime_us)
+        check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span, asked)
     return instance, start.at_us + (row.lifetime_us or 0) - row.at_us
 
 
@@ -113,10 +128,17 @@ def _check_risk(row: LogRow, booked: LogRow) -> None:
 def _check_budget(world: World, row: LogRow, probability: float, budget: Budget) -> None:
     admitted, evicted = class_counts(world, probability)
     require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
-    earned = probability * admitted
+    earned, most, by_hours = probability * admitted, 1.0, budget.evicted_core_hours is not None
+    if by_hours:
+        start = world.running[row.instance_id or ""].row
+        (declared, lost), most = class_hours(world, probability), hours_of(start, row.lifetime_us)
+        told = budget.core_hours, budget.mean_core_hours, budget.evicted_core_hours
+        due = most, declared / admitted, lost
+        require(row, Rule.SLA, told == due, f"its budget records {told} core-hours, but they are {due}")
+        earned = probability * (declared + most - hours_of(start, row.former_lifetime_us))
     require(row, Rule.SLA, budget.earned == earned, f"it records {budget.earned} earned, but it is {earned}")
-    running = sum(i.row.probability == probability for i in world.running.values())
-    bounds = 0 <= budget.committed <= running and 0 <= budget.charge <= 1
+    running = sum(hours if by_hours else 1 for _, hours in booked_with(world, probability))
+    bounds = 0 <= budget.committed <= running * (1 + 1e-9) and 0 <= budget.charge <= most
     require(row, Rule.SLA, bounds, f"{budget.committed} and {budget.charge} are no charges of {running} instances")
     require(row, Rule.SLA, budget.risk >= (row.estimated_probability or 0), "its risk is below the table's")
 
@@ -128,11 +150,13 @@ def _is_owed_refusal(row: LogRow, rest_us: int) -> bool:
     if row.book is not None:
         return row.book.admitted_by is None
     if row.budget is not None:
-        needed = 2 * row.budget.risk if row.budget.evicted > row.budget.earned else row.budget.risk
+        budget = row.budget
+        spent = float(budget.evicted) if budget.evicted_core_hours is None else budget.evicted_core_hours
+        needed = 2 * budget.risk if spent > budget.earned or is_heavy(budget) else budget.risk
         if needed <= (row.probability or 0.0):
             return False
-        usable = row.budget.earned if row.budget.charge else 0.8 * row.budget.earned
-        return row.budget.charge > usable - row.budget.evicted - row.budget.committed
+        usable = budget.earned if budget.charge else 0.8 * budget.earned
+        return budget.charge > usable - (spent + budget.committed)
     return row.quoted_lifetime_us is not None and row.quoted_lifetime_us <= rest_us
 
 

@@ -9,7 +9,7 @@ from math import floor
 
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import QuotaKind, QuotaUse, Rejection
-from app.workbench.audit.books import PARTS, borne, holds
+from app.workbench.audit.books import HOUR_PARTS, PARTS, borne, holds, hours_of
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import AuditedInstance, World
 from app.workbench.logcsv import LogRow
@@ -74,10 +74,16 @@ def _share(row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | 
         return None
     span = row.book.from_us, row.book.below_us
     there = [
-        one.in_book
+        (one.in_book, hours_of(one.row, one.row.lifetime_us))
         for one in own
         if one.row.probability == row.probability and holds(span, one.in_book.lifetime_us or 0)
     ]
-    used = sum(floor(borne(one, row.at_us) * PARTS) for one in there) / PARTS
-    asked, allowed = row.estimated_probability or 0.0, share * max(row.book.earned - row.book.evicted, 1.0)
+    asked, lost = row.estimated_probability or 0.0, row.book.evicted_core_hours
+    if lost is None:
+        used = sum(floor(borne(one, row.at_us) * PARTS) for one, _ in there) / PARTS
+        allowed = share * max(row.book.earned - row.book.evicted, 1.0)
+    else:
+        hours = row.book.core_hours or 0.0
+        used = sum(floor(borne(one, row.at_us) * each * HOUR_PARTS) for one, each in there) / HOUR_PARTS
+        asked, allowed = hours * asked, share * max(row.book.earned - lost, row.book.mean_core_hours or hours)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.domain.values import Budget
-from app.workbench.audit.books import Entered, check_book, span_at
+from app.domain.budgets import Budget
+from app.workbench.audit.books import Entered, check_book, hours_of, span_at
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import World, class_counts, count_slots
+from app.workbench.audit.world import World, booked_with, class_counts, class_hours, count_slots
 from app.workbench.logcsv import LogRow
 
 
@@ -28,9 +28,10 @@ def check_quote(world: World, row: LogRow) -> None:
     if row.budget is not None and row.probability is not None:
         _check_budget(world, row, row.probability, row.budget)
     if row.book is not None and row.probability is not None:
-        running = (i.in_book for i in world.running.values() if i.is_spot and i.row.probability == row.probability)
+        running = booked_with(world, row.probability)
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
-        check_book(row, row.book, world.entered.setdefault(row.probability, Entered()), running, span)
+        entered, asked = world.entered.setdefault(row.probability, Entered()), hours_of(row, row.lifetime_us)
+        check_book(row, row.book, entered, running, span, asked)
     if row.windows is not None and row.kind == "instance_started":
         few = world.min_windows is not None and row.windows < world.min_windows
         require(row, Rule.SLA, not few, f"it is admitted on {row.windows} windows, of {world.min_windows} asked for")
@@ -51,10 +52,17 @@ def _check_budget(world: World, row: LogRow, probability: float, budget: Budget)
     """Check that the recorded budget follows from the lines so far."""
     admitted, evicted = class_counts(world, probability)
     require(row, Rule.SLA, budget.evicted == evicted, f"it records {budget.evicted} evicted, but there were {evicted}")
-    earned = probability * (admitted + 1)
+    earned, most = probability * (admitted + 1), 1.0
+    if budget.evicted_core_hours is not None:
+        (declared, lost), most = class_hours(world, probability), hours_of(row, row.lifetime_us)
+        told = budget.core_hours, budget.mean_core_hours, budget.evicted_core_hours
+        due = most, declared / admitted if admitted else 0.0, lost
+        require(row, Rule.SLA, told == due, f"its budget records {told} core-hours, but they are {due}")
+        earned = probability * (declared + most)
     require(row, Rule.SLA, budget.earned == earned, f"it records {budget.earned} earned, but it is {earned}")
-    running = sum(i.row.probability == probability for i in world.running.values())
-    bounds = 0 <= budget.committed <= running and 0 <= budget.charge <= 1
+    by_hours = budget.evicted_core_hours is not None
+    running = sum(hours if by_hours else 1 for _, hours in booked_with(world, probability))
+    bounds = 0 <= budget.committed <= running * (1 + 1e-9) and 0 <= budget.charge <= most
     require(
         row, Rule.SLA, bounds, f"{budget.committed} and {budget.charge} are no charges of {running} and 1 instances"
     )
@@ -80,8 +88,18 @@ def is_owed_rejection(row: LogRow) -> bool:
 
 def _affords(budget: Budget, probability: float) -> bool:
     """Apply the rule of docs/forecast.md, *The pooled guarantee*."""
-    needed = 2 * budget.risk if budget.evicted > budget.earned else budget.risk
+    hours = 1.0 if budget.core_hours is None else budget.core_hours
+    spent = float(budget.evicted) if budget.evicted_core_hours is None else budget.evicted_core_hours
+    needed = 2 * budget.risk if spent > budget.earned or is_heavy(budget) else budget.risk
     if needed <= probability:
         return True
-    usable = budget.earned if budget.charge < 1 else 0.8 * budget.earned
-    return budget.evicted + budget.committed + budget.charge <= usable
+    usable = budget.earned if budget.charge < hours else 0.8 * budget.earned
+    return budget.charge <= usable - spent - budget.committed
+
+
+def is_heavy(budget: Budget) -> bool:
+    """Return True if a start declares more than two usual ones, and more core-hours than the budget has left."""
+    hours, spent = budget.core_hours, budget.evicted_core_hours
+    if hours is None or spent is None:
+        return False
+    return hours > max(2 * (budget.mean_core_hours or hours), budget.earned - spent - budget.committed)

@@ -12,6 +12,7 @@ from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
     World,
     class_counts,
+    count_core_us,
     enter,
     enter_in_book,
     fits,
@@ -37,7 +38,8 @@ def check_started(world: World, row: LogRow, cleared: str | None = None) -> None
     enter(world, row)
     if row.market == Market.SPOT and row.probability is not None:
         class_counts(world, row.probability)[0] += 1
-        enter_in_book(world, row)
+        count_core_us(world, row, row.lifetime_us or 0)
+        enter_in_book(world, row, row.lifetime_us)
 
 
 def check_placement(world: World, row: LogRow, expected: tuple[str, ...]) -> None:

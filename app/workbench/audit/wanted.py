@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.domain.times import SECOND_US
 from app.domain.values import Market, Rejection
-from app.workbench.audit.books import Entered, borne_by, earning_of
+from app.workbench.audit.books import BookSums, Entered, borne_by, earning_of, hours_of
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World
 from app.workbench.logcsv import LogRow
@@ -50,8 +50,11 @@ def take_back(world: World, row: LogRow) -> None:
     start, promised = instance.in_book, instance.row.probability
     earned = earning_of(start)
     if earned is not None and promised is not None:
-        less = earned - min(promised, 4 * borne_by(start, row.at_us))
-        world.entered.setdefault(promised, Entered()).enter(start.lifetime_us or 0, -less)
+        more = min(promised, 4 * borne_by(start, row.at_us)) - earned
+        hours = hours_of(start, instance.row.lifetime_us)
+        world.entered.setdefault(promised, Entered()).enter(
+            start.lifetime_us or 0, BookSums(more, earned_core_hours=hours * more)
+        )
 
 
 def check_automatic(world: World, row: LogRow) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.domain.values import EvictionPolicy, Market, Placement, Resources
-from app.workbench.audit.books import Entered, earning_of
+from app.workbench.audit.books import Entered, earning_of, hours_of, started
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.logcsv import LogRow
 
@@ -83,7 +83,9 @@ class World:
     policy_is_fixed: bool = False
     sla: bool | None = None
     classes: dict[float, list[int]] = field(default_factory=dict)
+    class_core_us: dict[float, tuple[int, int]] = field(default_factory=dict)
     strata_us: tuple[int, ...] | None = None
+    unit: str | None = None
     entered: dict[float, Entered] = field(default_factory=dict)
     limits: Limits | None = None
     quotas: dict[str, tuple[int | None, float | None, float | None]] = field(default_factory=dict)
@@ -158,20 +160,47 @@ def class_counts(world: World, probability: float) -> list[int]:
     return world.classes.setdefault(probability, [0, 0])
 
 
-def enter_in_book(world: World, row: LogRow) -> None:
-    """Enter an admitted start in the book of its promise, if it records a promise and an estimate."""
+def class_hours(world: World, probability: float) -> tuple[float, float]:
+    """Return the core-hours that instances with this promise declared, and those of the ones evicted in time."""
+    declared_us, lost_us = world.class_core_us.get(probability, (0, 0))
+    return declared_us / 3.6e9, lost_us / 3.6e9
+
+
+def count_core_us(world: World, row: LogRow, lifetime_us: int, *, lost: bool = False) -> None:
+    """Count the core-microseconds of a lifetime, or of what it became longer by, as declared or as lost."""
+    if row.probability is not None:
+        declared_us, lost_us = world.class_core_us.get(row.probability, (0, 0))
+        core_us = row.machine_count * row.demand.cores * lifetime_us
+        world.class_core_us[row.probability] = (
+            (declared_us, lost_us + core_us) if lost else (declared_us + core_us, lost_us)
+        )
+
+
+def enter_in_book(world: World, row: LogRow, lifetime_us: int | None) -> None:
+    """Enter an admitted start in the book of its promise, if it records a promise and an estimate.
+
+    `lifetime_us`: what it is promised now. `row` has the lifetime by whose stratum it is booked.
+    """
     earned = earning_of(row)
     if earned is not None and row.probability is not None:
-        world.entered.setdefault(row.probability, Entered()).enter(row.lifetime_us or 0, earned)
+        more = started(row._replace(lifetime_us=lifetime_us), earned)
+        world.entered.setdefault(row.probability, Entered()).enter(row.lifetime_us or 0, more)
+
+
+def booked_with(world: World, probability: float) -> Iterator[tuple[LogRow, float]]:
+    """Yield the running spot instances of a promise as they stand in books, with their core-hours."""
+    for one in world.running.values():
+        if one.is_spot and one.row.probability == probability:
+            yield one.in_book, hours_of(one.row, one.row.lifetime_us)
 
 
 def follow_strata(world: World, row: LogRow) -> None:
-    """Begin the books anew if the policy brings other strata: with what runs, the oldest first."""
-    before, world.strata_us = world.strata_us, row.strata_us
-    if before is not None and before != row.strata_us:
+    """Begin the books anew if the policy brings other strata or another unit: with what runs, the oldest first."""
+    before, world.strata_us, world.unit = (world.strata_us, world.unit), row.strata_us, row.unit
+    if before[0] is not None and before != (row.strata_us, row.unit):
         world.entered.clear()
         for instance in sorted(world.running.values(), key=lambda instance: instance.born):
-            enter_in_book(world, instance.in_book)
+            enter_in_book(world, instance.in_book, instance.row.lifetime_us)
 
 
 def follow_policy(world: World, row: LogRow) -> None:

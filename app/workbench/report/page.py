@@ -8,6 +8,7 @@ from html import escape
 from itertools import islice
 
 from app import __version__
+from app.domain.budgets import BudgetUnit
 from app.domain.inputs import platform_text
 from app.domain.times import HOUR_US
 from app.workbench.findings import LogFindings
@@ -169,7 +170,7 @@ def _flavors(key: str, name: str, findings: LogFindings) -> Iterator[str]:
 
 def _closing(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     scenario = found[0].outcome.scenario
-    varied = {"nodes", "guarantee", "eviction_probability", "eviction_policy", "placement"}
+    varied = {"nodes", "guarantee", "eviction_probability", "eviction_policy", "placement", "budget"}
     common = {name: value for name, value in settings(scenario).items() if name not in varied}
     common["epoch_h"] = scenario.policy.recompute_every_us / HOUR_US
     yield "<footer><h2>How it was made</h2>"
@@ -184,7 +185,8 @@ def _name(scenario: Scenario) -> str:
     policy = scenario.policy
     sla = sla_of(policy)
     promise = "no SLA" if sla is None else f"SLA {sla:g} {reading(policy.guarantee)}"
-    return f"{platform_text(scenario.nodes)}, {promise}, {rules_of(policy)}"
+    counted = " by core-hours" if sla is not None and policy.budget is BudgetUnit.CORE_HOURS else ""
+    return f"{platform_text(scenario.nodes)}, {promise}{counted}, {rules_of(policy)}"
 
 
 def _figure(picture: Picture, *, caption: bool = True) -> str:

@@ -9,7 +9,16 @@ from math import ceil, isnan
 from typing import NamedTuple
 
 from app.domain.times import HOUR_US
-from app.venues.rules.checkpoints import CheckpointedRun, CheckpointRule, expected_pauses_us, interval_us, suspend_us
+from app.venues.rules.checkpoints import (
+    CheckpointedRun,
+    CheckpointRule,
+    expected_pauses_us,
+    guarded_run,
+    interval_us,
+    periodic_run,
+    resume_us,
+    suspend_us,
+)
 from app.venues.rules.choose import ON_DEMAND
 from app.venues.rules.provision import DeadlineNeeds, MachineWay, Provisioned, provision
 from app.venues.rules.types import MachineType
@@ -25,6 +34,8 @@ class Scheme(NamedTuple):
     level: int | None
     split_h: float
     rule: CheckpointRule
+    has_net: bool = False
+    """True if a job goes on demand at the latest moment from which it is in time (not with checkpoints at rises)."""
 
 
 class WaitingJob(NamedTuple):
@@ -87,6 +98,7 @@ class MachineWays:
         """Return the machine of algorithm 3. Bids take time to find, so only those of the cheapest are asked for."""
         needs, leased = self._needs(job, now_us), [*self._leased(job, held, now_us)]
         new = self._told_apart(job, [*self._new(job, now_us)], now_us)
+        leased, new = ([way for way in ways if self._is_safe(job, way, now_us)] for ways in (leased, new))
         while True:
             found = provision(needs, leased, new)
             if (way := self._with_bid(job, found.way, now_us)) is not None:
@@ -143,7 +155,25 @@ class MachineWays:
             return way if way.bid >= least else None
         return None if isnan(least) else way._replace(bid=max(way.bid, least))
 
-    def every_us(self, job: DeadlineJob, pool: int, bid: float, now_us: int) -> float:
+    def periodic(self, job: DeadlineJob, pool: int, bid: float, now_us: int, begin_us: float) -> CheckpointedRun:
+        """Return a job's run on a machine from a time; with the safety net, only as far as that lets it go."""
+        machine, pause_us = self.machine(pool), suspend_us(job.memory_gib)
+        work_us = job.work_us(machine)
+        run = periodic_run(work_us, self._every_us(job, pool, bid, now_us), pause_us)
+        if not self._scheme.has_net or bid == ON_DEMAND:
+            return run
+        left_us = (1.0 - job.saved) * job.own_us
+        room_us, read_us = job.deadline_us - begin_us - left_us, resume_us(job.memory_gib, is_same_zone=False)
+        return guarded_run(run, room_us, read_us, left_us / work_us, pause_us, is_saved=job.saved > 0.0)
+
+    def _is_safe(self, job: DeadlineJob, way: MachineWay, now_us: int) -> bool:
+        if not self._scheme.has_net or way.bid == ON_DEMAND:
+            return True
+        least = max(way.bid, self._least(job, way.pool, way.takes_us, now_us)) if way.number < 0 else way.bid
+        begin_us = now_us + way.wait_us + job.resume_us(self.zone(way.pool))
+        return self.periodic(job, way.pool, least, now_us, begin_us).length_us > 0.0
+
+    def _every_us(self, job: DeadlineJob, pool: int, bid: float, now_us: int) -> float:
         """Return the work between two checkpoints."""
         if bid == ON_DEMAND:
             return ON_DEMAND
@@ -170,7 +200,7 @@ class MachineWays:
         pauses_us = 0.0
         if bid != ON_DEMAND:
             rises = self._bids.rises_per_us(pool, now_us) if rule is CheckpointRule.RISING else 0.0
-            every_us = self.every_us(job, pool, bid, now_us)
+            every_us = self._every_us(job, pool, bid, now_us)
             pauses_us = expected_pauses_us(rule, work_us, suspend_us(job.memory_gib), every_us, rises)
         return work_us + pauses_us + job.resume_us(self.zone(pool))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from app.venues.rules.checkpoints import CheckpointedRun, CheckpointRule, periodic_run, rising_run, suspend_us
+from app.venues.rules.checkpoints import CheckpointedRun, CheckpointRule, rising_run, suspend_us
 from app.venues.rules.choose import ON_DEMAND
 from app.venues.rules.provision import MachineWay
 from app.workbench.venues.deadlinejobs import DeadlineJob, deadline_jobs
@@ -32,8 +32,9 @@ class FleetEvent(IntEnum):
 
     DONE = 0
     REVOKED = 1
-    ARRIVED = 2
-    LATEST_START = 3
+    STOPPED = 2
+    ARRIVED = 3
+    LATEST_START = 4
 
 
 class DeadlineFleet:
@@ -57,6 +58,8 @@ class DeadlineFleet:
                 self._assign(job, now_us)
             elif event is FleetEvent.DONE and machine is not None and machine.turn == turn and machine.job is not None:
                 self._done(machine, now_us)
+            elif event is FleetEvent.STOPPED and machine is not None and machine.turn == turn:
+                self._stopped(machine, now_us)
             elif event is FleetEvent.REVOKED and machine is not None:
                 self._revoked(machine, now_us)
             elif event is FleetEvent.LATEST_START and machine is not None and job is not None:
@@ -93,18 +96,19 @@ class DeadlineFleet:
         machine.work_from_us = now_us + job.resume_us(zone)
         machine.job, machine.expected_end_us = job, now_us + way.takes_us
         machine.run, machine.turn, job.zone = self._run_of(job, machine, now_us), machine.turn + 1, zone
-        self._push(machine.work_from_us + machine.run.length_us, FleetEvent.DONE, None, machine, machine.turn)
+        event = FleetEvent.STOPPED if machine.run.is_cut else FleetEvent.DONE
+        self._push(machine.work_from_us + machine.run.length_us, event, None, machine, machine.turn)
 
     def _run_of(self, job: DeadlineJob, machine: HeldMachine, now_us: int) -> CheckpointedRun:
-        lease, pause_us = machine.lease, suspend_us(job.memory_gib)
-        work_us = job.work_us(self._ways.machine(lease.pool))
+        lease = machine.lease
         if self._scheme.rule is not CheckpointRule.RISING or lease.bid == ON_DEMAND:
-            return periodic_run(work_us, self._ways.every_us(job, lease.pool, lease.bid, now_us), pause_us)
+            return self._ways.periodic(job, lease.pool, lease.bid, now_us, machine.work_from_us)
         steps = self._setting.steps[lease.pool]
         first = steps.step_at(int(machine.work_from_us))
         last = int(steps.at_us.searchsorted(min(lease.revoked_us, steps.end_us)))
         rose = np.flatnonzero(np.diff(steps.price[first:last]) > 0) + first + 1
-        return rising_run(work_us, (steps.at_us[rose] - machine.work_from_us).tolist(), pause_us)
+        rises_us = (steps.at_us[rose] - machine.work_from_us).tolist()
+        return rising_run(job.work_us(self._ways.machine(lease.pool)), rises_us, suspend_us(job.memory_gib))
 
     def _bill(self, machine: HeldMachine, until_us: int) -> None:
         pool = machine.lease.pool
@@ -115,6 +119,18 @@ class DeadlineFleet:
         self._bill(machine, now_us)
         assert machine.job is not None
         machine.job.ended_us, machine.job = now_us, None
+        while machine.waiting and machine.job is None:
+            self._assign(machine.waiting.popleft().job, now_us)
+
+    def _stopped(self, machine: HeldMachine, now_us: int) -> None:
+        """Take a job off a machine at the safety net's moment; it goes on where it is safe."""
+        job = machine.job
+        assert job is not None
+        assert machine.run is not None
+        self._bill(machine, now_us)
+        job.save(machine.run.saved_after(machine.run.length_us), self._ways.machine(machine.lease.pool))
+        machine.job = None
+        self._assign(job, now_us)
         while machine.waiting and machine.job is None:
             self._assign(machine.waiting.popleft().job, now_us)
 
@@ -153,18 +169,21 @@ def backtest_ramc_dc(
     rules = [CheckpointRule.HAZARD] if method != "thesis" else [*CheckpointRule][:3]
     fixed = _ended(setting, bids, Scheme(None, 0.0, CheckpointRule.NONE), jobs)
     cells = dict[str, dict[str, float | int]]()
-    schemes = [Scheme(at, split_h, rule) for rule in rules for split_h in SPLITS_H for at in range(len(levels))]
+    places = range(len(levels))
+    schemes = [Scheme(at, split_h, rule) for rule in rules for split_h in SPLITS_H for at in places]
+    if method != "thesis":
+        schemes = [Scheme(at, 0.0, CheckpointRule.HAZARD, has_net=True) for at in places] + schemes
     for number, scheme in enumerate(schemes, 1):
         cells[scheme_name(scheme, levels)] = _summary(*_ended(setting, bids, scheme, jobs), fixed[1])
         setting.progress(number, len(schemes))
-    first = scheme_name(Scheme(len(levels) - 1, 0.0, rules[0]), levels)
+    first = scheme_name(schemes[len(levels) - 1], levels)
     return cells[first] | {"on_demand_cost": fixed[1], "cells": cells}
 
 
 def scheme_name(scheme: Scheme, levels: Sequence[float]) -> str:
     """Return the name of a cell."""
     level = f"S_lb {levels[scheme.level]:g} " if scheme.level is not None else ""
-    return f"{level}t_split {scheme.split_h:g} {scheme.rule.value}"
+    return f"{level}t_split {scheme.split_h:g} {scheme.rule.value}{' with net' if scheme.has_net else ''}"
 
 
 def _ended(

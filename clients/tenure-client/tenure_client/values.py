@@ -42,6 +42,13 @@ class Placement(StrEnum):
     BEST_FIT = "best_fit"
 
 
+class BudgetUnit(StrEnum):
+    """The unit of a budget or a book: each instance counts as one, or by the core-hours that it declares."""
+
+    INSTANCES = "instances"
+    CORE_HOURS = "core_hours"
+
+
 class Forecast(StrEnum):
     """The way a risk is estimated: by replays of the log (the published method), or from the rises of the load."""
 
@@ -147,4 +154,5 @@ class PolicyChange(TypedDict, total=False):
     owner_share: float | None
     overrunning_cores: int | None
     displaces_overrunning: bool
+    budget: str
     overrun_share: float | None

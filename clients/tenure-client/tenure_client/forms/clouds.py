@@ -7,7 +7,14 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import ClockWord, EvictionPolicyWord, ForecastWord, GuaranteeWord, PlacementWord
+from tenure_client.forms.words import (
+    BudgetUnitWord,
+    ClockWord,
+    EvictionPolicyWord,
+    ForecastWord,
+    GuaranteeWord,
+    PlacementWord,
+)
 
 
 class PolicyAnswer(Answer, kw_only=True):
@@ -58,6 +65,7 @@ class PolicyAnswer(Answer, kw_only=True):
         int | None,
         Meta(description="The least windows that a promise may rest on; null: any, and decisions record none."),
     ]
+    budget: BudgetUnitWord
 
 
 class CountsAnswer(Answer, kw_only=True):

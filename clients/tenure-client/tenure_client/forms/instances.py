@@ -46,6 +46,15 @@ class BudgetAnswer(Answer, kw_only=True):
     affordable_lifetime_s: Annotated[
         Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")
     ]
+    core_hours: Annotated[
+        float | None,
+        Meta(
+            description="Of a budget that counts core-hours: those that the instance declares. `earned`, `committed` "
+            "and `charge` are core-hours then. null: it counts instances."
+        ),
+    ] = None
+    mean_core_hours: Annotated[float | None, Meta(description="The mean of all that were admitted before.")] = None
+    evicted_core_hours: Annotated[float | None, Meta(description="Those of the evicted.")] = None
 
 
 class BookAnswer(Answer, kw_only=True):
@@ -63,6 +72,16 @@ class BookAnswer(Answer, kw_only=True):
     affordable_lifetime_s: Annotated[
         Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")
     ]
+    core_hours: Annotated[
+        float | None,
+        Meta(
+            description="Of a book that counts core-hours: those that the instance declares. `earned` and `committed` "
+            "are core-hours then. null: it counts instances."
+        ),
+    ] = None
+    mean_core_hours: Annotated[float | None, Meta(description="The mean of all that were entered before.")] = None
+    evicted_core_hours: Annotated[float | None, Meta(description="Those of the evicted.")] = None
+    risky_core_hours: Annotated[float | None, Meta(description="Those of the risky ones.")] = None
 
 
 class FloorAnswer(Answer, kw_only=True):

@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.words import (
+    BudgetUnitWord,
     CoverageVerdictWord,
     EstimateVerdictWord,
     ForecastVerdictWord,
@@ -99,6 +100,12 @@ class ClassBudgetAnswer(Answer, kw_only=True):
     left: Annotated[
         float, Meta(description="The rest. Below 0 the class is in debt, or would be after a load as high as before.")
     ]
+    unit: Annotated[
+        BudgetUnitWord, Meta(description="What `earned`, `committed` and `left` count: evictions, or core-hours.")
+    ] = "instances"
+    spent_core_hours: Annotated[
+        float | None, Meta(description="Core-hours evicted so far; null: the budget counts instances.")
+    ] = None
 
 
 class ClassBookAnswer(Answer, kw_only=True):
@@ -113,6 +120,14 @@ class ClassBookAnswer(Answer, kw_only=True):
         float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
     ]
     risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
+    unit: Annotated[
+        BudgetUnitWord, Meta(description="What `earned`, `left` and `committed` count: evictions, or core-hours.")
+    ] = "instances"
+    mean_core_hours: Annotated[
+        float | None, Meta(description="The mean of its starts; null: the book counts instances.")
+    ] = None
+    evicted_core_hours: Annotated[float | None, Meta(description="Core-hours of those evicted.")] = None
+    risky_core_hours: Annotated[float | None, Meta(description="Core-hours of the risky ones.")] = None
 
 
 class StandingAnswer(Answer, kw_only=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from tenure_client.forms.answer import one_of
-from tenure_client.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Role
+from tenure_client.values import BudgetUnit, Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Role
 
 MarketWord = Annotated[str, one_of(Market, Market.__doc__)]
 GuaranteeWord = Annotated[str, one_of(Guarantee, Guarantee.__doc__)]
 EvictionPolicyWord = Annotated[str, one_of(EvictionPolicy, EvictionPolicy.__doc__)]
 ForecastWord = Annotated[str, one_of(Forecast, Forecast.__doc__)]
 PlacementWord = Annotated[str, one_of(Placement, Placement.__doc__)]
+BudgetUnitWord = Annotated[str, one_of(BudgetUnit, BudgetUnit.__doc__)]
 ClockWord = Annotated[str, one_of(Clock, Clock.__doc__)]
 RoleWord = Annotated[str, one_of(Role, Role.__doc__)]
 NodeStatusWord = Annotated[
