@@ -41,7 +41,7 @@ class HostRule(StrEnum):
 
 @dataclass(slots=True)
 class HostBook:
-    """What a host has promised: its admissions, those that were preempted, and the risk of each that runs."""
+    """The promises of a host: its admissions, those that were preempted, and the risk of each that runs."""
 
     admitted: int = 0
     preempted: int = 0
