@@ -143,8 +143,8 @@ _BOOKS_LEGEND = (
 
 
 _UNITS = {
-    "instances": "budgets and books count instances: each eviction as one",
-    "core_hours": "budgets and books count core-hours: each instance as many as it declares",
+    "instances": "what is earned, spent and left counts instances",
+    "core_hours": "what is earned, spent and left counts core-hours, as declared",
 }
 
 
