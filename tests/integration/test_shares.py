@@ -27,6 +27,7 @@ PLAIN = {
     "discover",
     "drain_node",
     "list_clouds",
+    "move_instance",
     "open_node",
     "pause_webhook",
     "read_process_metrics",
