@@ -200,8 +200,8 @@ def test_a_cloud_counts_core_hours_and_everything_says_so(service: Service) -> N
     assert f"tenure_cloud_sla_book_left_core_hours{stands}" in metrics
     assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}"' not in metrics
 
-    extended = story.send("POST", f"{story.path}/instances/next/extend", {"lifetime_s": 7300, "at": at(48)})
-    assert extended["quote"]["book"]["core_hours"] == pytest.approx(7300 / 3600)
+    extended = story.send("POST", f"{story.path}/instances/lighter/extend", {"lifetime_s": instead + 60, "at": at(48)})
+    assert extended["quote"]["book"]["core_hours"] == pytest.approx((instead + 60) / 3600)
     story.send("PATCH", story.path, {"policy": {"budget": "instances"}, "at": at(49)})
     after = story.start("counted", 49, 7200)["quote"]["book"]
     assert after["core_hours"] is None
@@ -211,4 +211,4 @@ def test_a_cloud_counts_core_hours_and_everything_says_so(service: Service) -> N
     (line,) = story.get("/sla")["classes"]
     assert (line["budget"]["unit"], line["budget"]["spent_core_hours"]) == ("core_hours", 0)
     wrong = story.send("PATCH", story.path, {"policy": {"budget": "cores"}, "at": at(49)}, status=400)
-    assert wrong["errors"][0]["code"] == "request_invalid"
+    assert "budget" in wrong["errors"][0]["detail"]
