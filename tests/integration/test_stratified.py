@@ -169,3 +169,46 @@ def test_the_client_knows_the_guarantee(story: Story) -> None:
         (line,) = client.sla(story.name).classes
         assert line.books is not None
         assert len(line.books) == 3
+
+
+def test_a_cloud_counts_core_hours_and_everything_says_so(service: Service) -> None:
+    """The policy's field, decisions, explanations, /sla, the page and metrics agree, through an extension."""
+    story = Story(service, "core-hours", budget="core_hours")
+    story.learn()
+    assert story.get("")["policy"]["budget"] == "core_hours"
+    for number in range(6):
+        story.start(f"s{number}", 48, 1800 if number % 2 else 7200, count=1 + number % 2)
+    asked = story.start("next", 48, 7200)["quote"]["book"]
+    assert (asked["core_hours"], asked["evicted_core_hours"]) == (2, 0)
+    refused = story.start("heavy", 48, 2 * 86400)
+    instead = refused["acceptable"]["lifetime_s"]
+    assert refused["reason"] == "budget_exhausted"
+    assert 0 < instead == refused["quote"]["book"]["affordable_lifetime_s"] < 2 * 86400
+    assert story.start("lighter", 48, instead)["status"] == "accepted"
+    told = " ".join(story.get("/instances/heavy/explanation")["sentences"])
+    assert "counts core-hours" in told
+    assert "This instance declared 48" in told
+
+    (line,) = story.get("/sla")["classes"]
+    book = line["books"][1]
+    assert (book["unit"], line["books"][0]["unit"]) == ("core_hours", "core_hours")
+    assert book["mean_core_hours"] >= 2
+    page = story.client.get(f"/ui/clouds/{story.name}/promise", headers={"Cookie": f"tenure_token={TOKEN}"})
+    assert "Books by lifetime declared at the start, in core-hours" in page.text
+    metrics = story.client.get("/metrics/clouds").text
+    stands = f'{{class="0.2",cloud="{story.name}",stratum="1h-1d"}} {book["left"]}'
+    assert f"tenure_cloud_sla_book_left_core_hours{stands}" in metrics
+    assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}"' not in metrics
+
+    extended = story.send("POST", f"{story.path}/instances/lighter/extend", {"lifetime_s": instead + 60, "at": at(48)})
+    assert extended["quote"]["book"]["core_hours"] == pytest.approx((instead + 60) / 3600)
+    story.send("PATCH", story.path, {"policy": {"budget": "instances"}, "at": at(49)})
+    after = story.start("counted", 49, 7200)["quote"]["book"]
+    assert after["core_hours"] is None
+    story.send("PATCH", story.path, {"policy": {"guarantee": "pooled", "budget": "core_hours"}, "at": at(49)})
+    budget = story.start("pooled", 49, 3600)["quote"]["budget"]
+    assert (budget["core_hours"], budget["evicted_core_hours"]) == (1, 0)
+    (line,) = story.get("/sla")["classes"]
+    assert (line["budget"]["unit"], line["budget"]["spent_core_hours"]) == ("core_hours", 0)
+    wrong = story.send("PATCH", story.path, {"policy": {"budget": "cores"}, "at": at(49)}, status=400)
+    assert "budget" in wrong["errors"][0]["detail"]

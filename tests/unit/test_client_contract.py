@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from mypy import api
 
+from app.domain import budgets
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
@@ -105,7 +106,8 @@ WORDS = {
     words.LimitWord: domain_values.Rejection,
     words.EvictionReasonWord: domain_values.EvictionReason,
     words.ReasonWord: [*domain_values.Rejection, *domain_values.EvictionReason],
-    words.LineWord: domain_values.AdmittedBy,
+    words.LineWord: budgets.AdmittedBy,
+    words.BudgetUnitWord: budgets.BudgetUnit,
     words.VerdictWord: Verdict,
     words.PromiseVerdictWord: [Judged.KEPT, Judged.KEPT_SO_FAR, Judged.ABOVE, Judged.BROKEN, Judged.TOO_FEW],
     words.EstimateVerdictWord: [Judged.TRUE, Judged.TOO_LOW, Judged.TOO_HIGH, Judged.TOO_FEW],
