@@ -19,7 +19,7 @@ from app.domain.events import (
     NodeAdded,
 )
 from app.domain.values import OWNER_PATTERN, Clock, EvictionReason, Market, Policy, Resources, RiskLevel
-from app.engine.cloud import Cloud, OutcomeCounts, OwnerAccount, Quota, Section, SectionKind
+from app.engine.cloud import Cloud, OutcomeCounts, Overrun, OwnerAccount, Quota, Section, SectionKind
 from app.forecasts.rules import Run
 from app.judging.attainment import Attainment
 from app.judging.outcomes import Outcomes, largest, standing
@@ -134,7 +134,8 @@ def test_a_run_that_found_its_table_made_is_told_apart() -> None:
 
 def owner(name: str | None, cores: int, quota: int | None = None) -> OwnerStanding:
     account = OwnerAccount(running=1, cores=cores, admitted=10 * cores, evicted=1, overran=2)
-    return OwnerStanding(name, account, 1, cores // 2, 60, Quota(quota), has_own_quota=quota is not None)
+    ended, has_own_quota = Overrun(3_600, 60), quota is not None
+    return OwnerStanding(name, account, 1, cores // 2, 60, ended, Quota(quota), has_own_quota=has_own_quota)
 
 
 def test_owners_that_are_too_many_are_told_as_one() -> None:
