@@ -188,17 +188,7 @@ def test_a_cloud_counts_core_hours_and_everything_says_so(service: Service) -> N
     told = " ".join(story.get("/instances/heavy/explanation")["sentences"])
     assert "counts core-hours" in told
     assert "This instance declared 48" in told
-
-    (line,) = story.get("/sla")["classes"]
-    book = line["books"][1]
-    assert (book["unit"], line["books"][0]["unit"]) == ("core_hours", "core_hours")
-    assert book["mean_core_hours"] >= 2
-    page = story.client.get(f"/ui/clouds/{story.name}/promise", headers={"Cookie": f"tenure_token={TOKEN}"})
-    assert "Books by lifetime declared at the start, in core-hours" in page.text
-    metrics = story.client.get("/metrics/clouds").text
-    stands = f'{{class="0.2",cloud="{story.name}",stratum="1h-1d"}} {book["left"]}'
-    assert f"tenure_cloud_sla_book_left_core_hours{stands}" in metrics
-    assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}"' not in metrics
+    check_told_in_core_hours(story)
 
     extended = story.send("POST", f"{story.path}/instances/lighter/extend", {"lifetime_s": instead + 60, "at": at(48)})
     assert extended["quote"]["book"]["core_hours"] == pytest.approx((instead + 60) / 3600)
@@ -212,3 +202,17 @@ def test_a_cloud_counts_core_hours_and_everything_says_so(service: Service) -> N
     assert (line["budget"]["unit"], line["budget"]["spent_core_hours"]) == ("core_hours", 0)
     wrong = story.send("PATCH", story.path, {"policy": {"budget": "cores"}, "at": at(49)}, status=400)
     assert "budget" in wrong["errors"][0]["detail"]
+
+
+def check_told_in_core_hours(story: Story) -> None:
+    """Check `/sla`, the page and the metrics."""
+    (line,) = story.get("/sla")["classes"]
+    book = line["books"][1]
+    assert (book["unit"], line["books"][0]["unit"]) == ("core_hours", "core_hours")
+    assert book["mean_core_hours"] >= 2
+    page = story.client.get(f"/ui/clouds/{story.name}/promise", headers={"Cookie": f"tenure_token={TOKEN}"})
+    assert "Books by lifetime declared at the start, in core-hours" in page.text
+    metrics = story.client.get("/metrics/clouds").text
+    stands = f'{{class="0.2",cloud="{story.name}",stratum="1h-1d"}} {book["left"]}'
+    assert f"tenure_cloud_sla_book_left_core_hours{stands}" in metrics
+    assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}"' not in metrics
