@@ -78,7 +78,7 @@ def _truth(by: str, name: str, known: Sequence[KnownEnd]) -> Truth:
     cases, evicted = len(known), sum(one.evicted for one in known)
     said, happened = fsum(one.said for one in known) / cases, evicted / cases
     loss = -fsum(log(scored(one.said) if one.evicted else 1 - scored(one.said)) for one in known) / cases
-    constant = -sum(share * log(share) for share in (happened, 1 - happened) if share)
+    constant = 0.0 - sum(share * log(share) for share in (happened, 1 - happened) if share)
     epochs, covered = _coverage(known)
     judgement = judge_estimate(said, evicted, cases)
     return Truth(

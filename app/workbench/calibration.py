@@ -102,7 +102,7 @@ def log_loss(said: Floats, evicted: Floats, sure: float = SURE) -> float:
     """Return the mean logarithmic loss; a certainty that holds costs nothing."""
     bounded = np.clip(said, sure, 1 - sure)
     with np.errstate(divide="ignore"):
-        return float(-np.log(np.where(evicted > 0, bounded, 1 - bounded)).mean())
+        return 0.0 - float(np.log(np.where(evicted > 0, bounded, 1 - bounded)).mean())
 
 
 def _walk_forward_loss(cases: Sequence[Case]) -> float:
