@@ -36,7 +36,7 @@ _PARTLY = (
     "begins anew"
 )
 _WHOLE = "the past is in the log as a whole; a worker computes the first table, and tenure quote tells when it is there"
-_COMPILES = "preparing the engine; a first use compiles it, which may take a minute"
+_COMPILES = "preparing the engine; a first use compiles it, which may take some minutes"
 _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
 
 

@@ -68,7 +68,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
     listener = _listen(settings.host, settings.port)
     interrupts = _Interrupts(steps)
     with _traced("serve"), suppress(KeyboardInterrupt), ExitStack() as stack:
-        with steps.step("preparing the engine; a first start compiles it, which may take a minute"):
+        with steps.step("preparing the engine; a first start compiles it, which may take some minutes"):
             warm_up()
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
             url = stack.enter_context(database_url(settings))

@@ -116,7 +116,7 @@ def _tell_of_compiling(done: Event, began: float) -> None:
     pause_s = _WORTH_TELLING_S
     while not done.wait(pause_s):
         passed = {"passed_s": round(monotonic() - began)}
-        logger.info("compiling the forecast, which may take a minute or two", extra=passed)
+        logger.info("compiling the forecast, which may take some minutes", extra=passed)
         pause_s = _TOLD_AGAIN_S
 
 

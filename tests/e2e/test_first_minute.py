@@ -277,7 +277,7 @@ def test_stopping_is_said_at_the_first_interrupt(folder: Path) -> None:
     told = [line.split(" (")[0] for line in said.splitlines()[:4]]
     assert told == [
         "loading",
-        "preparing the engine; a first start compiles it, which may take a minute",
+        "preparing the engine; a first start compiles it, which may take some minutes",
         f"starting the service's own PostgreSQL in {folder / '.tenure'}",
         "starting the API and the worker",
     ]
