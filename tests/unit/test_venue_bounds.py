@@ -1,4 +1,4 @@
-"""What a survival is at least, against plain twins, and how often it held on recorded prices."""
+"""Bounds of survival, against plain twins, and how often they held on recorded prices."""
 
 from __future__ import annotations
 

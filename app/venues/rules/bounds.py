@@ -1,4 +1,4 @@
-"""What a survival is at least: a bound from windows that do not overlap, divided by how far epochs differ.
+"""Lower bounds of survival: from windows that do not overlap, divided by how far epochs differ.
 
 Past starts a lifetime apart share no future, but next week's prices are not drawn from the same urn as last month's.
 So the number of windows is divided by a *design effect*, which a venue learns from its own past weeks.

@@ -30,7 +30,7 @@ LEAST_RATIO, MOST_RATIO = 0.8, 2.0
 
 @dataclass(slots=True)
 class RunningRatio:
-    """What was paid over what was said of it, where each outcome counts .995 times as much as the next.
+    """The ratio of what was paid to what was said of it, where each outcome counts .995 times as much as the next.
 
     What is chosen for its low estimate is dearer than its estimate in the mean, so estimates are multiplied by this.
     """

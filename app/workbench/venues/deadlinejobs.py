@@ -36,7 +36,7 @@ class DeadlineJob:
     saved: float = 0.0
     revocations: int = 0
     launches: int = 0
-    """How often it began on a machine."""
+    """The number of times it began on a machine."""
     ended_us: int = 0
     is_given_up: bool = False
 

@@ -30,7 +30,7 @@ _RESAMPLED = 2_000
 CAUTIOUS = 0.97
 """In further cells of this service's method every machine that is taken survives with at least this probability."""
 _LAST_US = 42 * DAY_US
-"""What was said of costs is judged over so much of the end of the test."""
+"""Estimates of costs are judged over so much of the end of the test."""
 
 
 class Fulfilment(NamedTuple):
@@ -42,12 +42,12 @@ class Fulfilment(NamedTuple):
     paid: float
     said: float
     calibrated: float
-    """What was said, times what past outcomes of the machine type had come to over what was said of them."""
+    """The estimate, times what past outcomes of the machine type had come to over what was said of them."""
     on_demand: float
 
 
 class SaidCosts:
-    """What was said of costs by machine type, with outcomes that count once they are known, in order of time."""
+    """Estimates of costs by machine type, with outcomes that count once they are known, in order of time."""
 
     def __init__(self) -> None:
         self._ratios: dict[str, RunningRatio] = defaultdict(RunningRatio)
