@@ -2,6 +2,7 @@
 
     python -m benchmarks.elastic policies [PRICES] [--hold]
     python -m benchmarks.elastic table3 [--pause 30]
+    python -m benchmarks.elastic advice --url URL --cloud CLOUD
 
 `policies` asks what `tenure cluster policies PRICES` does, and shows each bar beside its figure. With `--hold` the last
 price holds through gaps, as in the prototype of the design, whose overheads are bars then: within .3 points.
@@ -12,15 +13,21 @@ at hour 0 and five at hour 22 (then they run at the spikes, and the last ends at
 $/h (the paper's 10.15 $ over 13 jobs of 55 h), .045 for the hour of the rise, and .1 for ten minutes at each spike.
 Time is the end of the last job. The costs of spot machines hang on that price; their ratios and the times do not.
 
+`advice` asks a running service 1,000 times for advice on checkpoints of the cloud's running spot instances, one after
+another. The token is in TENURE_TOKEN.
+
 A line with `!` misses its bar; then exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
+from itertools import cycle, islice
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +38,7 @@ from app.domain.times import HOUR_US, SECOND_US, from_rfc3339
 from app.venues.rules.history import PriceSteps, VenuePrices
 from app.workbench.clusters.comparing import ComparedJob, compare_policies, over_all, runs_of
 from app.workbench.venues.opening import read_prices
+from tenure_client import TenureClient
 
 TRACE = Path(__file__).parents[2] / "shared/traces/market/us-east-1-2015.csv.gz"
 ON_DEMAND_BOOT_S = 277
@@ -116,17 +124,40 @@ def table3_lines(pause_s: int) -> Iterator[Line]:
         yield Line(f"{name}: checkpoints", float(runs[name].checkpoints.mean()), 0.0, 999.0)
 
 
+def advice_lines(url: str, cloud: str) -> Iterator[Line]:
+    """Yield how long advice takes, in milliseconds, as a client on this machine sees it."""
+    with TenureClient(url, os.environ.get("TENURE_TOKEN")) as client:
+        names = [one.id for one in islice(client.instances(cloud, status="running", market="spot"), 100)]
+        took_ms = []
+        for name in islice(cycle(names), 1000):
+            begun_s = perf_counter()
+            client.checkpoint_advice(cloud, name, 30.0)
+            took_ms.append((perf_counter() - begun_s) * 1000.0)
+    yield Line("advice: p50, ms", float(np.percentile(took_ms, 50)), 0.0, 20.0)
+    yield Line("advice: p99, ms", float(np.percentile(took_ms, 99)), 0.0, 20.0)
+
+
+def lines_of(asked: argparse.Namespace) -> Iterator[Line]:
+    """Yield the lines of a question."""
+    if asked.question == "policies":
+        yield from policy_lines(asked.prices, is_held=asked.hold)
+    elif asked.question == "table3":
+        yield from table3_lines(asked.pause)
+    else:
+        yield from advice_lines(asked.url, asked.cloud)
+
+
 def main() -> int:
     """Show the lines of a question; return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=["policies", "table3"])
+    parser.add_argument("question", choices=["policies", "table3", "advice"])
     parser.add_argument("prices", nargs="?", type=Path, default=TRACE)
     parser.add_argument("--pause", type=int, default=160)
     parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--cloud", default="north")
     asked = parser.parse_args()
-    lines = list(
-        policy_lines(asked.prices, is_held=asked.hold) if asked.question == "policies" else table3_lines(asked.pause)
-    )
+    lines = list(lines_of(asked))
     for line in lines:
         print(f"{' ' if line.is_kept else '!'} {line.name:48} {line.figure:9.4f}   [{line.least:g}, {line.most:g}]")
     return 0 if all(line.is_kept for line in lines) else 1

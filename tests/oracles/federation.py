@@ -10,6 +10,7 @@ from app.federation.rules.jobs import Job
 
 CELL_US = 600_000_000
 WARM_UP_US = 2 * 86_400_000_000
+POOLED_FROM, CLOSED_BEYOND, CLOSED_US = 40, 20, 30 * 86_400_000_000
 
 
 @dataclass
@@ -34,6 +35,7 @@ class PlainCloud:
     changes: list[tuple[int, int]] = field(default_factory=list)
     admitted: int = 0
     preempted: int = 0
+    closed_until_us: int | None = None
 
     def use(self) -> int:
         return sum(job.all_cores for _, job, _ in self.native)
@@ -78,17 +80,22 @@ def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sl
         return 0.0
     if job.start_us < WARM_UP_US:
         return None
-    risk = plain_risk(rule, cloud, job, held_us)
     if rule != "tenure":
+        risk = plain_risk(rule, cloud, job, held_us)
         return risk if risk <= sla else None
+    if cloud.closed_until_us is None and cloud.preempted > sla * cloud.admitted + CLOSED_BEYOND:
+        cloud.closed_until_us = job.start_us + CLOSED_US
+    if cloud.closed_until_us is not None:
+        if job.start_us < cloud.closed_until_us:
+            return None
+        cloud.admitted, cloud.preempted, cloud.closed_until_us = 0, 0, None
+    risk = plain_risk(rule, cloud, job, held_us)
     earned = sla * cloud.admitted
     overdrawn = cloud.preempted > earned
-    if cloud.preempted > earned + 20:
-        return None
     if risk <= (sla / 4 if overdrawn else sla):
         return risk
     used = cloud.preempted + sum(one.risk for one in cloud.foreign) + risk
-    return risk if cloud.admitted >= 40 and used <= 0.6 * (earned + sla) else None
+    return risk if cloud.admitted >= POOLED_FROM and used <= 0.6 * (earned + sla) else None
 
 
 def _lost(
@@ -161,7 +168,7 @@ def _end_until(clouds: Mapping[str, PlainCloud], counts: Mapping[str, dict[str, 
             if end_us <= at_us:
                 cloud.native.remove((end_us, job, counted))
                 cloud.changes.append((end_us, cloud.use()))
-                counts[name]["native_work"] += counted * job.all_cores * job.lifetime_us
+                counts[name]["native_work"] += counted * job.count * job.lifetime_us
         for one in [one for one in cloud.foreign if one.end_us <= at_us]:
             cloud.foreign.remove(one)
-            counts[one.origin]["remote_work"] += one.counts * one.job.all_cores * (one.end_us - one.job.start_us)
+            counts[one.origin]["remote_work"] += one.counts * one.job.count * (one.end_us - one.job.start_us)

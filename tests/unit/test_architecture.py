@@ -70,7 +70,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "importing": {"scheduling", "forecasts"},
     "venues": set(),
     "federation": set(),
-    "clusters": {"venues"},
+    "clusters": {"venues", "scheduling", "forecasts"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
 """The capabilities, each with those that it may use: the arrows. There are no circles."""

@@ -26,6 +26,8 @@ _OVERDRAWN = 0.25
 """While more jobs were preempted than earned, a job may have this share of the SLA as its risk."""
 _CLOSED_BEYOND = 20
 """A host closes once so many jobs more were preempted than its admissions had earned."""
+_CLOSED_US = 30 * DAY_US
+"""The time that a host stays closed, from the first offer that it refuses for that reason."""
 
 
 class HostRule(StrEnum):
@@ -41,11 +43,15 @@ class HostRule(StrEnum):
 
 @dataclass(slots=True)
 class HostBook:
-    """The promises of a host: its admissions, those that were preempted, and the risk of each that runs."""
+    """The promises of a host: its admissions, those that were preempted, and the risk of each that runs.
+
+    `closed_until_us`: until when it admits nothing, if too many were preempted.
+    """
 
     admitted: int = 0
     preempted: int = 0
     running: dict[str, float] = field(default_factory=dict)
+    closed_until_us: int | None = None
 
     def admit(self, job: str, risk: float) -> None:
         """Take an admission at this risk."""
@@ -56,6 +62,15 @@ class HostBook:
         """Take the end of an admitted job."""
         del self.running[job]
         self.preempted += preempted
+
+    def is_closed(self, at_us: int, sla: float) -> bool:
+        """Return True while the host is closed. It opens again with a new account of its promises."""
+        if self.closed_until_us is None and self.preempted > sla * self.admitted + _CLOSED_BEYOND:
+            self.closed_until_us = at_us + _CLOSED_US
+        if self.closed_until_us is not None and at_us >= self.closed_until_us:
+            self.admitted = self.preempted = 0
+            self.closed_until_us = None
+        return self.closed_until_us is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,8 @@ def admitted_risk(rule: HostRule, native: NativeUse, book: HostBook, offer: Offe
     if rule is HostRule.NONE:
         return 0.0
     if offer.at_us < WARM_UP_US:
+        return None
+    if rule is HostRule.TENURE and book.is_closed(offer.at_us, offer.sla):
         return None
     risk = risk_of(rule, native, offer)
     affords = _affords(book, risk, offer.sla) if rule is HostRule.TENURE else risk <= offer.sla
@@ -119,8 +136,6 @@ def _affords(book: HostBook, risk: float, sla: float) -> bool:
     that were preempted or run.
     """
     earned = sla * book.admitted
-    if book.preempted > earned + _CLOSED_BEYOND:
-        return False
     if risk <= (_OVERDRAWN * sla if book.preempted > earned else sla):
         return True
     used = book.preempted + sum(book.running.values()) + risk
