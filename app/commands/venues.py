@@ -85,7 +85,7 @@ def backtest(
     from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
-    if "deadlines" in questions:
+    if prices.is_dir():
         _deadlines(prices, questions, method, (seed, requests, report), as_json=as_json)
         return
     asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
@@ -110,10 +110,9 @@ def _deadlines(
     seed, starts, report = more
     if questions != ["deadlines"] or method != "tenure" or report is not None:
         raise InputError(
-            "--what deadlines is asked alone, without --report, of --method tenure: the thesis has no rule"
+            f"{folder}: of a folder with records of availability only --what deadlines is asked, alone, without"
+            " --report, of --method tenure: the thesis has no rule for them"
         )
-    if not folder.is_dir():
-        raise InputError(f"{folder}: --what deadlines needs a folder with records of availability")
     with progress_bar("backtesting") as progress:
         answer = backtest_deadlines(read_availability(folder), seed, starts or STARTS, progress)
     if as_json:
