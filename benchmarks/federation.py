@@ -264,7 +264,7 @@ _HEAD = (
 
 
 class Part(NamedTuple):
-    """What a part shows: lines of judgement, and rows of the table."""
+    """The answer of a part: lines of judgement, and rows of the table."""
 
     lines: Sequence[Line]
     rows: Sequence[str]

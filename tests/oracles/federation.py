@@ -163,30 +163,41 @@ def plain_federation(
         count["requests"] += counted
         if job.all_cores <= home.cores - home.use():
             count["native"] += counted
-            while job.all_cores > home.free():
-                victim = max(home.foreign, key=lambda one: one.born)
-                home.foreign.remove(victim)
-                home.preempted += 1
-                counts[victim.origin]["preempted"] += victim.counts
+            _preempt(home, counts, job.all_cores)
             home.native.append((job.start_us + job.lifetime_us, job, counted))
             home.changes.append((job.start_us, home.use()))
             continue
         moved_us = -(-(job.input_bytes + job.output_bytes) * 1_000_000 // bytes_per_s)
         declared_us, held_us = round(job.lifetime_us * bound) + moved_us, job.lifetime_us + moved_us
-        for host in (one for other, one in clouds.items() if other != name):
-            fits = job.all_cores <= host.free()
-            risk = plain_admitted_risk(rule, host, job, declared_us, sla) if fits else None
-            if risk is not None:
-                host.admitted += 1
-                host.foreign.append(
-                    PlainForeign(name, job, job.start_us + held_us, job.start_us + declared_us, born, counted, risk)
-                )
-                count["remote"] += counted
-                break
-        else:
-            count["rejected"] += counted
+        start_us = job.start_us
+        away = PlainForeign(name, job, start_us + held_us, start_us + declared_us, born, counted, 0.0)
+        is_remote = _runs_away([one for other, one in clouds.items() if other != name], away, rule, sla)
+        count["remote" if is_remote else "rejected"] += counted
     _end_until(clouds, counts, 1 << 62)
     return counts
+
+
+def _runs_away(hosts: Sequence[PlainCloud], away: PlainForeign, rule: str, sla: float) -> bool:
+    """Let the first host that has room and admits a job run it; return False if none does."""
+    for host in hosts:
+        if away.job.all_cores > host.free():
+            continue
+        risk = plain_admitted_risk(rule, host, away.job, away.declared_us - away.job.start_us, sla)
+        if risk is not None:
+            away.risk = risk
+            host.admitted += 1
+            host.foreign.append(away)
+            return True
+    return False
+
+
+def _preempt(home: PlainCloud, counts: Mapping[str, dict[str, int]], cores: int) -> None:
+    """End the youngest foreign job until there is room."""
+    while cores > home.free():
+        victim = max(home.foreign, key=lambda one: one.born)
+        home.foreign.remove(victim)
+        home.preempted += 1
+        counts[victim.origin]["preempted"] += victim.counts
 
 
 def _end_until(clouds: Mapping[str, PlainCloud], counts: Mapping[str, dict[str, int]], at_us: int) -> None:
