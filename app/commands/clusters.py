@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.commands import advising, managing
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Seed
 from app.commands.output import STDOUT, print_json, progress_bar
@@ -40,6 +41,8 @@ def register(app: typer.Typer) -> None:
     clusters = typer.Typer(help="Clusters: jobs on machines that may be lost.", no_args_is_help=True)
     example = "tenure cluster policies prices.csv.gz --work 53h --write 160 --json"
     clusters.command(epilog=f"Example: {example}")(policies)
+    advising.register(clusters)
+    managing.register(clusters)
     clusters.callback()(_clusters)
     app.add_typer(clusters, name="cluster")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from app.commands import options
-from app.commands.output import STDERR, STDOUT, print_json, print_outcome, progress_bar
+from app.commands.output import (
+    STDOUT,
+    check_writable,
+    command_line,
+    print_json,
+    print_outcome,
+    progress_bar,
+    write_report,
+)
 from app.commands.tables import (
     BASELINES_LEGEND,
     CALIBRATION_LEGEND,
@@ -140,7 +146,7 @@ def _scenarios(
 def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: bool) -> list[Evaluated]:
     from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
-    _check_writable(report)
+    check_writable(report)
     with progress_bar("evaluating") as progress:
         return run_matrix(evaluations, baselines=baselines, progress=progress)
 
@@ -149,7 +155,7 @@ def _planned(scenarios: Sequence[Scenario], log: Path | None) -> list[Evaluation
     from app.workbench.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
 
     if log is None or len(scenarios) == 1:
-        _check_writable(log)
+        check_writable(log)
         return [Evaluation(scenario, log) for scenario in scenarios]
     try:
         log.mkdir(parents=True, exist_ok=True)
@@ -158,25 +164,13 @@ def _planned(scenarios: Sequence[Scenario], log: Path | None) -> list[Evaluation
     return [Evaluation(scenario, log / f"{name_of(scenario)}.csv") for scenario in scenarios]
 
 
-def _check_writable(path: Path | None) -> None:
-    """Raise InputError if the file cannot be written: now, and not after minutes of work."""
-    if path is None:
-        return
-    try:
-        path.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-
-
 def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
     if path is None:
         return
     from app.workbench.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
 
-    command = shlex.join(["tenure", *sys.argv[1:]])
     files = {market: file.name for market, file in traces.items()}
-    path.write_text(render_page(found, Origin(command, files, spot_delay)), encoding="utf-8")
-    STDERR.print(f"report: {path}", highlight=False)
+    write_report(path, render_page(found, Origin(command_line(), files, spot_delay)))
 
 
 def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_epoch: bool, as_json: bool) -> None:

@@ -12,17 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands.fitting import Column, print_fitting
-from app.commands.options import Json, Seed
-from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar
-from app.domain.inputs import InputError, platform_text
+from app.commands.options import Json
+from app.commands.output import (
+    STDERR,
+    STDOUT,
+    check_writable,
+    command_line,
+    interruptible,
+    print_json,
+    progress_bar,
+    write_report,
+)
+from app.domain.inputs import InputError, parse_bytes, platform_text
 
 if TYPE_CHECKING:
     from app.workbench.evaluate import EventSink
-    from app.workbench.federation.run import FederationScenario
+    from app.workbench.federation.run import FederationScenario, JobFate
 
 RULES = ("none", "literal", "timeline", "tenure")
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_BANDWIDTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(KB|MB|GB)?", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{1,9}|/\d{1,9})?", re.ASCII)
 _JOBS = "--jobs a=A1.csv --jobs b=A2.csv"
 
@@ -40,6 +47,9 @@ Sla = Annotated[float, typer.Option(metavar="P", help="The largest share of fore
 Bandwidth = Annotated[str, typer.Option(metavar="BYTES", help="Bytes a second between two clouds: 125MB, 1.25GB.")]
 Train = Annotated[str, typer.Option(metavar="SHARE", help="The first share of the time, in which jobs do not count.")]
 Logs = Annotated[Path | None, typer.Option("--log", metavar="DIR", help="Write each cloud's events here, as CSV.")]
+
+Seed = Annotated[int, typer.Option(min=0, help="Is told in the answer and changes nothing: no moment is drawn.")]
+Report = Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write one page with tables and pictures.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,23 +73,41 @@ def evaluate(
     train: Train = "1/3",
     seed: Seed = 0,
     log: Logs = None,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Run recorded jobs of several clouds: at home where they fit, else away, as foreign jobs that may be preempted."""
     from app.workbench.federation.run import run_federation  # noqa: PLC0415 - compiled code is slow to load
 
     scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train)
+    check_writable(report)
+    fates: list[JobFate] = []
     with (
         interruptible("nothing is kept but the events written so far"),
         _writing(log, scenario.nodes) as sinks,
         progress_bar("evaluating") as progress,
     ):
-        counts = run_federation(scenario, logs=sinks, progress=progress)
+        counts = run_federation(
+            scenario, logs=sinks, told=fates.append if report is not None else None, progress=progress
+        )
+    if report is not None:
+        _write_report(report, scenario, counts, fates)
     answer = answer_of(scenario, counts, seed)
     if as_json:
         print_json(answer)
     else:
         _print(answer)
+
+
+def _write_report(
+    path: Path, scenario: FederationScenario, counts: Mapping[str, Any], fates: Sequence[JobFate]
+) -> None:
+    from app.workbench.report.federations import (  # noqa: PLC0415 - the plotting library is slow to load
+        FederationFindings,
+        render_federation,
+    )
+
+    write_report(path, render_federation(FederationFindings(scenario, counts, fates), command_line()))
 
 
 def _scenario(
@@ -107,10 +135,9 @@ def _scenario(
 
 
 def _bytes_per_s(text: str) -> int:
-    found = _BANDWIDTH.fullmatch(text)
-    value = round(Fraction(found[1]) * _UNITS[found[2] or ""]) if found else 0
+    value = parse_bytes("--bandwidth", text)
     if not value:
-        raise InputError(f"--bandwidth {text!r} is no number of bytes a second: write 125MB or 1.25GB")
+        raise InputError("--bandwidth: nothing can be moved at 0 bytes a second")
     return value
 
 

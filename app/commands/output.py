@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, TypeVar
@@ -25,6 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.tables import numbers_table, ratio
+from app.domain.inputs import InputError
 from app.workbench.tally import DrivenScenario
 from tenure_client import json_of
 from tenure_client.forms.answer import Answer
@@ -60,6 +64,30 @@ def print_list(
         print_json({name: [json_of(one) for one in found]})
     else:
         STDOUT.print(table(found) if found else none or f"no {name}")
+
+
+def command_line() -> str:
+    """Return the command that runs, as a shell takes it."""
+    return shlex.join(["tenure", *sys.argv[1:]])
+
+
+def check_writable(path: Path | None) -> None:
+    """Raise InputError if the file cannot be written: now, and not after minutes of work."""
+    if path is None:
+        return
+    try:
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+def write_report(path: Path, page: str) -> None:
+    """Write a report's page, and tell where."""
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    STDERR.print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

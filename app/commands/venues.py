@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +12,7 @@ import typer
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
-from app.commands.output import STDERR, STDOUT, print_json, progress_bar
+from app.commands.output import STDERR, STDOUT, command_line, print_json, progress_bar, write_report
 from app.domain.inputs import InputError, parse_duration
 from app.domain.progress import Progress
 from app.domain.times import from_datetime, time_text
@@ -87,7 +85,7 @@ def backtest(
     from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
-    if "deadlines" in questions:
+    if prices.is_dir():
         _deadlines(prices, questions, method, (seed, requests, report), as_json=as_json)
         return
     asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
@@ -112,10 +110,9 @@ def _deadlines(
     seed, starts, report = more
     if questions != ["deadlines"] or method != "tenure" or report is not None:
         raise InputError(
-            "--what deadlines is asked alone, without --report, of --method tenure: the thesis has no rule"
+            f"{folder}: of a folder with records of availability only --what deadlines is asked, alone, without"
+            " --report, of --method tenure: the thesis has no rule for them"
         )
-    if not folder.is_dir():
-        raise InputError(f"{folder}: --what deadlines needs a folder with records of availability")
     with progress_bar("backtesting") as progress:
         answer = backtest_deadlines(read_availability(folder), seed, starts or STARTS, progress)
     if as_json:
@@ -198,11 +195,7 @@ def _tell_refused(rows: PriceRows) -> None:
 def _write_report(path: Path, found: dict[str, Any], method: str, setting: BacktestSetting) -> None:
     from app.workbench.report.backtests import render_backtests  # noqa: PLC0415 - the plotting library is slow to load
 
-    try:
-        path.write_text(render_backtests(found, method, shlex.join(["tenure", *sys.argv[1:]]), setting), "utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    STDERR.print(f"report: {path}", highlight=False, soft_wrap=True)
+    write_report(path, render_backtests(found, method, command_line(), setting))
 
 
 def _print(question: str, method: str, answer: dict[str, Any]) -> None:

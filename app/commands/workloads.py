@@ -15,13 +15,13 @@ import typer
 from app.commands import options
 from app.commands.output import print_outcome, progress_bar
 from app.domain.budgets import BudgetUnit
-from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy
 from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
-from app.workbench.workload import load_workload, write_trace
+from app.workbench.workload import load_workload, read_trace, write_trace
 from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     trace = typer.Typer(help="Workload traces.", no_args_is_help=True)
     trace.command(epilog="Example: tenure trace synth --days 10 --mean-utilisation 21.8 --seed 1 --out od.csv")(synth)
     trace.command(epilog="Example: tenure trace synth-jobs --segment A1 --seed 1 --out A1.csv")(synth_jobs)
+    trace.command("jobs", epilog="Example: tenure trace jobs DS5-trace.txt --out DS5.csv")(trace_jobs)
     app.add_typer(trace, name="trace")
 
 
@@ -115,9 +116,33 @@ def synth_jobs(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Make jobs with the counts and means of the paper EXFed, as CSV, for `federation evaluate`."""
-    from app.workbench.federation.synthesis import synthesize_jobs, write_jobs  # noqa: PLC0415 - as above
+    from app.workbench.federation.joblines import write_jobs  # noqa: PLC0415 - as above
+    from app.workbench.federation.synthesis import synthesize_jobs  # noqa: PLC0415 - as above
 
     jobs = synthesize_jobs(segment, seed)
+    with writing(out, overwrite=overwrite) as file:
+        write_jobs(jobs, file or sys.stdout)
+
+
+def trace_jobs(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace of instances, of Eucalyptus or CSV.")],
+    *,
+    skip: Annotated[str, typer.Option(metavar="TIME", help="Leave out what starts in this first time.")] = "0s",
+    data: Annotated[str, typer.Option(metavar="BYTES", help="Bytes for each hour of an instance: 8.5GB.")] = "0",
+    out: options.Out = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Take instances that start together for jobs, and write these as CSV, for `federation evaluate`.
+
+    Those of equal cores that start at most a second after each other are one job; what ran less than an hour is left
+    out.
+    """
+    from app.workbench.federation.grouping import jobs_of_trace  # noqa: PLC0415 - as above
+    from app.workbench.federation.joblines import write_jobs  # noqa: PLC0415 - as above
+
+    skip_us, data_bytes = parse_duration(skip), parse_bytes("--data", data)
+    instances = [one for one in read_trace(trace) if one.start_us >= skip_us]
+    jobs = jobs_of_trace(instances, data_bytes)
     with writing(out, overwrite=overwrite) as file:
         write_jobs(jobs, file or sys.stdout)
 

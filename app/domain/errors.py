@@ -107,6 +107,10 @@ class DrillImpossible(Conflict):
     """There is no such running spot instance to evict in a drill."""
 
 
+class AdviceImpossible(Conflict):
+    """No eviction is forecast for the instance: it is not a running spot instance within its declared lifetime."""
+
+
 class MoveOfEnded(Conflict):
     """The instance does not run, so it runs on no other node either."""
 

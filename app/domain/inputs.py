@@ -11,8 +11,11 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
+_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(KB|MB|GB|TB)?", re.ASCII)
 _NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
 _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
+
+_UNIT_BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 
 
 class InputError(ValueError):
@@ -25,6 +28,14 @@ def parse_duration(text: str) -> int:
     if not found:
         raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
     return int(Decimal(found[1]) * _UNIT_US[found[2]])
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """Return the bytes of a size such as 125MB or 1.25GB, in powers of ten. A bare number means bytes."""
+    found = _BYTES.fullmatch(text.strip())
+    if not found:
+        raise InputError(f"{option} {text!r} is no number of bytes: write 125MB or 1.25GB")
+    return round(Decimal(found[1]) * _UNIT_BYTES[found[2]])
 
 
 def parse_nodes(text: str) -> tuple[Resources, ...]:

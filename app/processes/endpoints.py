@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.clusters import http as clusters
+from app.clusters.wire import AdviceQuery
 from app.domain import errors
 from app.domain.values import Role
 from app.explaining import http as decisions
@@ -124,6 +126,14 @@ ENDPOINTS = (
         query=instance_wire.ExtensionQuery,
         errors=_EXTENSION,
         query_example={"lifetime_s": 43200},
+    ),
+    Served(
+        endpoints.CHECKPOINT_ADVICE,
+        clusters.advise_checkpoint,
+        role=Role.READER,
+        query=AdviceQuery,
+        errors=(errors.TableNotFound, errors.AdviceImpossible),
+        query_example={"pause_s": 30, "write_s": 60, "restore_s": 20, "at_risk_s": 600},
     ),
     Served(
         endpoints.BATCH,

@@ -25,7 +25,7 @@ NEWER = {
     "newer-field": ("policy_changed", 1, {"policy": {**POLICY, "carbon_limit": 7}}),
     "newer-value": ("policy_changed", 1, {"policy": {**POLICY, "guarantee": "per_tenant"}}),
 }
-QUERIES = {"extend": "?lifetime_s=60", "curves": "?flavor=small"}
+QUERIES = {"extend": "?lifetime_s=60", "checkpoint-advice": "?pause_s=60", "curves": "?flavor=small"}
 PLACES = {
     "node": "node-0",
     "instance": "first",

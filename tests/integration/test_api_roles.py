@@ -23,6 +23,7 @@ LEAST = {
     "extend_instance": "member",
     "move_instance": "service",
     "quote_extension": "reader",
+    "advise_checkpoint": "reader",
     "run_batch": "member",
     "run_drill": "admin",
     "show_drill_victim": "reader",

@@ -149,6 +149,41 @@ def test_the_curves_are_the_quotes_of_now(client: httpx2.Client) -> None:
     assert client.get(f"{path}/curves", params={"flavor": "nobodys"}).status_code == 404
 
 
+def test_advice_on_checkpoints_is_the_forecast_looked_at_from_the_instance(client: httpx2.Client) -> None:
+    """The instance is the youngest, so what it sees is what a start sees, and its own slot."""
+    assert start(client, "advised", 6 * 3600)["status"] == "accepted"
+    path = f"{PATH}/instances/advised/checkpoint-advice"
+    advice = client.get(path, params={"pause_s": "30", "write_s": "60", "at_risk_s": "0"}).json()
+    extension = client.get(f"{PATH}/instances/advised/extend", params={"lifetime_s": "21601"}).json()
+    assert advice["slots"] == extension["quote"]["slots"]
+    told = extension["quote"]["estimated_eviction_probability"]
+    assert advice["estimated_eviction_probability"] == pytest.approx(told, rel=0.01)
+    assert advice["survival"][-1]["survival"] == 1 - advice["estimated_eviction_probability"]
+    assert advice["survival"][-1]["after_s"] == 6 * 3600
+    hazards = [one["hazard_per_hour"] for one in advice["survival"]]
+    assert min(hazards) >= 1 / (23.5 + 6) - 1e-9  # the floor: the cloud's age, and the lifetime
+    assert advice["policy"] == "hazard"
+    assert 0 < advice["next_at_s"] < 6 * 3600
+    assert "too short" in advice["sentence"]
+    dearer = client.get(path, params={"pause_s": "300", "at_risk_s": "0"}).json()
+    assert dearer["checkpoint_count"] <= advice["checkpoint_count"]
+    at_risk = client.get(path, params={"pause_s": "30", "at_risk_s": "86400"}).json()
+    assert (at_risk["next_at_s"], at_risk["sentence"][:14]) == (0, "Checkpoint now")
+
+
+def test_advice_is_refused_for_what_is_never_evicted(client: httpx2.Client) -> None:
+    post(client, f"{PATH}/instances", {"id": "safe", "market": "on_demand", "flavor": "c1", "at": at(23.5)})
+    for name, why in (("safe", "on-demand"), ("busy-0-0", "does not run")):
+        refused = client.get(f"{PATH}/instances/{name}/checkpoint-advice", params={"pause_s": "30"})
+        assert refused.status_code == 409
+        assert refused.json()["errors"][0]["code"] == "preemptible.checkpoint_advice.impossible"
+        assert why in refused.json()["errors"][0]["detail"]
+    unknown = client.get(f"{PATH}/instances/nobody/checkpoint-advice", params={"pause_s": "30"})
+    assert unknown.json()["errors"][0]["code"] == "preemptible.instance.not_found"
+    for wrong in ({}, {"pause_s": "0"}, {"pause_s": "x"}, {"pause_s": "30", "write_s": "-1"}):
+        assert client.get(f"{PATH}/instances/safe/checkpoint-advice", params=wrong).status_code == 400
+
+
 def test_pages_say_which_forecast_they_show(client: httpx2.Client) -> None:
     signed_in = {"Cookie": f"tenure_token={TOKEN}"}
     quotes = client.get(f"/ui/clouds/{NAME}/quotes", headers=signed_in).text

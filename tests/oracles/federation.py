@@ -10,6 +10,7 @@ from app.federation.rules.jobs import Job
 
 CELL_US = 600_000_000
 WARM_UP_US = 2 * 86_400_000_000
+POOLED_FROM, CLOSED_BEYOND, CLOSED_US = 40, 20, 30 * 86_400_000_000
 
 
 @dataclass
@@ -34,6 +35,7 @@ class PlainCloud:
     changes: list[tuple[int, int]] = field(default_factory=list)
     admitted: int = 0
     preempted: int = 0
+    closed_until_us: int | None = None
 
     def use(self) -> int:
         return sum(job.all_cores for _, job, _ in self.native)
@@ -63,13 +65,31 @@ def plain_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int) -> float:
     lost = _lost(moments, peaks, spare, length, ends, list(range(len(moments))))
     if rule == "timeline" or lost == 1.0:
         return lost
-    hour_us, day_us = 3_600_000_000, 86_400_000_000
-    same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
-    of_hour = _lost(moments, peaks, spare, length, ends, same)
     windows, z = len(moments) / length, 0.84
     middle = lost + z * z / (2 * windows)
     spread = z * (lost * (1 - lost) / windows + z * z / (4 * windows * windows)) ** 0.5
-    return max((middle + spread) / (1 + z * z / windows), of_hour)
+    bound = (middle + spread) / (1 + z * z / windows)
+    hour_us, day_us = 3_600_000_000, 86_400_000_000
+    same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
+    risen = _lost(moments, peaks, spare, length, ends, same)
+    reached = _lost([cloud.use()] * len(moments), peaks, spare, length, ends, same)
+    weight = plain_told_by_hour(moments)
+    return (1 - weight) * bound + weight * max(bound, risen, reached)
+
+
+def plain_told_by_hour(moments: Sequence[int]) -> float:
+    """Return the share of the variance that is between times of day, less what chance shows."""
+    days = len(moments) // 144
+    if days < 2:
+        return 1.0
+    known = moments[: days * 144]
+    mean = sum(known) / len(known)
+    variance = sum((one - mean) ** 2 for one in known) / len(known)
+    if variance == 0:
+        return 0.0
+    by_time = [sum(known[at::144]) / days for at in range(144)]
+    share = sum((one - mean) ** 2 for one in by_time) / 144 / variance
+    return max(0.0, (share - 1 / days) / (1 - 1 / days))
 
 
 def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sla: float) -> float | None:
@@ -78,17 +98,21 @@ def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sl
         return 0.0
     if job.start_us < WARM_UP_US:
         return None
-    risk = plain_risk(rule, cloud, job, held_us)
     if rule != "tenure":
+        risk = plain_risk(rule, cloud, job, held_us)
         return risk if risk <= sla else None
+    if cloud.closed_until_us is None and cloud.preempted > sla * cloud.admitted + CLOSED_BEYOND:
+        cloud.closed_until_us = job.start_us + CLOSED_US
+    if cloud.closed_until_us is not None:
+        if job.start_us < cloud.closed_until_us:
+            return None
+        cloud.admitted, cloud.preempted, cloud.closed_until_us = 0, 0, None
+    risk = plain_risk(rule, cloud, job, held_us)
     earned = sla * cloud.admitted
-    overdrawn = cloud.preempted > earned
-    if cloud.preempted > earned + 20:
-        return None
-    if risk <= (sla / 4 if overdrawn else sla):
+    if risk <= sla:
         return risk
     used = cloud.preempted + sum(one.risk for one in cloud.foreign) + risk
-    return risk if cloud.admitted >= 40 and used <= 0.6 * (earned + sla) else None
+    return risk if cloud.admitted >= POOLED_FROM and used <= 0.6 * (earned + sla) else None
 
 
 def _lost(
@@ -161,7 +185,7 @@ def _end_until(clouds: Mapping[str, PlainCloud], counts: Mapping[str, dict[str, 
             if end_us <= at_us:
                 cloud.native.remove((end_us, job, counted))
                 cloud.changes.append((end_us, cloud.use()))
-                counts[name]["native_work"] += counted * job.all_cores * job.lifetime_us
+                counts[name]["native_work"] += counted * job.count * job.lifetime_us
         for one in [one for one in cloud.foreign if one.end_us <= at_us]:
             cloud.foreign.remove(one)
-            counts[one.origin]["remote_work"] += one.counts * one.job.all_cores * (one.end_us - one.job.start_us)
+            counts[one.origin]["remote_work"] += one.counts * one.job.count * (one.end_us - one.job.start_us)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli import main
 from app.domain.inputs import InputError, parse_nodes
-from app.federation.rules.hosting import HostRule
-from app.federation.rules.increase import PathPart, path_beside
+from app.domain.times import DAY_US, HOUR_US
+from app.federation.rules import hosting
+from app.federation.rules.hosting import HostBook, HostRule, Offer, admitted_risk, risk_of
+from app.federation.rules.increase import NativeUse, PathPart, path_beside, told_by_hour
 from app.federation.rules.jobs import JOB_COLUMNS, Job, read_jobs
-from app.workbench.federation.run import FederationScenario, run_federation
+from app.workbench.federation.run import FederationScenario, JobFate, JobOutcome, run_federation
+from tests.oracles import federation as oracle
 from tests.oracles.federation import plain_federation
+from tests.unit.test_report import Outline
 
 JOBS = Path(__file__).parents[3] / "shared/traces/federation"
 needs_jobs = pytest.mark.skipif(not JOBS.is_dir(), reason=f"the recorded jobs are not in {JOBS}")
@@ -47,19 +52,45 @@ def named(rows: list[tuple[int, int, int, int, int]]) -> list[Job]:
     return sorted(jobs, key=lambda job: job.start_us)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(jobs_of_a_cloud, min_size=2, max_size=3), st.sampled_from(HostRule), st.sampled_from([0.05, 0.3]))
-def test_it_agrees_with_plain_python(rows: list[Any], rule: HostRule, sla: float) -> None:
+def agrees_with_plain_python(rows: list[list[tuple[int, int, int, int, int]]], rule: HostRule, sla: float) -> None:
     names = "abc"[: len(rows)]
     jobs = {name: named(one) for name, one in zip(names, rows, strict=True)}
     cores = {name: 4 + at for at, name in enumerate(names)}
     nodes = {name: parse_nodes(f"{many}x1") for name, many in cores.items()}
     links = {name: [other for other in names if other != name] for name in names}
-    found = run_federation(FederationScenario(nodes, jobs, links, rule, sla, 100_000_000, 0.3))
+    fates: list[JobFate] = []
+    scenario = FederationScenario(nodes, jobs, links, rule, sla, 100_000_000, 0.3)
+    found = run_federation(scenario, told=fates.append)
     expected = plain_federation(cores, jobs, str(rule), sla, 100_000_000, 0.3)
     assert {name: astuple(one) for name, one in found.items()} == {
         name: tuple(one.values()) for name, one in expected.items()
     }
+    assert sorted((one.origin, one.name) for one in fates) == sorted(
+        (name, job.name) for name, own in jobs.items() for job in own
+    )
+    for name, one in found.items():
+        counted = [fate for fate in fates if fate.is_counted and fate.origin == name]
+        assert one.preempted == sum(fate.outcome is JobOutcome.PREEMPTED for fate in counted)
+        assert one.rejected == sum(fate.host is None for fate in counted)
+        assert one.native == sum(fate.host == name for fate in counted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(jobs_of_a_cloud, min_size=2, max_size=3), st.sampled_from(HostRule), st.sampled_from([0.05, 0.3]))
+def test_it_agrees_with_plain_python(rows: list[Any], rule: HostRule, sla: float) -> None:
+    agrees_with_plain_python(rows, rule, sla)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(jobs_of_a_cloud, min_size=2, max_size=3), st.sampled_from([0.05, 0.3]))
+def test_pooling_closing_and_opening_again_agree_with_plain_python(rows: list[Any], sla: float) -> None:
+    """With few jobs needed for each: from the second admission on, at the first preempted job too many, for a day."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, prefix in ((hosting, "_"), (oracle, "")):
+            patch.setattr(module, f"{prefix}POOLED_FROM", 2)
+            patch.setattr(module, f"{prefix}CLOSED_BEYOND", 1)
+            patch.setattr(module, f"{prefix}CLOSED_US", DAY_US)
+        agrees_with_plain_python(rows, HostRule.TENURE, sla)
 
 
 def test_the_room_beside_a_job_grows_as_others_end() -> None:
@@ -67,6 +98,64 @@ def test_the_room_beside_a_job_grows_as_others_end() -> None:
     assert path_beside(2, [], 3 * cell) == [PathPart(0, 3, 2)]
     assert path_beside(2, [(cell, 1), (5 * cell, 9)], 3 * cell) == [PathPart(0, 1, 2), PathPart(1, 3, 3)]
     assert path_beside(0, [(3 * cell, 4)], 3 * cell) == [PathPart(0, 3, 0)]
+
+
+def busy_mornings() -> NativeUse:
+    """Return twenty days on each of which use rises from 0 to 4 cores for an hour, at 6 h; on every fourth, to 9."""
+    native = NativeUse()
+    for day in range(20):
+        native.record(day * DAY_US + DAY_US // 4, 4 if day % 4 else 9)
+        native.record(day * DAY_US + DAY_US // 4 + 6 * 10 * MINUTE_US, 0)
+    return native
+
+
+MORNING = Offer(20 * DAY_US + DAY_US // 4 - 20 * MINUTE_US, 50 * MINUTE_US, 5, (), 0.05)
+"""From some moments of this hour, on every fourth morning, use rose by more than 5 cores."""
+
+
+def test_a_host_pools_from_the_fortieth_admission_on_and_spends_six_tenths() -> None:
+    native = busy_mornings()
+    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=39), MORNING) is None
+    risk = admitted_risk(HostRule.TENURE, native, HostBook(admitted=40), MORNING)
+    assert risk is not None
+    assert 0.05 < risk < 0.2
+    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=40, running={"a": 1.2}), MORNING) is None
+    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=40, preempted=2), MORNING) is None
+    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=80, preempted=2), MORNING) == risk
+
+
+def test_a_closed_host_opens_again_after_thirty_days_with_a_new_account() -> None:
+    native, book = busy_mornings(), HostBook(admitted=100, preempted=26, running={"old": 0.01})
+    quiet = replace(MORNING, spare=20)
+    assert admitted_risk(HostRule.TENURE, native, book, quiet) is None
+    later = replace(quiet, at_us=quiet.at_us + 30 * DAY_US - 1)
+    assert admitted_risk(HostRule.TENURE, native, book, later) is None
+    open_again = replace(quiet, at_us=quiet.at_us + 30 * DAY_US)
+    assert admitted_risk(HostRule.TENURE, native, book, open_again) is not None
+    assert (book.admitted, book.preempted, book.running) == (0, 0, {"old": 0.01})
+    not_yet = HostBook(admitted=100, preempted=25)
+    assert not not_yet.is_closed(quiet.at_us, 0.05)
+
+
+def test_the_hour_tells_all_of_equal_days_and_nothing_of_use_without_hours() -> None:
+    day = np.repeat(np.arange(24), 6)
+    assert told_by_hour(np.tile(day, 5)) == pytest.approx(1.0)
+    assert told_by_hour(np.full(5 * 144, 7)) == 0.0
+    assert told_by_hour(np.random.default_rng(1).integers(0, 20, 30 * 144)) < 0.02
+    assert told_by_hour(np.repeat(np.arange(30), 144)) == 0.0
+    assert told_by_hour(np.tile(day, 1)) == 1.0, "one day alone may be anything"
+
+
+def test_where_days_are_alike_the_usual_height_of_the_hour_counts() -> None:
+    """Each morning use is 9 from 6 h to 8 h. Today it is 2 at 7 h: from 7 h on it never rose, but it is at 9."""
+    native = NativeUse()
+    for day in range(20):
+        native.record(day * DAY_US + DAY_US // 4, 9)
+        native.record(day * DAY_US + DAY_US // 3, 0)
+    native.record(20 * DAY_US + DAY_US // 4, 2)
+    now = Offer(20 * DAY_US + 7 * HOUR_US, 50 * MINUTE_US, 5, (), 0.05)
+    assert risk_of(HostRule.TIMELINE, native, now) < 0.05
+    assert risk_of(HostRule.TENURE, native, now) > 0.5
 
 
 def tenure(*words: str) -> int:
@@ -126,6 +215,30 @@ def test_each_clouds_log_passes_the_audit(two: list[str], tmp_path: Path, capsys
     assert "preempted" in capsys.readouterr().err
 
 
+def test_the_report_tells_each_count_and_draws_each_cloud(two: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "<report>.html"
+    assert run(*two, "--rule", "none", "--report", str(page)) == 0
+    text = page.read_text()
+    outline = Outline()
+    outline.feed(text)
+    assert not outline.open
+    assert not outline.fetched
+    assert len(outline.ids) == len(set(outline.ids))
+    for key in ("work", "a-cores", "b-cores", "b-jobs"):
+        assert f'<figure id="{key}">' in text
+    assert '<figure id="a-jobs">' not in text
+    assert "1 (100.00 %)" in text
+    assert "&lt;report&gt;" in text
+    assert "<script" not in text
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*two, "--report", str(tmp_path / "none/r.html")) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -137,7 +250,7 @@ def test_each_clouds_log_passes_the_audit(two: list[str], tmp_path: Path, capsys
         (["--shift", "b=8h/0"], "longer than 0"),
         (["--rule", "hope"], "is none of"),
         (["--sla", "0"], "not between 0 and 1"),
-        (["--bandwidth", "0"], "no number of bytes"),
+        (["--bandwidth", "0"], "nothing can be moved"),
         (["--bandwidth", "5XB"], "no number of bytes"),
         (["--train", "1"], "no share"),
         (["--train", "1/0"], "no share"),

@@ -121,14 +121,20 @@ def test_jobs_with_deadlines_are_answered_with_cost_breaches_and_terminations(
     assert answer.keys() >= {"cost_over_on_demand", "breaches", "early_terminations", "cells"}
     assert answer["count"] == 30
     assert "24433 rigid" in report.read_text()
+    assert run(monkeypatch, str(prices_file), *words, "--what", "deadlines", "--json") == 0
+    both = json.loads(capsys.readouterr().out)
+    assert both["ramc-dc"] == answer
+    kept = both["deadlines"]
+    assert kept["cells"].keys() == {"S_lb 0.5", "S_lb 0.9"}
+    assert {name: kept[name] for name in kept["cells"]["S_lb 0.9"]} == kept["cells"]["S_lb 0.9"]
+    assert kept["launches"] >= 1.0
+    assert all(cell["met"] == 1.0 for cell in kept["cells"].values()) or method == "thesis"
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("--what", "luck"), "--what 'luck' is none of"),
-        (("--what", "deadlines"), "needs a folder with records of availability"),
-        (("--what", "deadlines", "--method", "thesis"), "the thesis has no rule"),
         (("--what", "ramp", "--jobs", "none.swf"), "none.swf: No such file"),
         (("--method", "guess"), "--method 'guess' is none of"),
         (("--levels", "0.9,2"), "must be numbers from 0 to 1"),
@@ -150,6 +156,14 @@ def test_bad_words_exit_with_two(
 ) -> None:
     assert run(monkeypatch, str(prices_file), *words) == 2
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("--what", "survival"), ("--what", "deadlines", "--method", "thesis")])
+def test_records_of_availability_answer_deadlines_of_this_services_method_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, str(tmp_path), *words) == 2
+    assert "only --what deadlines is asked" in capsys.readouterr().err
 
 
 def test_refused_lines_are_told_and_a_broken_file_exits_with_two(

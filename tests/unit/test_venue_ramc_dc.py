@@ -145,6 +145,21 @@ def test_with_the_safety_net_every_deadline_is_kept_at_the_lowest_bids() -> None
         assert all(job.ended_us - job.submit_us >= job.own_us - 1 for job in jobs)
 
 
+@pytest.mark.parametrize("most", [0.1, 0.4])
+def test_no_bid_is_above_what_a_scheme_allows(most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, taken = small(), list[MachineWay]()
+    jobs = deadline_jobs(made, place_jobs(made, None, 60, 1))
+    scheme = Scheme(0, 0.0, CheckpointRule.HAZARD, has_net=True, most_over_on_demand=most)
+    fleet = DeadlineFleet(made, LeastBids(made, [1.0]), scheme, jobs)
+    lease = fleet._lease
+    monkeypatch.setattr(fleet, "_lease", lambda way, now_us: (taken.append(way), lease(way, now_us))[1])
+    fleet.run()
+    bids = [way.bid / made.on_demand[way.pool] for way in taken if way.bid != ON_DEMAND]
+    assert bids
+    assert max(bids) <= most * (1 + 1e-12)
+    assert all(job.ended_us <= job.deadline_us for job in jobs)
+
+
 def test_a_revoked_job_goes_on_from_its_checkpoint_elsewhere() -> None:
     hour = HOUR_US
     names = [PoolName("aws", "us-east-1", f"us-east-1{zone}", "m3.medium", "Linux/UNIX") for zone in "ab"]

@@ -118,6 +118,9 @@ def test_a_backtest_earns_more_at_higher_prices_and_fails_less_at_higher_levels(
     assert profits == sorted(profits)
     assert learned["profit"] > cells["S_lb 0 e 0.25 p 0.25"]["profit"]
     assert learned["profit_low"] <= learned["profit"] <= learned["profit_high"]
+    careful = learned["cells"]["survival >= 0.97 e 0.25 p 0.25"]
+    assert careful["tau"] < learned["tau"]
+    assert 0.0 < careful["paid_over_calibrated"] < 3.0
 
 
 def test_jobs_are_read_from_logs_and_scaled_onto_the_tested_time(tmp_path: Path) -> None:

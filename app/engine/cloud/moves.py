@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.domain.events import InstanceMoved
+from app.domain.values import ProposedMove
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.records import Facts, Fold, Room, Running, Undo
@@ -16,14 +17,6 @@ from app.engine.cloud.told import Handovers
 from app.engine.cluster import Ints, place, release, slots_of_each
 from app.engine.eviction import spot_rows_by_youth
 from app.engine.moving import plan_moves
-
-
-class ProposedMove(NamedTuple):
-    """A move of an instance from one node to another, which has room for it at once."""
-
-    instance_id: str
-    node: str
-    to: str
 
 
 class Proposal(NamedTuple):

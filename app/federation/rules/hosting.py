@@ -10,7 +10,16 @@ from math import sqrt
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.federation.rules.increase import CELL_US, NativeUse, PathPart, cells_of, path_beside, share_alive, share_of_all
+from app.federation.rules.increase import (
+    CELL_US,
+    NativeUse,
+    PathPart,
+    cells_of,
+    path_beside,
+    share_alive,
+    share_of_all,
+    told_by_hour,
+)
 
 WARM_UP_US = 2 * DAY_US
 """A host that knows less of its past admits no foreign job, unless by the rule `none`."""
@@ -22,10 +31,10 @@ _POOLED_FROM = 40
 """The number of admissions from which a host pools its promises."""
 _POOLED_SHARE = 0.6
 """The share of what all admissions earn that preempted and running jobs may use up."""
-_OVERDRAWN = 0.25
-"""While more jobs were preempted than earned, a job may have this share of the SLA as its risk."""
 _CLOSED_BEYOND = 20
 """A host closes once so many jobs more were preempted than its admissions had earned."""
+_CLOSED_US = 30 * DAY_US
+"""The time that a host stays closed, from the first offer that it refuses for that reason."""
 
 
 class HostRule(StrEnum):
@@ -41,11 +50,15 @@ class HostRule(StrEnum):
 
 @dataclass(slots=True)
 class HostBook:
-    """The promises of a host: its admissions, those that were preempted, and the risk of each that runs."""
+    """The promises of a host: its admissions, those that were preempted, and the risk of each that runs.
+
+    `closed_until_us`: until when it admits nothing, if too many were preempted.
+    """
 
     admitted: int = 0
     preempted: int = 0
     running: dict[str, float] = field(default_factory=dict)
+    closed_until_us: int | None = None
 
     def admit(self, job: str, risk: float) -> None:
         """Take an admission at this risk."""
@@ -56,6 +69,15 @@ class HostBook:
         """Take the end of an admitted job."""
         del self.running[job]
         self.preempted += preempted
+
+    def is_closed(self, at_us: int, sla: float) -> bool:
+        """Return True while the host is closed. It opens again with a new account of its promises."""
+        if self.closed_until_us is None and self.preempted > sla * self.admitted + _CLOSED_BEYOND:
+            self.closed_until_us = at_us + _CLOSED_US
+        if self.closed_until_us is not None and at_us >= self.closed_until_us:
+            self.admitted = self.preempted = 0
+            self.closed_until_us = None
+        return self.closed_until_us is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +102,8 @@ def admitted_risk(rule: HostRule, native: NativeUse, book: HostBook, offer: Offe
         return 0.0
     if offer.at_us < WARM_UP_US:
         return None
+    if rule is HostRule.TENURE and book.is_closed(offer.at_us, offer.sla):
+        return None
     risk = risk_of(rule, native, offer)
     affords = _affords(book, risk, offer.sla) if rule is HostRule.TENURE else risk <= offer.sla
     return risk if affords else None
@@ -94,8 +118,14 @@ def risk_of(rule: HostRule, native: NativeUse, offer: Offer) -> float:
     lost = 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))
     if rule is HostRule.TIMELINE or lost == 1.0:
         return lost
-    of_hour = 1.0 - share_alive(use, peaks, path, _same_hour(len(use), offer.at_us))
-    return max(upper_end(lost, len(use) / cells_of(offer.held_us)), of_hour)
+    bound = upper_end(lost, len(use) / cells_of(offer.held_us))
+    weight = told_by_hour(use)
+    if not weight:
+        return bound
+    near = _same_hour(len(use), offer.at_us)
+    risen = 1.0 - share_alive(use, peaks, path, near)
+    reached = 1.0 - share_alive(np.full_like(use, native.now), peaks, path, near)
+    return (1.0 - weight) * bound + weight * max(bound, risen, reached)
 
 
 def upper_end(share: float, windows: float) -> float:
@@ -119,9 +149,7 @@ def _affords(book: HostBook, risk: float, sla: float) -> bool:
     that were preempted or run.
     """
     earned = sla * book.admitted
-    if book.preempted > earned + _CLOSED_BEYOND:
-        return False
-    if risk <= (_OVERDRAWN * sla if book.preempted > earned else sla):
+    if risk <= sla:
         return True
     used = book.preempted + sum(book.running.values()) + risk
     return book.admitted >= _POOLED_FROM and used <= _POOLED_SHARE * (earned + sla)

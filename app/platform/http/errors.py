@@ -171,6 +171,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
+    errors.AdviceImpossible: Problem(
+        409, "preemptible.checkpoint_advice.impossible", "No eviction is forecast for the instance"
+    ),
     errors.ExtensionOfOnDemand: Problem(
         409, "preemptible.extension.on_demand", "An on-demand instance has no promise to extend"
     ),

@@ -108,6 +108,7 @@ Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
 WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
+PositiveSecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[
     int,

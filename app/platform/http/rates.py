@@ -23,6 +23,7 @@ from app.platform.telemetry.metrics import PAGE
 _PARTS = 100
 COSTS = {
     PAGE: 10,
+    "advise_checkpoint": 5,
     "explain_instance": 10,
     "extend_instance": 5,
     "check_readiness": 20,

@@ -158,6 +158,11 @@ def share_surviving(highest: Dollars, bid: float) -> float:
     return float(np.count_nonzero(known <= bid) / len(known)) if len(known) else float("nan")
 
 
+def begun_under(highest: Dollars, prices: Dollars, bid: float) -> Dollars:
+    """Return the running maxima of the starts that a bid could make, at a price of at most the bid; NaN for others."""
+    return np.asarray(np.where(prices <= bid, highest, np.nan), np.float64)
+
+
 def availability_bid(steps: PriceSteps, share: float, price_now: float) -> float:
     """Return the least price, not below the price now, that at least a share of the known time is strictly below.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ class FederationScenario:
 class JobCounts:
     """The counted jobs of one cloud, or of all: what became of them.
 
-    `remote`: admitted by another cloud, of these `preempted`. Works are core-microseconds of completed jobs, those of
-    foreign ones with their transfers.
+    `remote`: admitted by another cloud, of these `preempted`. Works are instance-microseconds of completed jobs, those
+    of foreign ones with their transfers (EXFed, III-C).
     """
 
     requests: int = 0
@@ -66,6 +67,32 @@ class JobCounts:
         return JobCounts(*(getattr(self, name) + getattr(other, name) for name in JobCounts.__slots__))
 
 
+class JobOutcome(StrEnum):
+    """The outcome of a job: it ran at home, or it ended, was preempted away from home, or was rejected by all."""
+
+    NATIVE = "native"
+    COMPLETED = "completed"
+    PREEMPTED = "preempted"
+    REJECTED = "rejected"
+
+
+class JobFate(NamedTuple):
+    """The fate of one job. `host` is where it ran, None if it was rejected; `end_us` when it left.
+
+    `risk` is the probability of preemption at which its host admitted it; 0 of a native job.
+    """
+
+    origin: str
+    name: str
+    host: str | None
+    begin_us: int
+    end_us: int
+    cores: int
+    outcome: JobOutcome
+    risk: float
+    is_counted: bool
+
+
 class _JobStep(NamedTuple):
     """The start of a job, or its end: `host` is where it runs."""
 
@@ -77,45 +104,58 @@ class _JobStep(NamedTuple):
     host: str
 
 
+class _Away(NamedTuple):
+    """A foreign job that runs: its start, its host, and the risk at which that admitted it."""
+
+    start: _JobStep
+    host: str
+    risk: float
+
+
 @dataclass
 class _FederationRun:
     scenario: FederationScenario
     clouds: dict[str, FederatedCloud]
+    told: Callable[[JobFate], None]
     counts: dict[str, JobCounts] = field(default_factory=dict)
     ends: list[_JobStep] = field(default_factory=list)
-    counted: dict[str, str] = field(default_factory=dict)
+    away: dict[str, _Away] = field(default_factory=dict)
 
     def start(self, step: _JobStep) -> None:
         """Try a job at home, then away."""
-        job, count = step.job, self.counts[step.origin]
-        is_counted = job.start_us >= self.scenario.counted_from_us
+        job, count, is_counted = step.job, self.counts[step.origin], self._is_counted(step)
         count.requests += is_counted
         victims = self.clouds[step.origin].start_native(job)
         if victims is not None:
-            self._preempted(victims)
+            self._preempted(victims, step.at_us)
             count.native += is_counted
-            self._ends_at(step, step.origin, job.start_us + job.lifetime_us)
+            end_us = job.start_us + job.lifetime_us
+            self._ends_at(step, step.origin, end_us)
+            self._tell(step, step.origin, end_us, JobOutcome.NATIVE)
         elif (found := self._host_of(step)) is not None:
-            host, risk = found
             count.remote += is_counted
-            held_us = job.held_us(self.scenario.bytes_per_s)
-            self.clouds[host].start_foreign(_foreign_id(step), job, held_us, risk)
-            if is_counted:
-                self.counted[_foreign_id(step)] = step.origin
-            self._ends_at(step, host, job.start_us + held_us)
+            self._start_away(step, *found)
         else:
             count.rejected += is_counted
+            self._tell(step, None, step.at_us, JobOutcome.REJECTED)
 
     def end(self, step: _JobStep) -> None:
         """End a job where it runs, if it runs still."""
         job, count = step.job, self.counts[step.origin]
-        is_counted = job.start_us >= self.scenario.counted_from_us
-        work = job.all_cores * (step.at_us - job.start_us) * is_counted
+        work = job.count * (step.at_us - job.start_us) * self._is_counted(step)
         if step.host == step.origin:
             self.clouds[step.host].stop_native(job, step.at_us)
             count.native_work += work
         elif self.clouds[step.host].stop_foreign(_foreign_id(step), step.at_us):
             count.remote_work += work
+            gone = self.away.pop(_foreign_id(step))
+            self._tell(gone.start, gone.host, step.at_us, JobOutcome.COMPLETED, gone.risk)
+
+    def _start_away(self, step: _JobStep, host: str, risk: float) -> None:
+        held_us = step.job.held_us(self.scenario.bytes_per_s)
+        self.clouds[host].start_foreign(_foreign_id(step), step.job, held_us, risk)
+        self.away[_foreign_id(step)] = _Away(step, host, risk)
+        self._ends_at(step, host, step.at_us + held_us)
 
     def _host_of(self, step: _JobStep) -> tuple[str, float] | None:
         """Return the first of the linked clouds that admits a job, and the risk."""
@@ -132,13 +172,26 @@ class _FederationRun:
                 return name, risk
         return None
 
-    def _preempted(self, victims: Sequence[str]) -> None:
+    def _preempted(self, victims: Sequence[str], at_us: int) -> None:
         for victim in victims:
-            if victim in self.counted:
-                self.counts[self.counted[victim]].preempted += 1
+            gone = self.away.pop(victim)
+            self.counts[gone.start.origin].preempted += self._is_counted(gone.start)
+            self._tell(gone.start, gone.host, at_us, JobOutcome.PREEMPTED, gone.risk)
+
+    def _is_counted(self, step: _JobStep) -> bool:
+        return step.job.start_us >= self.scenario.counted_from_us
+
+    def _tell(self, start: _JobStep, host: str | None, end_us: int, outcome: JobOutcome, risk: float = 0.0) -> None:
+        job = start.job
+        is_counted = self._is_counted(start)
+        self.told(JobFate(start.origin, job.name, host, job.start_us, end_us, job.all_cores, outcome, risk, is_counted))
 
     def _ends_at(self, step: _JobStep, host: str, at_us: int) -> None:
         heapq.heappush(self.ends, step._replace(at_us=at_us, kind=_END, host=host))
+
+
+def _not_told(_: JobFate) -> None:
+    """Take the fate of a job where nobody asks for it."""
 
 
 def _foreign_id(step: _JobStep) -> str:
@@ -147,17 +200,23 @@ def _foreign_id(step: _JobStep) -> str:
 
 
 def run_federation(
-    scenario: FederationScenario, *, logs: Mapping[str, EventSink] | None = None, progress: Progress | None = None
+    scenario: FederationScenario,
+    *,
+    logs: Mapping[str, EventSink] | None = None,
+    told: Callable[[JobFate], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, JobCounts]:
     """Run all jobs of all clouds until the last has ended, and return the counts of each cloud.
 
-    At equal times ends come before starts, and starts in the order of clouds and of their files.
+    At equal times ends come before starts, and starts in the order of clouds and of their files. `told` takes the fate
+    of each job once it is sure.
     """
     kinds = {job.cores for jobs in scenario.jobs.values() for job in jobs}
     clouds = {
         name: FederatedCloud(name, nodes, kinds, (logs or {}).get(name)) for name, nodes in scenario.nodes.items()
     }
-    run = _FederationRun(scenario, clouds, {name: JobCounts() for name in clouds})
+    counts = {name: JobCounts() for name in clouds}
+    run = _FederationRun(scenario, clouds, told or _not_told, counts)
     starts = sorted(
         _JobStep(job.start_us, _START, order, name, job, name)
         for order, (name, job) in enumerate((name, job) for name in clouds for job in scenario.jobs.get(name, ()))

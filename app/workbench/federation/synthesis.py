@@ -6,13 +6,13 @@ The recipe is that of the README beside the given jobs; the shapes are not the p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import numpy as np
 
 from app.domain.inputs import InputError
-from app.federation.rules.jobs import JOB_COLUMNS
 from app.forecast.survival import Floats
+from app.workbench.federation.joblines import JobLine
 
 _HOUR_S, _DAY_S, _WEEK_S = 3600.0, 86_400.0, 604_800.0
 _MOST_INSTANCES = 16
@@ -51,17 +51,7 @@ SEGMENTS = {
 }
 
 
-class SynthesizedJob(NamedTuple):
-    """A line of a file of jobs. All have instances of one core."""
-
-    start_s: float
-    lifetime_s: float
-    instances: int
-    input_bytes: int
-    output_bytes: int
-
-
-def synthesize_jobs(segment: str, seed: int) -> list[SynthesizedJob]:
+def synthesize_jobs(segment: str, seed: int) -> list[JobLine]:
     """Return the jobs of a segment of Table I, by start. The same seed gives the same jobs."""
     if segment not in SEGMENTS:
         raise InputError(f"segment {segment!r} is none of {', '.join(SEGMENTS)}")
@@ -76,16 +66,9 @@ def synthesize_jobs(segment: str, seed: int) -> list[SynthesizedJob]:
     data = bytes_per_h * counts * lifetimes / _HOUR_S * draw.lognormal(_BYTES_MU, _BYTES_SIGMA, len(starts))
     rows = zip(starts.tolist(), lifetimes.tolist(), counts.tolist(), data.tolist(), strict=True)
     return [
-        SynthesizedJob(start, lifetime, count, int(size * _INPUT_SHARE), int(size * (1 - _INPUT_SHARE)))
+        JobLine(start, lifetime, 1, count, int(size * _INPUT_SHARE), int(size * (1 - _INPUT_SHARE)))
         for start, lifetime, count, size in rows
     ]
-
-
-def write_jobs(jobs: list[SynthesizedJob], file: TextIO) -> None:
-    """Write jobs as CSV, times in seconds with three digits."""
-    file.write(",".join(JOB_COLUMNS) + "\n")
-    for one in jobs:
-        file.write(f"{one.start_s:.3f},{one.lifetime_s:.3f},1,{one.instances},{one.input_bytes},{one.output_bytes}\n")
 
 
 def _uniform(draw: Draw, count: int, end_s: float) -> Floats:

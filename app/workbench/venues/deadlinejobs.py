@@ -35,6 +35,8 @@ class DeadlineJob:
     zone: str
     saved: float = 0.0
     revocations: int = 0
+    launches: int = 0
+    """The number of times it began on a machine."""
     ended_us: int = 0
     is_given_up: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil, isnan
+from math import ceil, inf, isnan
 from typing import NamedTuple
 
 from app.domain.times import HOUR_US
@@ -36,6 +36,8 @@ class Scheme(NamedTuple):
     rule: CheckpointRule
     has_net: bool = False
     """True if a job goes on demand at the latest moment from which it is in time (not with checkpoints at rises)."""
+    most_over_on_demand: float = inf
+    """No bid is above so many times the on-demand price of its machine type."""
 
 
 class WaitingJob(NamedTuple):
@@ -98,7 +100,8 @@ class MachineWays:
         """Return the machine of algorithm 3. Bids take time to find, so only those of the cheapest are asked for."""
         needs, leased = self._needs(job, now_us), [*self._leased(job, held, now_us)]
         new = self._told_apart(job, [*self._new(job, now_us)], now_us)
-        leased, new = ([way for way in ways if self._is_safe(job, way, now_us)] for ways in (leased, new))
+        if self._scheme.has_net:
+            leased, new = self._safe(job, leased, new, now_us)
         while True:
             found = provision(needs, leased, new)
             if (way := self._with_bid(job, found.way, now_us)) is not None:
@@ -166,12 +169,23 @@ class MachineWays:
         room_us, read_us = job.deadline_us - begin_us - left_us, resume_us(job.memory_gib, is_same_zone=False)
         return guarded_run(run, room_us, read_us, left_us / work_us, pause_us, is_saved=job.saved > 0.0)
 
-    def _is_safe(self, job: DeadlineJob, way: MachineWay, now_us: int) -> bool:
-        if not self._scheme.has_net or way.bid == ON_DEMAND:
-            return True
+    def _safe(
+        self, job: DeadlineJob, leased: list[MachineWay], new: list[MachineWay], now_us: int
+    ) -> tuple[list[MachineWay], list[MachineWay]]:
+        """Return the machines on which the net lets a job end; without a spot machine among them, those to begin on.
+
+        Waiting for a leased machine may use up the slack, so that the net would soon take the job off it.
+        """
+        runs = {way: self._guarded(job, way, now_us) for way in (*leased, *new) if way.bid != ON_DEMAND}
+        fit = {way for way, run in runs.items() if not run.is_cut}
+        fit = fit or {way for way, run in runs.items() if run.length_us > 0.0}
+        kept = [[way for way in ways if way.bid == ON_DEMAND or way in fit] for ways in (leased, new)]
+        return kept[0], kept[1]
+
+    def _guarded(self, job: DeadlineJob, way: MachineWay, now_us: int) -> CheckpointedRun:
         least = max(way.bid, self._least(job, way.pool, way.takes_us, now_us)) if way.number < 0 else way.bid
         begin_us = now_us + way.wait_us + job.resume_us(self.zone(way.pool))
-        return self.periodic(job, way.pool, least, now_us, begin_us).length_us > 0.0
+        return self.periodic(job, way.pool, least, now_us, begin_us)
 
     def _every_us(self, job: DeadlineJob, pool: int, bid: float, now_us: int) -> float:
         """Return the work between two checkpoints."""
@@ -184,7 +198,7 @@ class MachineWays:
     def _spot(self, job: DeadlineJob, pool: int, now_us: int) -> MachineWay | None:
         bid = price = self._price(pool, 0.0, now_us)
         takes_us = job.work_us(self.machine(pool)) + job.resume_us(self.zone(pool))
-        if isnan(price) or takes_us == ON_DEMAND:
+        if isnan(price) or takes_us == ON_DEMAND or price > self._most(pool):
             return None
         if self._scheme.rule is CheckpointRule.HAZARD:  # the interval by the hazard needs the bid
             bid = max(price, self._least(job, pool, takes_us, now_us))
@@ -209,7 +223,11 @@ class MachineWays:
         level = self._scheme.level
         if level is None:
             return float("nan")
-        return self._bids.least(pool, now_us, None if self._is_short(job, pool) else takes_us, level)
+        least = self._bids.least(pool, now_us, None if self._is_short(job, pool) else takes_us, level)
+        return least if isnan(least) else min(least, self._most(pool))
+
+    def _most(self, pool: int) -> float:
+        return self._scheme.most_over_on_demand * self._setting.on_demand[pool]
 
     def _is_short(self, job: DeadlineJob, pool: int) -> bool:
         return job.work_us(self.machine(pool)) <= self._scheme.split_h * HOUR_US

@@ -95,6 +95,7 @@ class DeadlineFleet:
         self.paid += job.moving_cost(zone)
         machine.work_from_us = now_us + job.resume_us(zone)
         machine.job, machine.expected_end_us = job, now_us + way.takes_us
+        job.launches += 1
         machine.run, machine.turn, job.zone = self._run_of(job, machine, now_us), machine.turn + 1, zone
         event = FleetEvent.STOPPED if machine.run.is_cut else FleetEvent.DONE
         self._push(machine.work_from_us + machine.run.length_us, event, None, machine, machine.turn)
@@ -167,14 +168,14 @@ def backtest_ramc_dc(
     jobs = deadline_jobs(setting, place_jobs(setting, recorded, count or JOBS, _SEED))
     bids = LeastBids(setting, levels)
     rules = [CheckpointRule.HAZARD] if method != "thesis" else [*CheckpointRule][:3]
-    fixed = _ended(setting, bids, Scheme(None, 0.0, CheckpointRule.NONE), jobs)
+    fixed = fleet_ended(setting, bids, Scheme(None, 0.0, CheckpointRule.NONE), jobs)
     cells = dict[str, dict[str, float | int]]()
     places = range(len(levels))
     schemes = [Scheme(at, split_h, rule) for rule in rules for split_h in SPLITS_H for at in places]
     if method != "thesis":
         schemes = [Scheme(at, 0.0, CheckpointRule.HAZARD, has_net=True) for at in places] + schemes
     for number, scheme in enumerate(schemes, 1):
-        cells[scheme_name(scheme, levels)] = _summary(*_ended(setting, bids, scheme, jobs), fixed[1])
+        cells[scheme_name(scheme, levels)] = fleet_summary(*fleet_ended(setting, bids, scheme, jobs), fixed[1])
         setting.progress(number, len(schemes))
     first = scheme_name(schemes[len(levels) - 1], levels)
     return cells[first] | {"on_demand_cost": fixed[1], "cells": cells}
@@ -186,7 +187,7 @@ def scheme_name(scheme: Scheme, levels: Sequence[float]) -> str:
     return f"{level}t_split {scheme.split_h:g} {scheme.rule.value}{' with net' if scheme.has_net else ''}"
 
 
-def _ended(
+def fleet_ended(
     setting: BacktestSetting, bids: LeastBids, scheme: Scheme, jobs: Sequence[DeadlineJob]
 ) -> tuple[list[DeadlineJob], float]:
     """Return the jobs as they ended under a scheme, and what was paid."""
@@ -196,13 +197,15 @@ def _ended(
     return fresh, fleet.paid
 
 
-def _summary(jobs: Sequence[DeadlineJob], paid: float, on_demand: float) -> dict[str, float | int]:
+def fleet_summary(jobs: Sequence[DeadlineJob], paid: float, on_demand: float) -> dict[str, float | int]:
+    """Return the cost over that of on-demand machines, the share of late jobs, and revocations and launches by job."""
     late = [job for job in jobs if job.ended_us > job.deadline_us]
     over = [(job.ended_us - job.submit_us) / (job.deadline_us - job.submit_us) - 1.0 for job in late]
     return {
         "cost_over_on_demand": paid / on_demand,
         "breaches": len(late) / len(jobs),
         "early_terminations": sum(job.revocations for job in jobs) / len(jobs),
+        "launches": sum(job.launches for job in jobs) / len(jobs),
         "exceeded": float(np.mean(over)) if over else 0.0,
         "count": len(jobs),
     }

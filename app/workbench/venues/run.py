@@ -9,6 +9,7 @@ from app.domain.inputs import InputError
 from app.workbench.venues.bids import LEVELS, backtest_bids
 from app.workbench.venues.cost import COST_LEVELS, backtest_cost
 from app.workbench.venues.jobs import RecordedJob
+from app.workbench.venues.pricedeadlines import DEADLINE_LEVELS, backtest_price_deadlines
 from app.workbench.venues.ramcdc import RAMC_DC_LEVELS, backtest_ramc_dc
 from app.workbench.venues.ramp import RAMP_LEVELS, backtest_ramp
 from app.workbench.venues.setting import BacktestSetting
@@ -35,6 +36,8 @@ def backtest_of(
             return backtest_ramp(setting, method, levels or RAMP_LEVELS, jobs.recorded, jobs.most)
         case "ramc-dc":
             return backtest_ramc_dc(setting, method, levels or RAMC_DC_LEVELS, jobs.recorded, jobs.most)
+        case "deadlines":
+            return backtest_price_deadlines(setting, method, levels or DEADLINE_LEVELS, jobs.recorded, jobs.most)
         case _:
             return backtest_cost(setting, method, levels or COST_LEVELS)
 

@@ -9,6 +9,7 @@ import numpy as np
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import Dollars
 from app.venues.rules.survival import lattice, share_alive, times_lasted
+from app.workbench.venues.bounding import backtest_bounds
 from app.workbench.venues.drawing import DrawnBid, draw_bids
 from app.workbench.venues.scores import scores_of
 from app.workbench.venues.setting import BacktestSetting
@@ -25,7 +26,8 @@ def backtest_survival(setting: BacktestSetting, method: str) -> dict[str, Any]:
     survived = np.array([one.survived for one in drawn], np.float64)
     at_on_demand = np.array([one.multiple == 1.0 for one in drawn], np.bool_)
     return scores_of(chances, survived) | {
-        "at_on_demand_price": scores_of(chances[at_on_demand], survived[at_on_demand])
+        "at_on_demand_price": scores_of(chances[at_on_demand], survived[at_on_demand]),
+        "at_least": backtest_bounds(setting),
     }
 
 

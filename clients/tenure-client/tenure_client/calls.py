@@ -175,7 +175,7 @@ def extend(cloud: str, instance: str, lifetime_s: float, *, at: datetime | None 
 
 def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[ExtensionAnswer]:
     """Tell what `extend` would answer now. Nothing is changed or recorded."""
-    query = {"lifetime_s": _seconds_text(lifetime_s)}
+    query = {"lifetime_s": seconds_text(lifetime_s)}
     return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
 
 
@@ -246,7 +246,7 @@ def quotes(
     slots: int | None = None,
 ) -> Call[QuotesAnswer]:
     """Read quotes from the newest table, for one flavor or all."""
-    asked_s = None if lifetime_s is None else _seconds_text(lifetime_s)
+    asked_s = None if lifetime_s is None else seconds_text(lifetime_s)
     query = {"flavor": flavor, "eviction_probability": eviction_probability, "lifetime_s": asked_s, "slots": slots}
     return endpoints.QUOTES.call(query=query, cloud=cloud)
 
@@ -377,6 +377,6 @@ def _page(limit: int, marker: str | int | None) -> Json:
     return {"limit": limit, "marker": marker}
 
 
-def _seconds_text(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
     """Return the number for a query: exact to the microsecond, without an exponent."""
     return f"{seconds:.6f}".rstrip("0").rstrip(".")

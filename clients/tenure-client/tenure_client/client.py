@@ -63,6 +63,7 @@ class Methods:
     move = Method(controller_calls.move)
     proposals = Method(controller_calls.proposals)
     extension_quote = Method(calls.extension_quote)
+    checkpoint_advice = Method(controller_calls.checkpoint_advice)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)

@@ -1,12 +1,13 @@
-"""Calls of controllers, which move and stop instances and say so, described like those in `calls`."""
+"""Calls of controllers, which move, stop and checkpoint instances, described like those in `calls`."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from tenure_client import endpoints
-from tenure_client.calls import PAGE
+from tenure_client.calls import PAGE, seconds_text
 from tenure_client.endpoints import Call, Listing
+from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.instances import HandoverAnswer, MoveAnswer, ProposalsAnswer
 
 
@@ -29,3 +30,30 @@ def handovers(cloud: str, *, limit: int = PAGE, marker: str | None = None) -> Li
 def confirm_handover(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
     """Confirm that an evicted instance is stopped. Repeating the call changes nothing."""
     return endpoints.CONFIRM_HANDOVER.call(query={"at": at}, cloud=cloud, handover=instance)
+
+
+def checkpoint_advice(
+    cloud: str,
+    instance: str,
+    pause_s: float,
+    *,
+    write_s: float | None = None,
+    restore_s: float | None = None,
+    at_risk_s: float | None = None,
+    loss_every_s: float | None = None,
+) -> Call[CheckpointAdviceAnswer]:
+    """Ask when a job on a running spot instance should be checkpointed.
+
+    A checkpoint stops the job for `pause_s` and counts after `write_s` (by default the same); loading it takes
+    `restore_s`. `at_risk_s` is the work since the last checkpoint, by default all since the start. `loss_every_s` is
+    the mean time between losses of a machine without notice, by default none.
+    """
+    lengths = {
+        "pause_s": pause_s,
+        "write_s": write_s,
+        "restore_s": restore_s,
+        "at_risk_s": at_risk_s,
+        "loss_every_s": loss_every_s,
+    }
+    query = {name: None if value is None else seconds_text(value) for name, value in lengths.items()}
+    return endpoints.CHECKPOINT_ADVICE.call(query=query, cloud=cloud, spot=instance)

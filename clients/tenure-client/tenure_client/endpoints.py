@@ -12,6 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
 from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
@@ -159,6 +160,13 @@ EXTENSION_QUOTE = Endpoint(
     ExtensionAnswer,
     Chapter.INSTANCES,
     "Ask whether a longer lifetime could be promised",
+)
+CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_CLOUD}/instances/{{spot}}/checkpoint-advice",
+    CheckpointAdviceAnswer,
+    Chapter.INSTANCES,
+    "Ask when a job on an instance should be checkpointed",
 )
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"

@@ -1,0 +1,36 @@
+"""Handler for advice on checkpoints."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.clusters.advising import advise
+from app.clusters.wire import AdviceQuery, advice_answer
+from app.domain.errors import TableNotFound
+from app.forecasts.table_reads import TableReads
+from app.platform.http.bodies import read_query
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.log_reads import LogReads
+from app.scheduling.scheduler import Scheduler
+
+
+async def advise_checkpoint(request: Request) -> Response:
+    """Tell when a job on a running spot instance should be checkpointed. Nothing is changed or recorded.
+
+    The hazard of an eviction comes from the forecast in force, for an instance of this age in its room. A checkpoint is
+    due when hazard x work at risk, added up since the last one, reaches the pause that it costs. Where one can be
+    written within the cloud's grace period, the notice of an eviction is the time for it.
+    """
+    query, name, spot = read_query(request, AdviceQuery), request.path_params["cloud"], request.path_params["spot"]
+    scheduler = reached(request, Scheduler)
+    if spot not in (await scheduler.state(name)).running:
+        await reached(request, LogReads).instance(name, spot)
+    table = await reached(request, TableReads).newest(name)
+    cloud, now_us = await scheduler.present(name)
+    if table is None or table.seq > cloud.seq:
+        raise TableNotFound("no quantile table was published yet")
+    started_us = cloud.running[spot].started_us if spot in cloud.running else now_us
+    found = advise(cloud, table, spot, query.terms(now_us - started_us), now_us)
+    return respond(advice_answer(found, cloud.policy, table))
