@@ -41,6 +41,8 @@ from app.commands.output import INTERRUPTED
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
+from app.managing.manager import ManagerRuns
+from app.managing.programs import ProgramFailed
 from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
@@ -59,6 +61,8 @@ _EXIT_CODES: dict[type[Exception], int] = {
     AnswerUnreadable: 3,
     Unavailable: 3,
     NoDatabase: 3,
+    ProgramFailed: 3,
+    ManagerRuns: 3,
     TenureError: 1,
 }
 """The first that fits."""

@@ -2,6 +2,8 @@
 
     python -m benchmarks.elastic policies [PRICES] [--hold]
     python -m benchmarks.elastic table3 [--pause 30]
+    python -m benchmarks.elastic table2
+    python -m benchmarks.elastic promise [--platforms A-B:7x12 ...]
     python -m benchmarks.elastic advice --url URL --cloud CLOUD
 
 `policies` asks what `tenure cluster policies PRICES` does, and shows each bar beside its figure. With `--hold` the last
@@ -12,6 +14,12 @@ and spikes above the bid at hours 57, 60 and 63 that hit five of them. Not in th
 at hour 0 and five at hour 22 (then they run at the spikes, and the last ends at hour 75 on demand); the price is .0141
 $/h (the paper's 10.15 $ over 13 jobs of 55 h), .045 for the hour of the rise, and .1 for ten minutes at each spike.
 Time is the end of the last job. The costs of spot machines hang on that price; their ratios and the times do not.
+
+`table2` rebuilds the paper's other case (`hybrid`): means over 20 shuffles of the jobs, each beside the paper's figure.
+
+`promise` puts jobs of 1 to 53 h on spot instances that a Tenure cloud promises to evict with probability .01 at most,
+beside the load of recorded traces (`promised`): by default the four full pairs. Its lines are over all
+platforms together; `hour` and `young` are reckoned on the same leases.
 
 `advice` asks a running service 1,000 times for advice on checkpoints of the cloud's running spot instances, one after
 another. The token is in TENURE_TOKEN.
@@ -24,8 +32,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -38,6 +47,9 @@ from app.domain.times import HOUR_US, SECOND_US, from_rfc3339
 from app.venues.rules.history import PriceSteps, VenuePrices
 from app.workbench.clusters.comparing import ComparedJob, compare_policies, over_all, runs_of
 from app.workbench.venues.opening import read_prices
+from benchmarks.hybrid import table2
+from benchmarks.platforms import FULL, Platform, named
+from benchmarks.promised import PROMISE, run_promised
 from tenure_client import TenureClient
 
 TRACE = Path(__file__).parents[2] / "shared/traces/market/us-east-1-2015.csv.gz"
@@ -124,6 +136,47 @@ def table3_lines(pause_s: int) -> Iterator[Line]:
         yield Line(f"{name}: checkpoints", float(runs[name].checkpoints.mean()), 0.0, 999.0)
 
 
+def table2_lines() -> Iterator[Line]:
+    """Yield the row of table 2 on demand and on spot; the paper's figure is in each name."""
+    runs = [*table2(range(20))]
+    on_demand, spot = (np.mean([pair[at] for pair in runs], axis=0) for at in (0, 1))
+    stated = {"on demand": (434, 883, 38_832, 2.349), "spot": (609, 1076, 39_381, 0.234)}
+    names = ("sequential wait, s", "parallel wait, s", "total time, s", "cost, $")
+    for market, row in (("on demand", on_demand), ("spot", spot)):
+        for name, figure, paper in zip(names, row.tolist()[:4], stated[market], strict=True):
+            is_barred = (market, name) == ("on demand", "cost, $")
+            least, most = (paper * 0.85, paper * 1.15) if is_barred else (0.0, inf)
+            yield Line(f"{market}: {name} (paper {paper:g})", figure, least, most)
+        yield Line(f"{market}: nodes bought (paper: not stated)", row[4], 0.0, inf)
+        yield Line(f"{market}: of these unused (paper: at least 1)", row[5], 0.0, inf)
+    yield Line("cost, spot / on demand (paper .0996)", spot[3] / on_demand[3], 0.08, 0.12)
+    yield Line("total time, spot / on demand (paper 1.014)", spot[2] / on_demand[2], 0.0, 1.03)
+
+
+def promise_lines(platforms: Sequence[Platform]) -> Iterator[Line]:
+    """Yield the figures of jobs under a promise, and print those of each platform as they come."""
+    found = []
+    for platform in platforms:
+        one = run_promised(platform)
+        found.append(one)
+        told = " ".join(f"{name} {cost.overhead:.4f} {cost.checkpoints:.2f}" for name, cost in one.costs.items())
+        print(
+            f"  {platform.platform:14} jobs {one.known}/{one.jobs} chains {one.chained} leases {one.leases} "
+            f"evicted {one.evicted} waited {one.waited:.3f} {told}",
+            flush=True,
+        )
+    evicted, leases = sum(one.evicted for one in found), sum(one.leases for one in found)
+    yield Line("evicted / leases", evicted / leases, 0.0, PROMISE)
+    yield Line(
+        "jobs that end, of those submitted", sum(one.known for one in found) / sum(one.jobs for one in found), 1, 1
+    )
+    for name, over, day in (("promise", 0.005, 0.6), ("hour", 9.0, 99.0), ("young", 9.0, 99.0)):
+        weights = [one.known for one in found]
+        overhead, checkpoints = np.average([one.costs[name] for one in found], axis=0, weights=weights).tolist()
+        yield Line(f"{name}: overhead", overhead, 0.0, over)
+        yield Line(f"{name}: checkpoints a day of work", checkpoints, 0.0, day)
+
+
 def advice_lines(url: str, cloud: str) -> Iterator[Line]:
     """Yield how long advice takes, in milliseconds, as a client on this machine sees it."""
     with TenureClient(url, os.environ.get("TENURE_TOKEN")) as client:
@@ -143,6 +196,10 @@ def lines_of(asked: argparse.Namespace) -> Iterator[Line]:
         yield from policy_lines(asked.prices, is_held=asked.hold)
     elif asked.question == "table3":
         yield from table3_lines(asked.pause)
+    elif asked.question == "table2":
+        yield from table2_lines()
+    elif asked.question == "promise":
+        yield from promise_lines(asked.platforms)
     else:
         yield from advice_lines(asked.url, asked.cloud)
 
@@ -150,10 +207,11 @@ def lines_of(asked: argparse.Namespace) -> Iterator[Line]:
 def main() -> int:
     """Show the lines of a question; return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=["policies", "table3", "advice"])
+    parser.add_argument("question", choices=["policies", "table3", "table2", "promise", "advice"])
     parser.add_argument("prices", nargs="?", type=Path, default=TRACE)
     parser.add_argument("--pause", type=int, default=160)
     parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--platforms", type=named, nargs="*", default=FULL, metavar="PAIR:NxC")
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     parser.add_argument("--cloud", default="north")
     asked = parser.parse_args()

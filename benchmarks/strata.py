@@ -15,6 +15,7 @@ of judgement follow, each beside its bar, those that fail first and marked with 
     flavors     as `broken`, by flavor
     weeks       weeks (by the start) of a run whose interval lies above p
     core        completed core-hours relative to the clairvoyant's: ratio of the means / mean of the ratios
+    parts       the same for each part of the platforms (never fails)
     lost        core-hours lost of those admitted, summed, in p
     by hours    the same in each stratum, with the completed core-hours of all (never fails)
     aggregate   runs whose SLA was missed; by its interval where fewer than 100 / p were admitted
@@ -52,7 +53,13 @@ from app.workbench.tally import Scenario
 from benchmarks.platforms import PARTS, TRACES, Platform, named, synthetic
 
 SLAS = (0.01, 0.05, 0.10)
-POLICY = Policy(guarantee=Guarantee.STRATIFIED, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None)
+POLICY = Policy(
+    guarantee=Guarantee.STRATIFIED,
+    forecast=Forecast.CALIBRATED,
+    clock=Clock.EXTERNAL,
+    clock_step_us=None,
+    sample_count=1,  # of replays, which nothing decides by
+)
 ENOUGH = 20
 """A class is judged from so many admissions on."""
 MOST = 2.0
@@ -155,6 +162,7 @@ def judge(runs: Sequence[Run], best_us: Sequence[int], sla: float) -> list[Line]
         _broken("flavors", runs, lambda one: one.cores, sla, 0.03),
         _broken("weeks", runs, lambda one: one.at_us // (7 * DAY_US), sla, 0.01, enough=1),
         _core(runs, best_us, sla),
+        _parts(runs, best_us),
         _lost(runs, sla),
         _by_hours(runs, sla),
         _aggregate(runs, sla),
@@ -224,11 +232,25 @@ def _strata(runs: Sequence[Run], sla: float) -> Line:
 
 
 def _core(runs: Sequence[Run], best_us: Sequence[int], sla: float) -> Line:
-    own, best = np.array([one.completed_core_us for one in runs], float), np.array(best_us, float)
-    of_means, of_ratios = own.sum() / best.sum(), float(np.mean((own / np.maximum(best, 1))[best > 0]))
+    of_means, of_ratios = _relative(runs, best_us)
     least = CORE.get(sla, (0.0, 0.0))
     is_good = of_means >= least[0] and of_ratios >= least[1]
-    return Line("core", bool(is_good), f"{of_means:.3f} / {of_ratios:.3f} (at least {least[0]:.2f} / {least[1]:.2f})")
+    return Line("core", is_good, f"{of_means:.3f} / {of_ratios:.3f} (at least {least[0]:.2f} / {least[1]:.2f})")
+
+
+def _parts(runs: Sequence[Run], best_us: Sequence[int]) -> Line:
+    cells = []
+    for part in dict.fromkeys(one.platform.part for one in runs):
+        some = [(one, best) for one, best in zip(runs, best_us, strict=True) if one.platform.part == part]
+        of_means, of_ratios = _relative([one for one, _ in some], [best for _, best in some])
+        cells.append(f"{part} {of_means:.3f} / {of_ratios:.3f} ({len(some)})")
+    return Line("parts", is_good=True, text=", ".join(cells))
+
+
+def _relative(runs: Sequence[Run], best_us: Sequence[int]) -> tuple[float, float]:
+    """Return the completed core-hours relative to the clairvoyant's: ratio of the means, mean of the ratios."""
+    own, best = np.array([one.completed_core_us for one in runs], float), np.array(best_us, float)
+    return float(own.sum() / best.sum()), float(np.mean((own / np.maximum(best, 1))[best > 0]))
 
 
 def _lost(runs: Sequence[Run], sla: float) -> Line:

@@ -41,6 +41,7 @@ from app.domain.values import (
     Guarantee,
     Market,
     Policy,
+    ProposedMove,
     QuotaKind,
     QuotaUse,
     Rejection,
@@ -298,6 +299,15 @@ LOG: list[Event] = [
         lifetime_us=DAY_US,
         basis=replace(BASIS, budget=replace(BUDGET, core_hours=24.0, mean_core_hours=1.5, evicted_core_hours=0.5)),
         acceptable=Acceptable(2 * HOUR_US, None),
+    ),
+    EvictionRisk(
+        **ending(29, "booked"),
+        level=RiskLevel.RAISED,
+        probability=0.5,
+        threshold=0.25,
+        epoch=3,
+        slots=4,
+        moves=(ProposedMove("young", "n", "m"), ProposedMove("booked", "n", "m")),
     ),
 ]
 """In an order that a log could have."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.admission.quote import Quotes
-from app.admission.strata import RISKY_BEYOND, longest_us
+from app.admission.strata import HEAVY, longest_us
 from app.domain.budgets import Budget
 from app.domain.requests import StartRequest
 from app.engine.books import core_hours_of
@@ -107,7 +107,7 @@ def bearable(budget: Budget, probability: float) -> float:
 def _is_heavy(budget: Budget) -> bool:
     """Return True if a start weighs more than two usual ones, and than what the budget could pay."""
     usual = budget.mean_core_hours or budget.weight
-    return budget.weight > max(RISKY_BEYOND * usual, _spare(budget, exposed=False))
+    return budget.weight > max(HEAVY * usual, _spare(budget, exposed=False))
 
 
 def _spare(budget: Budget, *, exposed: bool) -> float:

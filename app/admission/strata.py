@@ -2,13 +2,13 @@
 
 Each stratum of declared lifetimes has a *book* of its own for each promised probability p (engine.cloud.books). A start
 earns at most what it risks four times over, so nothing is earned without risk. A start is admitted by the first of
-three lines that allows it: its risk is small; its risk is within p and the book is not in debt; or a tenth of what the
-book has left pays for it, at a risk of 5 p at most and beside few risky instances. Exposed starts are paid for like any
-other.
+three lines that allows it: its risk is small; its risk is within p; or its risk is three times p at most, the book is
+not in debt, and few risky instances run in it. Most starts risk far less than p, so what the book earns beyond its
+evictions pays for those that risk more. Exposed starts are paid for like any other.
 
-A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions, what is
-set aside and the limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the
-book could pay for if it were lost, is admitted at a small risk only. So it cannot spend what many small ones earned.
+A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions and the
+limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the book could pay
+for if it were lost, is admitted at a small risk only. So it cannot spend what many small ones earned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import copysign, floor, inf
+from math import floor
 from typing import NamedTuple
 
 from app.admission.quote import Quotes
@@ -27,14 +27,14 @@ from app.domain.times import SECOND_US
 from app.engine.books import RISKY, core_hours_of
 from app.engine.cloud import Cloud
 
-SPREAD = 10.0
-"""One start may use the tenth part of what is left."""
-HIGHEST = 5.0
+HIGHEST = 3.0
 """No start is admitted whose risk is above so many p."""
-RISKY_BEYOND = 2
-"""So many risky instances may run, together with a start whose risk is beyond p, whatever the book has left. In a book
-that counts core-hours it is so many times the usual weight.
+RISKY_BEYOND = 5
+"""So many risky instances may run, together with a start whose risk is beyond p, however little the book has left. In a
+book that counts core-hours it is so many times the usual weight.
 """
+HEAVY = 2
+"""A start is heavy if it weighs more than so many usual ones, and more than what is left."""
 PRECISION_US = SECOND_US
 """The longest lifetime that would be admitted is found to this."""
 
@@ -54,17 +54,15 @@ class AdmittingLine(NamedTuple):
 
 
 def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
-    """Return the three lines under the promise `probability`. A book in debt bears half the risk."""
-    left, weight = book.left, book.weight
-    affordable = max(floor(left), 0) if book.unit is BudgetUnit.INSTANCES else left
-    most_risky = max(RISKY_BEYOND * book.usual_weight, affordable)
-    bearable = probability / 2 if left < 0 or weight > most_risky else probability
-    spare = (left - book.committed) / SPREAD
-    paid = spare / weight if weight else copysign(inf, spare)
+    """Return the three lines under the promise `probability`. Only a book that is not in debt bears more than that."""
+    affordable = max(floor(book.left), 0) if book.unit is BudgetUnit.INSTANCES else book.left
+    small, is_heavy = RISKY * probability, book.weight > max(HEAVY * book.usual_weight, affordable)
+    bearable = small if is_heavy else probability
+    beyond = bearable if is_heavy or book.left < 0 else HIGHEST * probability
     return (
-        AdmittingLine(AdmittedBy.SMALL, min(bearable, RISKY * probability), None),
+        AdmittingLine(AdmittedBy.SMALL, small, None),
         AdmittingLine(AdmittedBy.WITHIN, bearable, None),
-        AdmittingLine(AdmittedBy.PAID, min(HIGHEST * probability, paid), most_risky),
+        AdmittingLine(AdmittedBy.PAID, beyond, max(RISKY_BEYOND * book.usual_weight, affordable)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.strata import BOUNDARIES_US
@@ -187,6 +187,26 @@ class Resources(NamedTuple):
     cores: int
     memory_mib: int = 0
     disk_gib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedMove:
+    """A move of an instance from one node to another, which has room for it at once."""
+
+    instance_id: str
+    node: str
+    to: str
+
+
+MovePlan: TypeAlias = tuple[ProposedMove, ...]
+"""Proposed moves in the order in which they are to be carried out."""
+
+
+class ToldRisk(NamedTuple):
+    """The last that was told of an instance at risk: when, and with which moves."""
+
+    at_us: int
+    moves: MovePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,17 @@ from typing import TypeAlias
 
 from app.admission.decide import decide_overdue
 from app.admission.quote import quotes_of_now
-from app.admission.risk import assess_risk, decide_risk, exposed_instances
-from app.domain.events import Event
+from app.admission.risk import Assessed, Crossed, assess_risk, decide_risk, exposed_instances, told_before
+from app.admission.sparing import moves_sparing
+from app.domain.events import Event, Recorded
 from app.engine.cloud import Cloud
-from app.notices.newest import NewestTables, append_at_end
+from app.notices.newest import NewestTables, append_at_end, apply_in_turns
 from app.platform.each import for_each_cloud
 from app.platform.telemetry.metrics import NOTICES
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import LogAccess
+from app.scheduling.store.risks import newest_risks
 
 WriteNotices: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
 """Writes what is to be told of a cloud, and gives it."""
@@ -69,16 +72,24 @@ class NoticeWriter:
         if threshold is None or cloud.youngest_spot() is None:
             return []
         exposed, at_risk, policy = exposed_instances(cloud, at_us), frozenset(cloud.at_risk), cloud.policy
+        propose = cloud.proposals_now(at_us)
         table = await self._tables.of(cloud_id)
         if table is None or at_us - table.epoch_us > policy.table_max_age_us:
             return []
         quotes = quotes_of_now(table, cloud, cloud.flavors, at_us)
-        changed = await asyncio.to_thread(lambda: assess_risk(exposed(), at_risk, policy, quotes()))
-        if not changed:
-            return []
-        return await self._append(
-            cloud_id, lambda cloud, at_us: decide_risk(cloud, changed, threshold, table.epoch, at_us)
+        changed = await asyncio.to_thread(
+            lambda: assess_risk(exposed(), at_risk, policy, quotes(), moves_sparing(propose()))
         )
+        return await self._tell(cloud_id, changed, Assessed(threshold, table.epoch)) if changed else []
+
+    async def _tell(self, cloud_id: int, changed: Sequence[Crossed], assessed: Assessed) -> Sequence[Event]:
+        """Append what is news over the log's end, which also says what was told before."""
+
+        async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
+            told = await newest_risks(log, cloud_id, told_before(cloud, changed))
+            return await apply_in_turns(cloud, decide_risk(cloud, changed, assessed, told, self._present_us(cloud)))
+
+        return [item.event for item in await self._states.appender(cloud_id).append_decided(decide)]
 
     async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Event]:
         """Decide over the log's end and append there."""

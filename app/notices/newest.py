@@ -44,12 +44,17 @@ async def append_at_end(
     """
 
     async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-        recorded: list[Recorded] = []
-        with Turns() as turns:
-            for event in decide(cloud, present_us(cloud)):
-                recorded.append(cloud.apply(event))
-                if turns.is_due():
-                    await turns.give()
-        return recorded
+        return await apply_in_turns(cloud, decide(cloud, present_us(cloud)))
 
     return [item.event for item in await states.appender(cloud_id).append_decided(decide_now)]
+
+
+async def apply_in_turns(cloud: Cloud, events: Iterable[Event]) -> Sequence[Recorded]:
+    """Apply events one by one, and let others run in between."""
+    recorded: list[Recorded] = []
+    with Turns() as turns:
+        for event in events:
+            recorded.append(cloud.apply(event))
+            if turns.is_due():
+                await turns.give()
+    return recorded

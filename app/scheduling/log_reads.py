@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from app.domain.errors import InstanceNotFound, MarkerInvalid
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.paging import Page
-from app.domain.values import InstanceStatus, Market
+from app.domain.values import InstanceStatus, Market, ToldRisk
 from app.engine.cloud import Cloud
 from app.scheduling.rules.instances import Instance, decision_in, end_in
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.moves import newest_moves
+from app.scheduling.store.risks import newest_risks
 
 _SCANNED_MAX = 10_000
 """The number of starts read at most for a page filtered by status, so a rare one does not read the whole log."""
@@ -43,6 +44,11 @@ class LogReads:
             raise InstanceNotFound(f"there is no instance {instance_id!r}")
         (instance,) = await self._with_ends(cloud_id, [starts[instance_id]])
         return instance
+
+    async def proposed_moves(self, cloud: str, instance_ids: Sequence[str]) -> dict[str, ToldRisk]:
+        """Return what was last told of each of these instances at risk, if that proposes moves."""
+        found = await newest_risks(self._log, await self._clouds.id_of(cloud), instance_ids)
+        return {name: told for name, told in found.items() if told.moves}
 
     async def instances(
         self, cloud: str, marker: str | None, limit: int, market: Market | None, status: InstanceStatus | None

@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from app.domain.budgets import AdmittedBy, Book, Budget
 from app.domain.times import parse_seconds
-from app.domain.values import Acceptable, Floor, QuotaKind, QuotaUse
+from app.domain.values import Acceptable, Floor, ProposedMove, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
 from app.workbench.logcells import CORE_HOURS, LONGEST, Cells
+
+_PARTS_OF_A_MOVE = 3
 
 T = TypeVar("T")
 
@@ -65,6 +67,17 @@ def read_quota(cells: Cells) -> QuotaUse:
     """Return the quota that refuses a start."""
     figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
     return QuotaUse(QuotaKind(cells["quota"]), *figures)
+
+
+def read_moves(text: str) -> tuple[ProposedMove, ...]:
+    """Return the moves that a notice of risk proposes."""
+    return tuple(_read_move(*one.split(":")) for one in text.split())
+
+
+def _read_move(*parts: str) -> ProposedMove:
+    if len(parts) != _PARTS_OF_A_MOVE:
+        raise ValueError(f"{':'.join(parts)!r} is no move: an instance, its node and the other node")
+    return ProposedMove(*parts)
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.domain.budgets import Book, BudgetUnit
 from app.domain.times import seconds_text
-from app.domain.values import Acceptable, Basis, Policy, Resources
+from app.domain.values import Acceptable, Basis, Policy, ProposedMove, Resources
 from app.domain.wanted import Wanted
 
 LONGEST = "longest"
@@ -85,6 +85,10 @@ def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
         cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
 
 
+def _write_moves(cells: Cells, moves: tuple[ProposedMove, ...]) -> None:
+    cells["moves"] = " ".join(f"{one.instance_id}:{one.node}:{one.to}" for one in moves) or None
+
+
 def _write_count(cells: Cells, count: int) -> None:
     if count > 1:
         cells["members"] = count
@@ -108,5 +112,6 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "demand": _write_resources,
     "nodes": _write_nodes,
     "count": _write_count,
+    "moves": _write_moves,
 }
 """The fields that take several columns, or another form in theirs, with the functions that write them."""

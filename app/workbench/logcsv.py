@@ -31,9 +31,17 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
 from app.domain.times import parse_seconds, seconds_text
-from app.domain.values import Acceptable, Floor, Market, Policy, QuotaUse, Resources
+from app.domain.values import Acceptable, Floor, Market, Policy, ProposedMove, QuotaUse, Resources
 from app.domain.wanted import Wanted
-from app.workbench.csvfigures import read_acceptable, read_book, read_budget, read_floor, read_quota, read_wanted
+from app.workbench.csvfigures import (
+    read_acceptable,
+    read_book,
+    read_budget,
+    read_floor,
+    read_moves,
+    read_quota,
+    read_wanted,
+)
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 
 PROMISED_COLUMNS = (
@@ -107,6 +115,7 @@ COLUMNS = (
     "mean_core_hours",
     "evicted_core_hours",
     "risky_core_hours",
+    "moves",
 )
 
 T = TypeVar("T")
@@ -165,6 +174,7 @@ class LogRow(NamedTuple):
     nodes: tuple[str, ...] | None = None
     former_node: str | None = None
     unit: str | None = None
+    moves: tuple[ProposedMove, ...] | None = None
 
     @property
     def machine_count(self) -> int:
@@ -357,6 +367,7 @@ _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
     "displaces_overrunning": lambda text: text == "yes",
+    "moves": read_moves,
 }
 _READ = [
     (column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields and column != "quota"

@@ -190,5 +190,6 @@ _READ: dict[str, Reader] = {
     "afterwards": lambda *_: AfterPromise.DISPLACED_FIRST,
     "nodes": lambda row, _: row.nodes or (),
     "count": lambda row, _: row.machine_count,
+    "moves": lambda row, _: row.moves or (),
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

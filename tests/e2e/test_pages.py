@@ -27,7 +27,17 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.times import HOUR_US, SECOND_US
-from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Resources, RiskLevel
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionReason,
+    Guarantee,
+    Market,
+    Policy,
+    ProposedMove,
+    Resources,
+    RiskLevel,
+)
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -96,28 +106,26 @@ NOTICED = "/v1/clouds/noticed"
 DEADLINE_US = 70 * SECOND_US
 
 
+RISK: dict[str, Any] = {
+    "level": RiskLevel.RAISED, "probability": 0.625, "threshold": 0.5, "epoch": 1, "slots": 4,
+}  # fmt: skip
+
+
 def noticed() -> list[Event]:
     """The log of a cloud in which an eviction is overdue, and an instance at risk."""
     policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL, grace_us=60 * SECOND_US, risk_threshold=0.5)
-    evicted: dict[str, Any] = {"instance_id": "s3", "reason": EvictionReason.ON_DEMAND_START, "cause_seq": 11}
+    evicted: dict[str, Any] = {"instance_id": "s3", "reason": EvictionReason.ON_DEMAND_START, "cause_seq": 12}
     spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c1", "node": "n"}
     return [
         CloudCreated(at_us=0, policy=policy),
         NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+        NodeAdded(at_us=0, node="m", capacity=Resources(1)),
         FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
         *(
             InstanceStarted(at_us=0, instance_id=f"s{number}", **spot, lifetime_us=HOUR_US, basis=Basis(4))
             for number in range(4)
         ),
-        EvictionRisk(
-            at_us=5 * SECOND_US,
-            instance_id="s0",
-            level=RiskLevel.RAISED,
-            probability=0.625,
-            threshold=0.5,
-            epoch=1,
-            slots=4,
-        ),
+        EvictionRisk(at_us=5 * SECOND_US, instance_id="s0", **RISK, moves=(ProposedMove("s0", "n", "m"),)),
         EvictionScheduled(at_us=10 * SECOND_US, **evicted, deadline_us=DEADLINE_US),
         InstanceEvicted(at_us=10 * SECOND_US, **evicted),
         InstanceStarted(
@@ -485,6 +493,7 @@ def test_notices_are_told_where_an_instance_is_explained(page: Page, service: Se
     page.goto(f"{service.url}/ui/clouds/noticed/instances/s0")
     expect(page.locator(".page-head")).to_contain_text("at risk")
     expect(page.locator(".prose")).to_contain_text("was 62.5 %, above the policy's 50 %.")
+    expect(page.locator(".prose")).to_contain_text("To spare it, s0 could be moved from n to m.")
 
 
 def test_hand_overs_and_risks_show_by_themselves(page: Page, service: Service) -> None:
@@ -495,7 +504,8 @@ def test_hand_overs_and_risks_show_by_themselves(page: Page, service: Service) -
     expect(page.locator("[data-pulse]")).to_contain_text("Live")
     leaving, at_risk = (page.get_by_role("region", name=name, exact=True) for name in ("Hand-overs", "At risk"))
     expect(leaving).to_contain_text("should have stopped by 1970-01-01 00:01:10, and may still hold its room.")
-    expect(at_risk.get_by_role("link")).to_have_text(["s0"])
+    expect(at_risk.get_by_role("link")).to_have_text(["s0", "s0"])
+    expect(at_risk).to_contain_text("To spare it, as of 1970-01-01 00:00:05: move s0 from n to m.")
     post(service.client, f"{NOTICED}/drill", {"instance": "s0", "at": at(80)})
     expect(leaving).to_contain_text("1 overdue, 1 pending")
     expect(leaving.get_by_role("link")).to_have_text(["s3", "s0"])

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
 import subprocess
 import sys
-from collections.abc import Callable
-from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 
 import httpx2
 import pytest
 from api_service import TOKEN, Service
+from risky_cloud import WAVES, at, explained, log_of_end, pass_time, risky_cloud, start, work, written
 
-from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted, Recorded
+from app.domain.events import EvictionOverdue, EvictionRisk, EvictionScheduled, InstanceEvicted
 from app.domain.events.wire import of_wire
 from app.domain.risks import risk_in_words
 from app.engine.cloud import Cloud
 from app.platform.telemetry.metrics import PROCESS
-from app.processes.wiring import WorkerParts, open_worker
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 from app.workbench.audit import Rule, audit
-from app.workbench.logcsv import LogWriter, read_log
 from app.workbench.logevents import events_of
 
 _names = (f"noticed-{number}" for number in count())
-NOON = datetime.fromisoformat("1970-01-01T12:00:00+00:00")
-
-
-def at(seconds: float) -> str:
-    return (NOON + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 @pytest.fixture
@@ -49,34 +39,12 @@ def cloud(client: httpx2.Client) -> str:
     return path
 
 
-def start(client: httpx2.Client, cloud: str, name: str, market: str, flavor: str, seconds: float) -> dict:
-    body = {"id": name, "market": market, "flavor": flavor, "lifetime_s": 3600, "at": at(seconds)}
-    answer = client.post(f"{cloud}/instances", json=body)
-    assert answer.json()["status"] == "accepted", answer.text
-    again = client.post(f"{cloud}/instances", json=body)
-    assert again.json() == answer.json(), "the same request has the same answer, deadlines and all"
-    return answer.json()
-
-
 def confirm(client: httpx2.Client, cloud: str, name: str, seconds: float) -> httpx2.Response:
     return client.post(f"{cloud}/handovers/{name}/confirm", params={"at": at(seconds)})
 
 
 def log_of(client: httpx2.Client, cloud: str) -> list[dict]:
     return client.get(f"{cloud}/events?limit=1000").json()["events"]
-
-
-def work(service: Service, what: Callable[[WorkerParts], object]) -> None:
-    async def run() -> None:
-        async with open_worker(service.settings) as parts:
-            await what(parts)
-
-    asyncio.run(run())
-
-
-def pass_time(client: httpx2.Client, cloud: str, seconds: float) -> None:
-    """An external clock stands still between requests."""
-    client.post(f"{cloud}/flavors", json={"name": f"at-{seconds}", "cores": 1, "at": at(seconds)}).raise_for_status()
 
 
 def test_victims_are_told_their_deadline_and_the_start_when_its_room_is_free(client, cloud) -> None:
@@ -113,11 +81,6 @@ def test_decisions_tell_deadlines_and_rooms_as_the_start_did(client, cloud) -> N
         "free from then on."
     )
     assert later["sentence"] == "Accepted on node-0; its room is free from 1970-01-01 12:01:10 UTC on."
-
-
-def explained(client: httpx2.Client, cloud: str, name: str) -> tuple[dict, str]:
-    found = client.get(f"{cloud}/instances/{name}/explanation").json()
-    return found, " ".join(found["sentences"])
 
 
 def test_an_explanation_tells_of_the_grace_period_until_it_is_over(service, client, cloud) -> None:
@@ -287,16 +250,6 @@ def test_fold_snapshot_csv_and_audit_know_them(service, client, cloud, tmp_path:
     assert again.digest() == folded.digest()
 
 
-def written(log: list[Recorded], directory: Path):
-    file = io.StringIO()
-    writer = LogWriter(file)
-    for item in log:
-        writer.write(item)
-    path = directory / "log.csv"
-    path.write_text(file.getvalue())
-    return list(read_log(path))
-
-
 BROKEN = {
     "a deadline that is not the grace period's": (EvictionScheduled, {"deadline_us": 1}, Rule.EVICTION),
     "an announcement of somebody else": (EvictionScheduled, {"instance_id": "s0"}, Rule.EVICTION),
@@ -319,54 +272,9 @@ def test_the_audit_finds_what_is_wrong(service, client, cloud, tmp_path: Path, w
     assert audit(rows, []).finding.rule is rule
 
 
-RISKY = {
-    "forecast": "replay",
-    "warm_up_s": 0,
-    "sample_count": 400,
-    "clock": "external",
-    "risk_threshold": 0.5,
-    "horizon_s": 86400,
-    "table_max_age_s": 10_000_000,
-    "recompute_every_s": 3600,
-}
-WAVES = 200
-
-
-def waves() -> list[dict[str, object]]:
-    """A wave of four cores every ten minutes.
-
-    For the first half four more are taken, so with four slots free one is evicted by the next wave; in the second half
-    eight are free, and nobody is.
-    """
-    four = {"market": "on_demand", "flavor": "c4"}
-    found: list[dict[str, object]] = [{"start": {"id": "base", **four, "at": at(0)}}]
-    for wave in range(WAVES):
-        if wave == WAVES // 2:
-            found.append({"stop": {"id": "base", "at": at(600 * wave)}})
-        found.append({"start": {"id": f"w{wave}", **four, "at": at(600 * wave + 300)}})
-        found.append({"stop": {"id": f"w{wave}", "at": at(600 * wave + 500)}})
-    return found
-
-
 @pytest.fixture
 def risky(service: Service) -> str:
-    """A cloud with that past, its table, four spot instances and little room."""
-    name, client, begin = next(_names), service.client, 600 * WAVES
-    path = f"/v1/clouds/{name}"
-    client.post("/v1/clouds", json={"name": name, "policy": RISKY, "at": at(0)}).raise_for_status()
-    client.post(f"{path}/nodes", json={"name": "node-0", "cores": 8})
-    for cores in (1, 4):
-        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores})
-    client.post(f"{path}/batch", json={"operations": waves()}).raise_for_status()
-    pass_time(client, path, begin)
-    client.post(f"{path}/tables").raise_for_status()
-    service.compute_tables()
-    service.wait_for_epoch(name, 1)
-    client.patch(path, json={"policy": {"guarantee": "none"}}).raise_for_status()
-    start(client, path, "again", "on_demand", "c4", begin)
-    for number in range(4):
-        start(client, path, f"s{number}", "spot", "c1", begin + number)
-    return path
+    return risky_cloud(service, next(_names))
 
 
 def test_many_risks_are_told_over_several_assessments(service, client, risky, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,8 +313,3 @@ def test_risk_is_told_when_it_passes_the_threshold_and_when_it_is_back(service, 
     folded.apply_recorded(log)
     assert folded.at_risk == set()
     assert decode_cloud(encode_cloud(folded)).digest() == folded.digest()
-
-
-def log_of_end(client: httpx2.Client, path: str) -> list[dict]:
-    last = client.get(path).json()["seq"]
-    return client.get(f"{path}/events?after_seq={max(0, last - 100)}&limit=1000").json()["events"]

@@ -65,13 +65,31 @@ def plain_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int) -> float:
     lost = _lost(moments, peaks, spare, length, ends, list(range(len(moments))))
     if rule == "timeline" or lost == 1.0:
         return lost
-    hour_us, day_us = 3_600_000_000, 86_400_000_000
-    same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
-    of_hour = _lost(moments, peaks, spare, length, ends, same)
     windows, z = len(moments) / length, 0.84
     middle = lost + z * z / (2 * windows)
     spread = z * (lost * (1 - lost) / windows + z * z / (4 * windows * windows)) ** 0.5
-    return max((middle + spread) / (1 + z * z / windows), of_hour)
+    bound = (middle + spread) / (1 + z * z / windows)
+    hour_us, day_us = 3_600_000_000, 86_400_000_000
+    same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
+    risen = _lost(moments, peaks, spare, length, ends, same)
+    reached = _lost([cloud.use()] * len(moments), peaks, spare, length, ends, same)
+    weight = plain_told_by_hour(moments)
+    return (1 - weight) * bound + weight * max(bound, risen, reached)
+
+
+def plain_told_by_hour(moments: Sequence[int]) -> float:
+    """Return the share of the variance that is between times of day, less what chance shows."""
+    days = len(moments) // 144
+    if days < 2:
+        return 1.0
+    known = moments[: days * 144]
+    mean = sum(known) / len(known)
+    variance = sum((one - mean) ** 2 for one in known) / len(known)
+    if variance == 0:
+        return 0.0
+    by_time = [sum(known[at::144]) / days for at in range(144)]
+    share = sum((one - mean) ** 2 for one in by_time) / 144 / variance
+    return max(0.0, (share - 1 / days) / (1 - 1 / days))
 
 
 def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sla: float) -> float | None:
@@ -91,8 +109,7 @@ def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sl
         cloud.admitted, cloud.preempted, cloud.closed_until_us = 0, 0, None
     risk = plain_risk(rule, cloud, job, held_us)
     earned = sla * cloud.admitted
-    overdrawn = cloud.preempted > earned
-    if risk <= (sla / 4 if overdrawn else sla):
+    if risk <= sla:
         return risk
     used = cloud.preempted + sum(one.risk for one in cloud.foreign) + risk
     return risk if cloud.admitted >= POOLED_FROM and used <= 0.6 * (earned + sla) else None

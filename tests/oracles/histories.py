@@ -16,7 +16,7 @@ from app.admission.decide import (
 )
 from app.admission.extend import decide_extension
 from app.admission.move import decide_move
-from app.admission.risk import Crossed, decide_risk, exposed_instances
+from app.admission.risk import Assessed, Crossed, decide_risk, exposed_instances
 from app.domain.errors import DrillImpossible, NodeNotEmpty, TenureError
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
 from app.domain.requests import ExtendRequest, MoveRequest, StartRequest
@@ -86,7 +86,8 @@ class RandomCloud:
             one = self.random.choice(exposed)
             raised = one.instance_id not in self.cloud.at_risk
             level, probability = (RiskLevel.RAISED, 0.75) if raised else (RiskLevel.CLEARED, 0.25)
-            self.apply([*decide_risk(self.cloud, [Crossed(one, level, probability)], 0.5, 1, self.now_us)])
+            changed = [Crossed(one, level, probability)]
+            self.apply([*decide_risk(self.cloud, changed, Assessed(0.5, 1), {}, self.now_us)])
 
     def drill(self) -> None:
         with suppress(DrillImpossible):

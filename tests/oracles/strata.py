@@ -28,7 +28,7 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
     risks = {event.instance_id: Fraction((event.basis and event.basis.estimated_probability) or 0) for event in own}
     ends = {e.instance_id: e for e in log if isinstance(e, InstanceStopped | InstanceEvicted)}
     left = Fraction(0)
-    committed, risky = Fraction(0), 0
+    risky = 0
     for event in own:
         risk_then, length = risks[event.instance_id], event.lifetime_us or 0
         left += min(p, 4 * risk_then)
@@ -36,9 +36,5 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
         if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
             left -= end.at_us <= event.at_us + length
         if end is None and event.at_us + length > now_us:
-            share = risk_then * Fraction(event.at_us + length - now_us, length)
-            committed += share
-            risky += share > p / 2
-    base = p / 2 if left < 0 else p
-    whole = left // 1
-    return r <= base or (r <= min(5 * p, (left - committed) / 10) and risky + 1 <= max(2, whole))
+            risky += risk_then * Fraction(event.at_us + length - now_us, length) > p / 2
+    return r <= p or (r <= 3 * p and left >= 0 and risky + 1 <= max(5, left // 1))

@@ -132,11 +132,11 @@ def test_all_that_is_proposed_is_accepted_when_it_is_sent(guarantee: Guarantee, 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.STRATIFIED])
 def test_the_risk_itself_is_proposed_where_it_is_enough(guarantee: Guarantee) -> None:
-    request = StartRequest("s", Market.SPOT, "c1", 3 * DAY_US, None)
+    request = StartRequest("s", Market.SPOT, "c1", 7 * DAY_US, None)
     refused = decided(made(replace(POLICY, guarantee=guarantee)), request, 1)
     assert isinstance(refused, InstanceRejected)
     assert refused.acceptable is not None
-    assert refused.acceptable.probability == Rising().probability("c1", 1, 3 * DAY_US)
+    assert refused.acceptable.probability == Rising().probability("c1", 1, 7 * DAY_US)
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.STRATIFIED])
@@ -150,19 +150,19 @@ def test_nothing_out_of_bounds_is_proposed(guarantee: Guarantee) -> None:
 
 def test_a_refusal_of_an_older_log_tells_what_it_told() -> None:
     refused = decided(
-        made(replace(POLICY, guarantee=Guarantee.STRATIFIED)), StartRequest("s", Market.SPOT, "c1", 3 * DAY_US, P), 1
+        made(replace(POLICY, guarantee=Guarantee.STRATIFIED)), StartRequest("s", Market.SPOT, "c1", 7 * DAY_US, P), 1
     )
     assert isinstance(refused, InstanceRejected)
     assert refused.reason is Rejection.BUDGET_EXHAUSTED
     older = acceptable_instead(replace(refused, acceptable=None))
     assert older is not None
-    assert older.probability == 2 * Rising().probability("c1", 1, 3 * DAY_US)  # type: ignore[operator]
+    assert older.probability == 2 * Rising().probability("c1", 1, 7 * DAY_US)  # type: ignore[operator]
 
 
 def test_an_older_format_records_a_refusal_without_them() -> None:
     for log_format, is_told in ((4, False), (5, True)):
         cloud, batch = made(replace(POLICY, guarantee=Guarantee.STRATIFIED)), Batch({}, log_format=log_format)
-        decide_next(batch, cloud, StartRequest("s", Market.SPOT, "c1", 3 * DAY_US, P, 1), 1, Rising())
+        decide_next(batch, cloud, StartRequest("s", Market.SPOT, "c1", 7 * DAY_US, P, 1), 1, Rising())
         (outcome,) = batch.outcomes
         assert isinstance(outcome, Started)
         assert isinstance(outcome.decision, InstanceRejected)

@@ -110,8 +110,10 @@ GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival
 
 OTHERS_MAY: dict[str, set[str]] = {
     "workbench": KERNEL | {"rules", "importing"},
+    "managing": {"domain", "rules"},
     "commands": KERNEL - {"admission", "forecast", "judging"}
     | {
+        "managing",
         "rules",
         "workbench",
         "processes",
@@ -122,7 +124,7 @@ OTHERS_MAY: dict[str, set[str]] = {
         "platform.pauses",
         "platform.telemetry",
     },
-    "cli": {"domain", "commands", "workbench", "importing", "platform.database"},
+    "cli": {"domain", "commands", "managing", "workbench", "importing", "platform.database"},
 }
 """The rest, with the rooms, capabilities or floors that they may use. `processes` is composition and may use all."""
 
@@ -156,7 +158,7 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"workbench"},
     "msgspec": {"database", "http", "wire", "store", "telemetry"},
-    "tenure_client": {"http", "wire", "pages", "cli", "commands", "processes", "workbench"},
+    "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
@@ -298,7 +300,7 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
 def test_nothing_that_serves_reads_the_machines_clock() -> None:
     """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
     library_clocks = {"app/processes/regular.py"}
-    elsewhere = {"commands", "workbench", "cli"}
+    elsewhere = {"commands", "managing", "workbench", "cli"}
     serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
     wrong = [
         f"{place(path)}:{call.lineno} {called(call)}()"

@@ -183,14 +183,15 @@ def book(left: float, *, asked: float, mean: float = 1.0, committed: float = 0.0
         (book(0.0, asked=2.1), P, None),  # it weighs more than two usual ones, and nothing could pay for it
         (book(3.0, asked=2.1), P, AdmittedBy.WITHIN),
         (book(0.0, asked=50.0, mean=0.0), P, AdmittedBy.WITHIN),  # the first of its book is a usual one
-        (book(-0.1, asked=1.0), P, None),
-        (book(20.0, asked=1.0), 5 * P, AdmittedBy.PAID),
-        (book(20.0, asked=20.0), 5 * P, AdmittedBy.PAID),
-        (book(20.0, asked=20.1), 5 * P, None),
-        (book(20.0, asked=15.0, risky=5.1), 5 * P, None),
-        (book(20.0, asked=20.0, committed=10.0), 5 * P, None),
-        (book(999.0, asked=1.0), 5.1 * P, None),
-        (book(0.0, asked=0.0), 5 * P, AdmittedBy.PAID),  # without cores there are no core-hours to lose
+        (book(-0.1, asked=1.0), P, AdmittedBy.WITHIN),
+        (book(-0.1, asked=1.0), 1.1 * P, None),
+        (book(0.0, asked=2.0, risky=3.0), 3 * P, AdmittedBy.PAID),  # five usual ones
+        (book(0.0, asked=2.0, risky=3.1), 3 * P, None),
+        (book(20.0, asked=20.0), 3 * P, AdmittedBy.PAID),
+        (book(20.0, asked=20.1), 3 * P, None),
+        (book(20.0, asked=15.0, risky=5.1), 3 * P, None),
+        (book(999.0, asked=1.0), 3.1 * P, None),
+        (book(0.0, asked=0.0), 3 * P, AdmittedBy.PAID),  # without cores there are no core-hours to lose
     ],
 )
 def test_each_line_goes_by_weight(book: Book, risk: float, line: AdmittedBy | None) -> None:

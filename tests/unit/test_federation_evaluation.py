@@ -9,16 +9,17 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli import main
 from app.domain.inputs import InputError, parse_nodes
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, HOUR_US
 from app.federation.rules import hosting
-from app.federation.rules.hosting import HostBook, HostRule, Offer, admitted_risk
-from app.federation.rules.increase import NativeUse, PathPart, path_beside
+from app.federation.rules.hosting import HostBook, HostRule, Offer, admitted_risk, risk_of
+from app.federation.rules.increase import NativeUse, PathPart, path_beside, told_by_hour
 from app.federation.rules.jobs import JOB_COLUMNS, Job, read_jobs
 from app.workbench.federation.run import FederationScenario, JobFate, JobOutcome, run_federation
 from tests.oracles import federation as oracle
@@ -134,6 +135,27 @@ def test_a_closed_host_opens_again_after_thirty_days_with_a_new_account() -> Non
     assert (book.admitted, book.preempted, book.running) == (0, 0, {"old": 0.01})
     not_yet = HostBook(admitted=100, preempted=25)
     assert not not_yet.is_closed(quiet.at_us, 0.05)
+
+
+def test_the_hour_tells_all_of_equal_days_and_nothing_of_use_without_hours() -> None:
+    day = np.repeat(np.arange(24), 6)
+    assert told_by_hour(np.tile(day, 5)) == pytest.approx(1.0)
+    assert told_by_hour(np.full(5 * 144, 7)) == 0.0
+    assert told_by_hour(np.random.default_rng(1).integers(0, 20, 30 * 144)) < 0.02
+    assert told_by_hour(np.repeat(np.arange(30), 144)) == 0.0
+    assert told_by_hour(np.tile(day, 1)) == 1.0, "one day alone may be anything"
+
+
+def test_where_days_are_alike_the_usual_height_of_the_hour_counts() -> None:
+    """Each morning use is 9 from 6 h to 8 h. Today it is 2 at 7 h: from 7 h on it never rose, but it is at 9."""
+    native = NativeUse()
+    for day in range(20):
+        native.record(day * DAY_US + DAY_US // 4, 9)
+        native.record(day * DAY_US + DAY_US // 3, 0)
+    native.record(20 * DAY_US + DAY_US // 4, 2)
+    now = Offer(20 * DAY_US + 7 * HOUR_US, 50 * MINUTE_US, 5, (), 0.05)
+    assert risk_of(HostRule.TIMELINE, native, now) < 0.05
+    assert risk_of(HostRule.TENURE, native, now) > 0.5
 
 
 def tenure(*words: str) -> int:

@@ -26,6 +26,7 @@ from app.domain.values import (
     Market,
     Placement,
     Policy,
+    ProposedMove,
     Rejection,
     Resources,
     RiskLevel,
@@ -164,6 +165,7 @@ def test_a_field_that_only_tells_more_is_left_out_of_an_older_format() -> None:
     for kind, plain, more in (
         ("instance_rejected", refused, replace(refused, acceptable=Acceptable(5, None))),
         ("eviction_risk", risk, replace(risk, probability_bound=0.9, windows=3.5)),
+        ("eviction_risk", risk, replace(risk, moves=(ProposedMove("b", "n", "m"),))),
     ):
         assert decode(kind, 1, encode(more, 4)) == plain == told_in(more, 4)
         assert decode(kind, 1, encode(more, 5)) == more == told_in(more, 5)

@@ -19,8 +19,8 @@ from app.domain.events import (
     NodeDrained,
 )
 from app.domain.requests import MoveRequest
-from app.domain.values import EvictionReason, Guarantee, Market, Policy, Resources
-from app.engine.cloud import Cloud, Proposal, ProposedMove
+from app.domain.values import EvictionReason, Guarantee, Market, Policy, ProposedMove, Resources
+from app.engine.cloud import Cloud, Proposal
 
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
 

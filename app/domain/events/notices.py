@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
-from app.domain.values import AfterPromise, EvictionReason, Rejection, RiskLevel
+from app.domain.values import AfterPromise, EvictionReason, ProposedMove, Rejection, RiskLevel
 
 
 @event("eviction_scheduled", subject="instance_id", group=Group.NOTICE, decisive=False, urgent=True)
@@ -44,6 +44,8 @@ class EvictionOverdue:
 class EvictionRisk:
     """The eviction risk of a running spot instance in its remaining lifetime crossed the threshold, up or down.
 
+    It is told again while it is above, if there are moves that were not told before.
+
     `probability` is what the table of `epoch` gives for that lifetime at `slots`, the slots as the instance sees them;
     `probability_bound` is its upper bound at the policy's confidence, and `windows` the evidence for both.
     """
@@ -60,6 +62,14 @@ class EvictionRisk:
     )
     windows: float | None = field(
         default=None, metadata={"since": 5, "only_tells": True, "description": "The evidence that the estimate has."}
+    )
+    moves: tuple[ProposedMove, ...] = field(
+        default=(),
+        metadata={
+            "since": 5,
+            "only_tells": True,
+            "description": "Carried out in this order, they keep the next start that would evict it from doing so.",
+        },
     )
 
 

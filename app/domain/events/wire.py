@@ -149,6 +149,11 @@ def _conversion(name: str, kind: object) -> tuple[Convert | None, Convert | None
         return lambda given: [*map(seconds, given)], lambda given: tuple(round(one * SECOND_US) for one in given)
     if name.endswith("_us"):
         return seconds, lambda given: round(given * SECOND_US)
+    if get_origin(kind) is tuple and is_dataclass(part := get_args(kind)[0]):
+        write, read = _conversion("", part)
+        assert write is not None
+        assert read is not None
+        return lambda given: [*map(write, given)], lambda given: tuple(map(read, given))
     if get_origin(kind) is tuple:
         return list, tuple
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
-from app.engine.cloud.moves import Proposal, ProposedMove
+from app.engine.cloud.moves import Proposal
 from app.engine.cloud.outcomes import plus
 from app.engine.cloud.owners import Overrun
 from app.engine.cloud.records import (
@@ -43,7 +43,6 @@ __all__ = [
     "Overrun",
     "OwnerAccount",
     "Proposal",
-    "ProposedMove",
     "Quota",
     "Running",
     "Section",

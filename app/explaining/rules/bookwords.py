@@ -13,7 +13,7 @@ from app.domain.values import Basis
 _ADMITTED = {
     AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
     AdmittedBy.WITHIN: "within what was promised",
-    AdmittedBy.PAID: "more than was promised, and a tenth of what the book had left paid for it",
+    AdmittedBy.PAID: "more than was promised, and what the book had earned paid for it",
 }
 
 

@@ -15,12 +15,14 @@ from app.domain.events import (
 from app.domain.numbers import share_text
 from app.domain.risks import risk_in_words
 from app.domain.times import length_text, time_text
-from app.domain.values import RiskLevel
+from app.domain.values import ProposedMove, RiskLevel
 from app.explaining.rules.explanations import Decided, Grace
 from app.scheduling.rules.extensions import in_words
 
 _RISKS_TOLD = 4
 """Notices of risk that become sentences, the newest; the fields hold more."""
+_MOVES_NAMED = 5
+"""Moves that are named in a sentence; the fields hold all."""
 
 
 def extensions_in_words(extensions: Iterable[Recorded]) -> Iterator[str]:
@@ -36,6 +38,13 @@ def moves_in_words(moves: Iterable[Recorded]) -> Iterator[str]:
         if isinstance(item.event, InstanceMoved):
             at, event = time_text(item.event.at_us), item.event
             yield f"At {at} a controller moved it from {event.former_node} to {event.node}; its promise stayed."
+
+
+def moves_text(moves: Sequence[ProposedMove]) -> str:
+    """Return what a controller may do in place of an eviction, without the subject."""
+    steps = [f"{one.instance_id} could be moved from {one.node} to {one.to}" for one in moves[:_MOVES_NAMED]]
+    more = len(moves) - len(steps)
+    return ", then ".join(steps) + (f", then {more} more" if more else "")
 
 
 def room_in_words(start: InstanceStarted) -> Iterator[str]:
@@ -89,6 +98,8 @@ def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
             f"{risk_in_words(risk.probability, risk.probability_bound, risk.windows)}, "
             f"{side} the policy's {share_text(risk.threshold)}."
         )
+        if risk.moves:
+            yield f"To spare it, {moves_text(risk.moves)}."
 
 
 def _from(ready_us: int | None) -> str:

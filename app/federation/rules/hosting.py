@@ -10,7 +10,16 @@ from math import sqrt
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.federation.rules.increase import CELL_US, NativeUse, PathPart, cells_of, path_beside, share_alive, share_of_all
+from app.federation.rules.increase import (
+    CELL_US,
+    NativeUse,
+    PathPart,
+    cells_of,
+    path_beside,
+    share_alive,
+    share_of_all,
+    told_by_hour,
+)
 
 WARM_UP_US = 2 * DAY_US
 """A host that knows less of its past admits no foreign job, unless by the rule `none`."""
@@ -22,8 +31,6 @@ _POOLED_FROM = 40
 """The number of admissions from which a host pools its promises."""
 _POOLED_SHARE = 0.6
 """The share of what all admissions earn that preempted and running jobs may use up."""
-_OVERDRAWN = 0.25
-"""While more jobs were preempted than earned, a job may have this share of the SLA as its risk."""
 _CLOSED_BEYOND = 20
 """A host closes once so many jobs more were preempted than its admissions had earned."""
 _CLOSED_US = 30 * DAY_US
@@ -111,8 +118,14 @@ def risk_of(rule: HostRule, native: NativeUse, offer: Offer) -> float:
     lost = 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))
     if rule is HostRule.TIMELINE or lost == 1.0:
         return lost
-    of_hour = 1.0 - share_alive(use, peaks, path, _same_hour(len(use), offer.at_us))
-    return max(upper_end(lost, len(use) / cells_of(offer.held_us)), of_hour)
+    bound = upper_end(lost, len(use) / cells_of(offer.held_us))
+    weight = told_by_hour(use)
+    if not weight:
+        return bound
+    near = _same_hour(len(use), offer.at_us)
+    risen = 1.0 - share_alive(use, peaks, path, near)
+    reached = 1.0 - share_alive(np.full_like(use, native.now), peaks, path, near)
+    return (1.0 - weight) * bound + weight * max(bound, risen, reached)
 
 
 def upper_end(share: float, windows: float) -> float:
@@ -136,7 +149,7 @@ def _affords(book: HostBook, risk: float, sla: float) -> bool:
     that were preempted or run.
     """
     earned = sla * book.admitted
-    if risk <= (_OVERDRAWN * sla if book.preempted > earned else sla):
+    if risk <= sla:
         return True
     used = book.preempted + sum(book.running.values()) + risk
     return book.admitted >= _POOLED_FROM and used <= _POOLED_SHARE * (earned + sla)

@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.times import SECOND_US
+from app.domain.times import DAY_US, SECOND_US
 from app.engine.cluster import Ints
 
 CELL_US = 600 * SECOND_US
 """The time between two moments. What happens within it, after the moment at its begin, is a *cell*."""
+
+_CELLS_A_DAY = DAY_US // CELL_US
 
 
 class PathPart(NamedTuple):
@@ -111,6 +113,22 @@ def share_alive(use: Ints, peaks: Ints, path: Sequence[PathPart], chosen: NDArra
         if share == 0.0:
             break
     return share
+
+
+def told_by_hour(use: Ints) -> float:
+    """Return how much the time of day tells of the use: the share of its variance that is between times of day.
+
+    From 0 to 1, over whole days, less what as many days would show by chance; 1 if fewer than two days are known.
+    """
+    days = len(use) // _CELLS_A_DAY
+    if days < 2:
+        return 1.0
+    by_day = use[: days * _CELLS_A_DAY].reshape(days, _CELLS_A_DAY)
+    variance = float(by_day.var())
+    if not variance:
+        return 0.0
+    share = float(by_day.mean(axis=0).var()) / variance
+    return max(0.0, (share - 1 / days) / (1 - 1 / days))
 
 
 def _rises(use: Ints, peaks: Ints, part: PathPart, count: int) -> Ints:

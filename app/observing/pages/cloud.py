@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.sparing import can_begin
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.explaining.service import Explaining
@@ -15,6 +16,7 @@ from app.notices.leaving import notices_of
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, server_time
 from app.platform.pages.rendering import render
+from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import slots_of
 from app.utilisation.service import Utilisation, UtilisationHistory, UtilisationPoint
@@ -46,6 +48,8 @@ async def show(request: Request) -> Response:
     now = _now(state, server_time(request))
     slots = await slots_of(state, [flavor.name for flavor in now["flavors"]])
     names = [one.node.name for one in now["nodes"]]
+    at_risk = [one.instance.instance_id for one in now["notices"].at_risk]
+    proposed = await reached(request, LogReads).proposed_moves(name, at_risk)
     system_clock = state.policy.clock is Clock.SYSTEM
     return render(
         request,
@@ -55,6 +59,7 @@ async def show(request: Request) -> Response:
         ranges=tuple(RANGES),
         live=f"/ui/clouds/{name}/live",
         **now,
+        proposed={one: told for one, told in proposed.items() if can_begin(state, told.moves)},
         slots=slots,
         **await _over_time(request, over, names, system_clock=system_clock),
     )

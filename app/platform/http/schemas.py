@@ -13,11 +13,11 @@ from msgspec import UNSET, Meta, Struct, defstruct
 from app.domain.events import wire
 from app.domain.events.kinds import Group, Kind
 from app.domain.events.registry import KINDS
-from app.domain.values import Acceptable, Basis, Policy, Resources
+from app.domain.values import Acceptable, Basis, Policy, ProposedMove, Resources
 from app.domain.wanted import Wanted
 from tenure_client.forms.answer import Moment, Seconds, one_of
 from tenure_client.forms.clouds import PolicyAnswer
-from tenure_client.forms.instances import AcceptableAnswer, QuoteAnswer, WantedAnswer
+from tenure_client.forms.instances import AcceptableAnswer, ProposedMoveAnswer, QuoteAnswer, WantedAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 
 Schemas = dict[str, Any]
@@ -28,6 +28,7 @@ _PARTS: dict[Any, Any] = {
     Basis: QuoteAnswer,
     Wanted: WantedAnswer,
     Acceptable: AcceptableAnswer,
+    tuple[ProposedMove, ...]: list[ProposedMoveAnswer],
 }
 """The forms of the values that events consist of."""
 _OWN: dict[str, Any] = {"victims": list[VictimAnswer], "ready_at": Moment}

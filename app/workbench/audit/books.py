@@ -149,32 +149,34 @@ def borne(start: LogRow, now_us: int) -> float:
 
 
 def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
-    """Apply the rule of docs/forecast.md, *Honest within strata*, and the rule before it if that says otherwise.
+    """Apply the rule of docs/forecast.md, *Honest within strata*, and those before it where they say otherwise.
 
-    Until decision 110 a risk within the promise was admitted beside few risky instances only.
+    Until decision 166 a book in debt bore p / 2, and a tenth of what it had left paid for up to 5 p. Until decision 110
+    a risk within the promise was admitted beside few risky instances only.
     """
-    if book.evicted_core_hours is not None:
-        return [_line_by_hours(book, risk, promised)]
-    left = book.earned - book.evicted
-    few_left = max(floor(left), 0)
     if risk <= promised / 2:
         return [AdmittedBy.SMALL]
+    if book.evicted_core_hours is not None:
+        return _lines_by_hours(book, risk, promised)
+    left = book.earned - book.evicted
+    few_left = max(floor(left), 0)
+    paid = AdmittedBy.PAID if risk <= 3 * promised and left >= 0 and book.risky < max(5, few_left) else None
     affords = risk <= 5 * promised and risk <= (left - book.committed) / 10 and book.risky < max(2, few_left)
-    paid = AdmittedBy.PAID if affords else None
-    if risk > (promised / 2 if left < 0 else promised):
-        return [paid]
-    return [AdmittedBy.WITHIN] if book.risky < max(5, few_left) else [AdmittedBy.WITHIN, paid]
+    before = AdmittedBy.PAID if affords else None
+    if risk > promised:
+        return [paid, before]
+    return [AdmittedBy.WITHIN] if left >= 0 and book.risky < max(5, few_left) else [AdmittedBy.WITHIN, before]
 
 
-def _line_by_hours(book: Book, risk: float, promised: float) -> AdmittedBy | None:
-    """Apply the rule of docs/forecast.md, *A budget in core-hours*."""
+def _lines_by_hours(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
+    """Apply the rule of docs/forecast.md, *A budget in core-hours*, and the one before it, to what is not small."""
     hours, left = book.core_hours or 0.0, book.earned - (book.evicted_core_hours or 0.0)
-    most = max(2 * (book.mean_core_hours or hours), left)
-    if risk <= promised / 2:
-        return AdmittedBy.SMALL
-    if risk <= promised and left >= 0 and hours <= most:
-        return AdmittedBy.WITHIN
-    spare = (left - book.committed) / 10
+    usual, spare = book.mean_core_hours or hours, (left - book.committed) / 10
+    is_heavy, beside = hours > max(2 * usual, left), (book.risky_core_hours or 0.0) + hours
     affords = risk <= spare / hours if hours else spare >= 0
-    beside = (book.risky_core_hours or 0.0) + hours <= most
-    return AdmittedBy.PAID if affords and risk <= 5 * promised and beside else None
+    is_paid = affords and risk <= 5 * promised and beside <= max(2 * usual, left)
+    before = AdmittedBy.PAID if is_paid else None
+    if risk <= promised and not is_heavy:
+        return [AdmittedBy.WITHIN] if left >= 0 else [AdmittedBy.WITHIN, before]
+    bears = risk <= 3 * promised and left >= 0 and not is_heavy and beside <= max(5 * usual, left)
+    return [AdmittedBy.PAID if bears else None, before]

@@ -66,14 +66,33 @@ def check_overdue(world: World, row: LogRow) -> None:
     world.overdue.add(name)
 
 
+def _check_moves(world: World, row: LogRow) -> None:
+    """Check that all who are to move are running spot instances alone, on the nodes that the moves say."""
+    places: dict[str, str] = {}
+    for move in row.moves or ():
+        mover, target = world.running.get(move.instance_id), world.nodes.get(move.to)
+        if mover is None or not mover.is_spot or mover.row.machine_count > 1:
+            fail(row, Rule.FOLD, f"{move.instance_id} cannot move")
+        at = places.get(move.instance_id, mover.row.node)
+        require(row, Rule.FOLD, at == move.node != move.to, f"{move.instance_id} runs on {at}, not on {move.node}")
+        require(row, Rule.FOLD, target is not None and target.is_open, f"{move.to} takes no placements")
+        places[move.instance_id] = move.to
+
+
 def check_risk(world: World, row: LogRow) -> None:
-    """Check that the instance is at risk, or is not any more, as its probability and the threshold say."""
+    """Check that the instance is at risk, or is not any more, as its probability and the threshold say.
+
+    The same is told again only with moves that would spare it. These begin where the movers run.
+    """
     name = row.instance_id or ""
     instance = world.running.get(name)
     require(row, Rule.FOLD, instance is not None and instance.is_spot, f"{name} is not a running spot instance")
     raised = row.reason == RiskLevel.RAISED
     require(row, Rule.FOLD, row.reason in set(RiskLevel), f"the level {row.reason!r} is unknown")
-    require(row, Rule.FOLD, raised != (name in world.at_risk), f"{name} was told the same before")
+    again = raised == (name in world.at_risk)
+    require(row, Rule.FOLD, not again or (raised and bool(row.moves)), f"{name} was told the same before")
+    require(row, Rule.FOLD, raised or not row.moves, f"{name} needs no moves, as its risk is over")
+    _check_moves(world, row)
     if row.risk is None or row.threshold is None:
         fail(row, Rule.FOLD, "it lacks the risk or the threshold")
     require(row, Rule.FOLD, raised == (row.risk > row.threshold), "its level is not what its probability says")

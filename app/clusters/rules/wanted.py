@@ -1,0 +1,168 @@
+"""The cluster file as values: the cluster that is wanted."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from ipaddress import IPv4Network
+from typing import Any, TypeVar
+
+from app.domain.inputs import InputError
+
+MOST_BYTES = 1 << 16
+MOST_POOLS = 16
+MOST_NODES = 200
+_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+_CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
+_DAY_S = 86_400
+_LONGEST_S = 366 * _DAY_S
+_SMALLEST_SUBNET = 24
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolWanted:
+    """Nodes of one kind, and the Slurm partition of the same name. lifetime_s: asked for with each spot start."""
+
+    name: str
+    cloud: str
+    flavor: str
+    market: str = "spot"
+    max_nodes: int = 1
+    lifetime_s: int = 3600
+    eviction_probability: float | None = None
+
+    def check(self) -> None:
+        """Raise InputError if a value makes no sense."""
+        _check(_NAME.fullmatch(self.name), f"pools.name {self.name!r} is not a letter and up to 15 letters and digits")
+        _check(self.name != "any", "pools.name any is the partition of all pools")
+        for value in (self.cloud, self.flavor):
+            _check(_CLOUD.fullmatch(value), f"pool {self.name!r}: {value!r} is no name of a cloud or flavor")
+        _check(self.market in {"spot", "on_demand"}, f"pool {self.name!r}: market is neither spot nor on_demand")
+        _check(1 <= self.max_nodes <= MOST_NODES, f"pool {self.name!r}: max_nodes is not from 1 to {MOST_NODES}")
+        _check(60 <= self.lifetime_s <= _LONGEST_S, f"pool {self.name!r}: lifetime_s is not from 60 to {_LONGEST_S}")
+        chance = self.eviction_probability
+        _check(
+            chance is None or (0.0 < chance < 1.0 and self.market == "spot"),
+            f"pool {self.name!r}: eviction_probability is for spot, and between 0 and 1",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleWanted:
+    """The rules by which nodes come and go. retry_s: a pool that refused a node is not asked again for so long."""
+
+    max_nodes: int = MOST_NODES
+    idle_s: int = 60
+    boot_timeout_s: int = 300
+    retry_s: int = 30
+
+    def check(self) -> None:
+        """Raise InputError if a value makes no sense."""
+        _check(1 <= self.max_nodes <= MOST_NODES, f"scale.max_nodes is not from 1 to {MOST_NODES}")
+        for name in ("idle_s", "boot_timeout_s", "retry_s"):
+            _check(1 <= getattr(self, name) <= _DAY_S, f"scale.{name} is not from 1 to {_DAY_S}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmWanted:
+    """The place where the controller of Slurm listens."""
+
+    port: int = 6817
+
+    def check(self) -> None:
+        """Raise InputError if the port is none."""
+        _check(1024 <= self.port <= 65_535, "slurm.port is not from 1024 to 65535")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesWanted:
+    """The driver that makes machines. subnet: a network of this host's own, whose first address is the controller."""
+
+    driver: str = "namespaces"
+    subnet: str = "10.77.0.0/24"
+
+    def check(self) -> None:
+        """Raise InputError if there is no such driver or network."""
+        _check(self.driver == "namespaces", f"machines.driver {self.driver!r} is not namespaces, the only one there is")
+        try:
+            network = IPv4Network(self.subnet)
+        except ValueError as error:
+            raise InputError(f"machines.subnet: {error}") from None
+        is_fit = network.is_private and network.prefixlen <= _SMALLEST_SUBNET
+        _check(is_fit, f"machines.subnet {self.subnet} is not a private network of at least 256 addresses")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWanted:
+    """The whole file. shared: an absolute folder that all nodes see."""
+
+    name: str
+    shared: str
+    pools: tuple[PoolWanted, ...]
+    scale: ScaleWanted = field(default_factory=ScaleWanted)
+    slurm: SlurmWanted = field(default_factory=SlurmWanted)
+    machines: MachinesWanted = field(default_factory=MachinesWanted)
+
+    def check(self) -> None:
+        """Raise InputError if a value makes no sense."""
+        _check(_NAME.fullmatch(self.name), f"name {self.name!r} is not a letter and up to 15 letters and digits")
+        is_plain = self.shared.startswith("/") and re.fullmatch(r"[A-Za-z0-9._/-]{2,60}", self.shared)
+        _check(
+            is_plain, f"shared {self.shared!r} is not an absolute path of up to 60 letters, digits, '.', '_' and '-'"
+        )
+        _check(1 <= len(self.pools) <= MOST_POOLS, f"there are not from 1 to {MOST_POOLS} pools")
+        names = [pool.name for pool in self.pools]
+        _check(len(set(names)) == len(names), "two pools have the same name")
+
+    def pool(self, name: str) -> PoolWanted | None:
+        """Return the pool of a name; None if the file has none."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+
+def cluster_of_toml(text: str) -> ClusterWanted:
+    """Return the cluster that a file describes. Raise InputError for what cannot be meant."""
+    if len(text.encode()) > MOST_BYTES:
+        raise InputError(f"a cluster file has at most {MOST_BYTES} bytes")
+    try:
+        whole = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"no TOML: {error}") from None
+    pools = whole.pop("pools", [])
+    if not isinstance(pools, list) or len(pools) > MOST_POOLS:
+        raise InputError(f"pools is not a list of 1 to {MOST_POOLS} [[pools]]")
+    parts: dict[str, Any] = {"pools": tuple(_made(PoolWanted, pool, "pools.") for pool in pools)}
+    for name, form in (("scale", ScaleWanted), ("slurm", SlurmWanted), ("machines", MachinesWanted)):
+        if name in whole:
+            parts[name] = _made(form, whole.pop(name), f"{name}.")
+    return _made(ClusterWanted, whole | parts, "")
+
+
+def _made(form: type[T], given: object, where: str) -> T:
+    """Return the checked values of a table."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where.rstrip('.')} is no table")
+    known = {one.name: one for one in fields(form)}  # type: ignore[arg-type]
+    if unknown := given.keys() - known.keys():
+        raise InputError(f"unknown: {', '.join(sorted(where + name for name in unknown))}")
+    needed = {name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING}
+    if missing := needed - given.keys():
+        raise InputError(f"missing: {', '.join(sorted(where + name for name in missing))}")
+    for name, value in given.items():
+        _check_kind(where + name, value, str(known[name].type))
+    made: Any = form(**given)
+    made.check()
+    return made  # type: ignore[no-any-return]
+
+
+def _check_kind(name: str, value: object, kind: str) -> None:
+    expected = {"str": (str,), "int": (int,), "float | None": (float, int)}.get(kind)
+    if expected and (isinstance(value, bool) or not isinstance(value, expected)):
+        raise InputError(f"{name} {value!r} is no {'text' if kind == 'str' else 'number'}")
+
+
+def _check(is_so: object, why: str) -> None:
+    if not is_so:
+        raise InputError(why)

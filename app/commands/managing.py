@@ -1,0 +1,244 @@
+"""Commands of a real batch cluster: `cluster check`, `create`, `run`, `status`, `nodes`, `jobs`, `events`, `delete`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from app.clusters.rules.wanted import MOST_BYTES, cluster_of_toml
+from app.commands.connecting import connect
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import LOCAL, Json, Token, Url
+from app.commands.output import STDOUT, print_json, print_text
+from app.domain.inputs import InputError
+from app.managing.manager import BatchCluster, Manager, ManagerRuns
+from app.managing.programs import INSTALL, missing_programs
+from tenure_client import TenureClient
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
+_FOLLOW_S = 0.5
+_ONE = "example.toml"
+
+
+def register(clusters: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (check, create, run, status, nodes, jobs, events, delete):
+        more = " --follow" if command is events else " --yes" if command is delete else ""
+        clusters.command(epilog=f"Example: tenure cluster {command.__name__} {_ONE}{more}")(command)
+
+
+@contextmanager
+def _cluster(file: Path, url: str, token: str | None) -> Iterator[BatchCluster]:
+    """Give the cluster of a file, with a client for its clouds."""
+    with connect(url, token) as client:
+        yield _read(file, client)
+
+
+def _read(file: Path, client: TenureClient) -> BatchCluster:
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MOST_BYTES + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {error}") from None
+    try:
+        return BatchCluster(cluster_of_toml(text), client)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """Tell if the cluster could be made here, and what each pool's cloud would say to a node now. Nothing is changed.
+
+    The exit code is 1 if something is missing here, or no pool would sell a node now.
+    """
+    with _cluster(file, url, token) as cluster:
+        offers = [
+            {"pool": pool.name, "cloud": pool.cloud, "would_sell": is_sold, "says": says}
+            for pool, says, is_sold in cluster.buyer.offers()
+        ]
+    missing = missing_programs()
+    lacks = [f"{', '.join(missing)}: {INSTALL}"] if missing else []
+    lacks += [] if os.geteuid() == 0 else ["machines of namespaces need root"]
+    if as_json:
+        print_json({"missing": lacks, "pools": offers})
+    else:
+        for lack in lacks:
+            print_text(Text(f"missing: {lack}"))
+        _table(("pool", "cloud", "would_sell", "says"), offers)
+    if lacks or not any(offer["would_sell"] for offer in offers):
+        raise typer.Exit(1)
+
+
+def create(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """Start the cluster's Slurm, without any node. What is there already stays as it is."""
+    if missing := missing_programs():
+        raise InputError(f"missing: {', '.join(missing)}: {INSTALL}")
+    with _cluster(file, url, token) as cluster:
+        cluster.create()
+        environment = cluster.slurm.environment
+    if as_json:
+        print_json({"environment": environment})
+    else:
+        exports = " ".join(f"{name}={value}" for name, value in environment.items())
+        print_text(Text(f"Slurm is up. To submit jobs:\n\n    export {exports}\n    sbatch job.sh\n"))
+
+
+def run(*, file: File, url: Url = LOCAL, token: Token = None) -> None:
+    """Be the manager of the cluster: buy nodes for jobs that wait, give back those that idle, until Ctrl-C or SIGTERM.
+
+    The nodes and their jobs go on without it, and it finds them again. A second manager exits with 3.
+    """
+    over = Event()
+    with _cluster(file, url, token) as cluster, cluster.managed():
+        signal.signal(signal.SIGTERM, lambda *_: over.set())
+        cluster.create()
+        print_text(Text(f"managing {cluster.wanted.name}"))
+        STDOUT.file.flush()
+        with suppress(KeyboardInterrupt):
+            Manager(cluster).run(over.is_set)
+
+
+def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """Count the cluster's nodes and jobs, and tell if it has a manager.
+
+    The exit code is 1 if Slurm does not answer or no manager runs.
+    """
+    with _cluster(file, url, token) as cluster:
+        has_manager, answers = _has_manager(cluster), cluster.slurm.answers()
+        rows = _node_rows(cluster) if answers else []
+        states = Counter(job.state.lower() for job in cluster.slurm.jobs()) if answers else Counter()
+    found: dict[str, Any] = {
+        "name": cluster.wanted.name,
+        "manager": has_manager,
+        "slurm": answers,
+        "nodes": {pool.name: sum(row["pool"] == pool.name for row in rows) for pool in cluster.wanted.pools},
+        "jobs": dict(states),
+    }
+    if as_json:
+        print_json(found)
+    else:
+        words = {True: "runs", False: "does not run"}
+        lines = [f"{cluster.wanted.name}: the manager {words[has_manager]}, Slurm {words[answers]}"]
+        lines += [f"{pool}: {count} nodes" for pool, count in found["nodes"].items()]
+        lines += [f"jobs {state}: {count}" for state, count in states.items()]
+        print_text(Text("\n".join(lines)))
+    if not (has_manager and answers):
+        raise typer.Exit(1)
+
+
+def _has_manager(cluster: BatchCluster) -> bool:
+    try:
+        with cluster.managed():
+            return False
+    except ManagerRuns:
+        return True
+    except OSError:
+        return False
+
+
+def nodes(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """List the cluster's nodes by what is there of each: the instance, the machine, the node of Slurm."""
+    with _cluster(file, url, token) as cluster:
+        rows = _node_rows(cluster)
+    if as_json:
+        print_json({"nodes": rows})
+    else:
+        _table(("node", "pool", "instance", "machine", "slurm"), rows)
+
+
+def _node_rows(cluster: BatchCluster) -> list[dict[str, Any]]:
+    instances, machines, known = cluster.buyer.instances(), cluster.machines.there(), cluster.slurm.nodes()
+    return [
+        {
+            "node": name,
+            "pool": name.split("-")[1],
+            "instance": "none" if (one := instances.get(name)) is None else "evicted" if one.notice_s else "running",
+            "machine": {True: "running", False: "dead", None: "none"}[machines.get(name)],
+            "slurm": str(known[name][0]) if name in known else "none",
+        }
+        for name in sorted(instances.keys() | machines.keys() | known.keys())
+    ]
+
+
+def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """List the jobs that wait or run, and why those that wait do."""
+    with _cluster(file, url, token) as cluster:
+        rows = [
+            {
+                "job": job.job_id,
+                "name": job.name,
+                "state": job.state.lower(),
+                "pools": ",".join(job.pools),
+                "nodes": job.nodes or f"{job.node_count} wanted",
+                "reason": "" if job.reason == "None" else job.reason,
+            }
+            for job in cluster.slurm.jobs()
+        ]
+    if as_json:
+        print_json({"jobs": rows})
+    else:
+        _table(("job", "name", "state", "pools", "nodes", "reason"), rows)
+
+
+def events(*, file: File, follow: Follow = False, as_json: Json = False) -> None:
+    """Tell what the manager did and why, from its own record beside Slurm's files."""
+    with connect(LOCAL, None) as client:
+        path = _read(file, client).events.path
+    try:
+        with path.open(encoding="utf-8") as lines:
+            while True:
+                for line in lines:
+                    _tell(line, as_json=as_json)
+                if not follow:
+                    return
+                STDOUT.file.flush()
+                time.sleep(_FOLLOW_S)
+    except FileNotFoundError:
+        raise InputError(f"no manager of this cluster has run yet: there is no {path}") from None
+    except KeyboardInterrupt:
+        return
+
+
+def _tell(line: str, *, as_json: bool) -> None:
+    event = json.loads(line)
+    if as_json:
+        print_json(event)
+        return
+    at, kind = event.pop("at"), event.pop("kind")
+    print_text(
+        Text(f"{at[:19].replace('T', ' ')} {kind} " + " ".join(f"{name}={value}" for name, value in event.items()))
+    )
+
+
+def delete(*, file: File, url: Url = LOCAL, token: Token = None, yes: Yes = False, as_json: Json = False) -> None:
+    """Give back all nodes with what runs on them, and end the cluster's Slurm. Files stay. A manager must not run."""
+    with _cluster(file, url, token) as cluster:
+        if not cluster.slurm.folder.exists():
+            raise InputError(f"there is no cluster in {cluster.slurm.folder}")
+        if not yes:
+            typer.confirm(f"Give back all nodes of {cluster.wanted.name} and end its Slurm?", abort=True)
+        with cluster.managed():
+            count = len(_node_rows(cluster)) if cluster.slurm.answers() else None
+            cluster.delete()
+    if as_json:
+        print_json({"name": cluster.wanted.name, "nodes": count})
+    else:
+        print_text(Text(f"{cluster.wanted.name} is gone; its files are in {cluster.slurm.folder}"))
+
+
+def _table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    columns = [Column(name.replace("_", " "), 9 - at, is_words=name == "says") for at, name in enumerate(names)]
+    print_fitting(STDOUT, columns, [[str(row[name]) for name in names] for row in rows])

@@ -1,0 +1,125 @@
+"""The attempts that a host has heard of: which it holds room for, which run, and how the others ended.
+
+Everything is in the events. `decide_*` return the events that a message or the clock leads to; the caller writes them
+down, applies them, and only then answers with `word_on`. So what a host has said it knows after a restart, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.federation.rules.attempts import AttemptKey, LeaseTerms, Word
+
+
+class RoomHeld(NamedTuple):
+    """Room is held for an attempt until a time; nothing of it runs after `ends_us`."""
+
+    key: AttemptKey
+    until_us: int
+    ends_us: int
+
+
+class ForeignAdmitted(NamedTuple):
+    """An attempt was awarded in time: its instances start."""
+
+    key: AttemptKey
+
+
+class ForeignEnded(NamedTuple):
+    """An attempt is over, or never began: the word that the host keeps to from now on."""
+
+    key: AttemptKey
+    word: Word
+
+
+HostEvent = RoomHeld | ForeignAdmitted | ForeignEnded
+
+
+@dataclass(slots=True)
+class HostedAttempt:
+    """An attempt as its host knows it. Times are of the host's clock; an attempt that never had room has none."""
+
+    word: Word
+    until_us: int = 0
+    ends_us: int = 0
+
+
+@dataclass
+class HostSide:
+    """The attempts of all origins at one host. It grows with the attempts: a final word is kept for good."""
+
+    attempts: dict[AttemptKey, HostedAttempt] = field(default_factory=dict)
+    newest: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def apply(self, event: HostEvent) -> None:
+        """Fold one event."""
+        key = event.key
+        match event:
+            case RoomHeld():
+                self.attempts[key] = HostedAttempt(Word.HELD, event.until_us, event.ends_us)
+            case ForeignAdmitted():
+                self.attempts[key].word = Word.RUNNING
+            case ForeignEnded():
+                self.attempts.setdefault(key, HostedAttempt(event.word)).word = event.word
+        self.newest[key.origin, key.job] = max(key.attempt, self.newest.get((key.origin, key.job), 0))
+
+    def word_on(self, key: AttemptKey) -> Word:
+        """Return what the host says of an attempt."""
+        known = self.attempts.get(key)
+        if known is not None:
+            return known.word
+        return Word.SUPERSEDED if key.attempt < self.newest.get((key.origin, key.job), 0) else Word.UNKNOWN
+
+    def decide_offer(self, key: AttemptKey, terms: LeaseTerms, now_us: int, *, is_admitted: bool) -> list[HostEvent]:
+        """Hold room for an attempt that was not heard of before, if it is admitted; first end the older ones."""
+        if key in self.attempts or key.attempt < self.newest.get((key.origin, key.job), 0):
+            return self.decide_time(now_us)
+        older = [
+            ForeignEnded(one, Word.SUPERSEDED)
+            for one in self.open_attempts()
+            if (one.origin, one.job) == (key.origin, key.job)
+        ]
+        if not is_admitted:
+            return [*older, ForeignEnded(key, Word.REFUSED)]
+        return [*older, RoomHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
+
+    def decide_award(self, key: AttemptKey, now_us: int) -> list[HostEvent]:
+        """Start an attempt whose room is held still. One that was never heard of can never be offered later."""
+        known = self.attempts.get(key)
+        if known is None:
+            return [] if self.word_on(key) is Word.SUPERSEDED else [ForeignEnded(key, Word.UNKNOWN)]
+        if self._may_start(known, now_us):
+            return [ForeignAdmitted(key)]
+        return self.decide_time(now_us)
+
+    def decide_cancel(self, key: AttemptKey) -> list[HostEvent]:
+        """End an attempt at the wish of its origin, also before it was heard of."""
+        known = self.attempts.get(key)
+        if known is None or known.word in {Word.HELD, Word.RUNNING}:
+            return [ForeignEnded(key, Word.CANCELLED)]
+        return []
+
+    def decide_end(self, key: AttemptKey, word: Word) -> list[HostEvent]:
+        """Take the end of a running or held attempt: it finished or failed, or native jobs need its room."""
+        known = self.attempts.get(key)
+        return [ForeignEnded(key, word)] if known is not None and known.word in {Word.HELD, Word.RUNNING} else []
+
+    def decide_time(self, now_us: int) -> list[HostEvent]:
+        """Let held room go when its time is over, and end what has come to the end of its lease."""
+        found: list[HostEvent] = []
+        for key in self.open_attempts():
+            known = self.attempts[key]
+            if known.word is Word.HELD and now_us >= known.until_us:
+                found.append(ForeignEnded(key, Word.EXPIRED))
+            elif known.word is Word.RUNNING and now_us >= known.ends_us:
+                found.append(ForeignEnded(key, Word.FAILED))
+        return found
+
+    def open_attempts(self) -> Iterator[AttemptKey]:
+        """Yield the attempts that hold room or run."""
+        return (key for key, one in self.attempts.items() if one.word in {Word.HELD, Word.RUNNING})
+
+    def _may_start(self, known: HostedAttempt, now_us: int) -> bool:
+        return known.word is Word.HELD and now_us < known.until_us

@@ -1,0 +1,131 @@
+"""The cluster's instances at Tenure clouds. An instance's id is the name of its node, with a dot after the cluster.
+
+So a token whose name begins with the cluster's may buy them in a cloud whose ids belong to owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+
+from app.clusters.rules.deciding import SeenInstance
+from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from tenure_client import ClientError, Conflict, NotFound, TenureClient
+from tenure_client.forms.instances import HandoverAnswer, InstanceAnswer, StartAnswer
+
+_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Buyer:
+    """Buys, extends and gives back the instances of a cluster."""
+
+    def __init__(self, wanted: ClusterWanted, client: TenureClient) -> None:
+        self._wanted, self._client = wanted, client
+        self._clouds = sorted({pool.cloud for pool in wanted.pools})
+        self._sizes: dict[tuple[str, str], tuple[int, int]] = {}
+        self._number = count(int((_now() - _SINCE).total_seconds() * 10))
+        self._handed_over: set[str] = set()
+
+    def instances(self) -> dict[str, SeenInstance]:
+        """Return the instances that run, and those under notice, by node. Raise ClientError if a cloud is silent."""
+        found: dict[str, SeenInstance] = {}
+        now, self._handed_over = _now(), set()
+        for cloud in self._clouds:
+            for one in self._client.instances(cloud, status="running"):
+                if (node := self._node_of(one.id)) is not None:
+                    found[node] = _seen(one, now)
+            for handover in self._client.handovers(cloud):
+                if (node := self._node_of(handover.id)) is not None:
+                    found[node] = _noticed(handover, now)
+                    self._handed_over.add(node)
+        return found
+
+    def _node_of(self, instance: str) -> str | None:
+        head, _, rest = instance.partition(".")
+        return f"{head}-{rest}" if head == self._wanted.name and rest.count("-") == 1 else None
+
+    def new_node(self, pool: PoolWanted) -> str:
+        """Return a name that no node had before: its number is the time, in tenths of a second."""
+        number, digits = next(self._number), ""
+        while number:
+            number, digit = divmod(number, len(_DIGITS))
+            digits = _DIGITS[digit] + digits
+        return f"{self._wanted.name}-{pool.name}-{digits}"
+
+    def start(self, node: str, pool: PoolWanted) -> StartAnswer:
+        """Ask a cloud for an instance. A rejection is an answer too."""
+        is_spot = pool.market == "spot"
+        return self._client.start(
+            pool.cloud,
+            _id_of(node),
+            pool.market,
+            pool.flavor,
+            lifetime_s=pool.lifetime_s if is_spot else None,
+            eviction_probability=pool.eviction_probability,
+        )
+
+    def stop(self, node: str, pool: PoolWanted) -> None:
+        """Give an instance back."""
+        self._client.stop(pool.cloud, _id_of(node))
+
+    def confirm(self, node: str, pool: PoolWanted) -> None:
+        """Tell the cloud that an evicted instance is gone; where the token may not, its deadline does."""
+        self._client.confirm_handover(pool.cloud, _id_of(node))
+
+    def extend(self, node: str, pool: PoolWanted) -> bool:
+        """Ask for as much lifetime again; return False if that is refused."""
+        try:
+            now_s = self._client.instance(pool.cloud, _id_of(node)).lifetime_s or 0
+            return self._client.extend(pool.cloud, _id_of(node), now_s + pool.lifetime_s).accepted
+        except (Conflict, NotFound):
+            return False
+
+    def size(self, pool: PoolWanted) -> tuple[int, int]:
+        """Return the cores and the memory in MiB of a pool's flavor; at least one core and 64 MiB."""
+        key = pool.cloud, pool.flavor
+        if key not in self._sizes:
+            flavor = self._client.flavor(*key)
+            self._sizes[key] = max(flavor.cores, 1), max(flavor.memory_mib, 64)
+        return self._sizes[key]
+
+    def offers(self) -> Iterator[tuple[PoolWanted, str, bool]]:
+        """Yield for each pool what its cloud says of a start now, and if it would be accepted by the quote."""
+        for pool in self._wanted.pools:
+            try:
+                yield pool, *self._offer(pool)
+            except ClientError as error:
+                yield pool, str(error), False
+
+    def _offer(self, pool: PoolWanted) -> tuple[str, bool]:
+        slots = self._client.flavor(pool.cloud, pool.flavor).available_slots
+        if not slots:
+            return "no room at present", False
+        if pool.market != "spot" or self._client.cloud(pool.cloud).policy.guarantee == "none":
+            return f"{slots} slots", True
+        (quote,) = self._client.quotes(
+            pool.cloud, flavor=pool.flavor, eviction_probability=pool.eviction_probability, lifetime_s=pool.lifetime_s
+        ).quotes
+        longest_s = quote.lifetime_s or 0
+        return (
+            f"{slots} slots; promised at {quote.eviction_probability:g}: {longest_s:g} s",
+            longest_s > pool.lifetime_s,
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _id_of(node: str) -> str:
+    return node.replace("-", ".", 1)
+
+
+def _seen(one: InstanceAnswer, now: datetime) -> SeenInstance:
+    age_s = (now - one.at).total_seconds()
+    return SeenInstance(age_s, None if one.lifetime_s is None else one.lifetime_s - age_s)
+
+
+def _noticed(handover: HandoverAnswer, now: datetime) -> SeenInstance:
+    return SeenInstance(0.0, None, (handover.deadline - now).total_seconds())

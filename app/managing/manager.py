@@ -1,0 +1,257 @@
+"""The manager: an ordinary controller that looks at the cluster, decides, and acts, each second anew.
+
+It keeps no journal. After any death it finds everything again in three places that survive: the clouds' logs, Slurm's
+state, and the machines. If one of them does not answer, nothing is done in that round.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, decide, pool_of
+from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.managing.buying import Buyer
+from app.managing.machines import MachineDriver, Namespaces
+from app.managing.programs import ProgramFailed
+from app.managing.slurm import QueuedJob, Slurm
+from tenure_client import ClientError, TenureClient
+
+ROUND_S = 1.0
+MOST_RELEASES = 3
+_HELD = "launch_failed_requeued_held"
+_NOT_ELIGIBLE = ("dependency", "jobheld", "begintime", "jobarraytasklimit", "reservation")
+_UNAVAILABLE_AGAIN_S = 10.0
+
+
+class ManagerRuns(Exception):
+    """Another manager of this cluster runs."""
+
+
+class BatchCluster:
+    """The parts of a cluster, and what is seen of it."""
+
+    def __init__(self, wanted: ClusterWanted, client: TenureClient) -> None:
+        self.wanted, self.buyer = wanted, Buyer(wanted, client)
+        self.slurm = Slurm(wanted, "")
+        driver = Namespaces(wanted, self.slurm)
+        self.slurm = Slurm(wanted, driver.address)
+        self.machines: MachineDriver = driver
+        self.events = Events(self.slurm.folder / "events.jsonl")
+
+    def create(self) -> None:
+        """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
+        self.slurm.configure()
+        self.machines.prepare()
+        self.slurm.start()
+
+    @contextmanager
+    def managed(self) -> Iterator[None]:
+        """Be the one manager of the cluster. Raise ManagerRuns if there is another."""
+        with (self.slurm.folder / "manager.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ManagerRuns(f"another manager of {self.wanted.name!r} runs") from None
+            yield
+
+    def delete(self) -> None:
+        """Give all nodes back, end Slurm and its network. All files stay."""
+        for name in sorted(self.buyer.instances().keys() | self.machines.there().keys()):
+            self.machines.destroy(name)
+            self.give_back(name)
+        self.slurm.stop()
+        self.machines.remove()
+
+    def give_back(self, name: str) -> None:
+        """Stop a node's instance, or confirm its eviction."""
+        pool = self.wanted.pool(pool_of(name))
+        if pool is not None:
+            with suppress(ClientError):
+                self.buyer.confirm(name, pool)
+            self.buyer.stop(name, pool)
+
+
+class Events:
+    """The record of what the manager did and why, a line of JSON each. People read it; the manager never does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, kind: str, **facts: object) -> None:
+        """Append an event."""
+        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind, **facts})
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+class Manager:
+    """Keeps a cluster as its file wants it."""
+
+    def __init__(self, cluster: BatchCluster) -> None:
+        self._cluster = cluster
+        self._idle_since_s: dict[str, float] = {}
+        self._not_before_s: dict[str, float] = {}
+        self._releases: dict[str, int] = {}
+        self._said = ""
+        self._deeds: dict[Deed, Callable[[Action], None]] = {
+            Deed.BUY: self._buy,
+            Deed.MAKE: self._make,
+            Deed.EXTEND: self._extend,
+            Deed.DRAIN: lambda action: cluster.slurm.drain(action.name, action.why),
+            Deed.RETIRE: self._retire,
+            Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
+            Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
+            Deed.STOP: lambda action: cluster.buyer.stop(action.name, self._pool(action.name)),
+            Deed.CONFIRM: self._confirm,
+            Deed.RELEASE: self._release,
+        }
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Take a round each second until it is over."""
+        self._cluster.events.write("manager_started")
+        while not is_over():
+            began_s = time.monotonic()
+            self.round()
+            time.sleep(max(0.0, ROUND_S - (time.monotonic() - began_s)))
+
+    def round(self) -> None:
+        """Look, decide, act. An action that fails is told; the next round decides anew."""
+        view = self._seen()
+        for action in [] if view is None else decide(self._cluster.wanted, view):
+            if self._not_before_s.get(action.name, 0.0) > time.monotonic():
+                continue
+            try:
+                self._deeds[action.deed](action)
+                if action.deed not in {Deed.BUY, Deed.MAKE, Deed.EXTEND, Deed.RETIRE, Deed.RELEASE}:
+                    self._told(action)
+            except (ClientError, ProgramFailed) as error:
+                self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
+                if action.deed is not Deed.CONFIRM:
+                    return
+
+    def _told(self, action: Action) -> None:
+        names = {Deed.DROP: "node_lost", Deed.STOP: "node_released", Deed.CONFIRM: "eviction_confirmed"}
+        kind = names.get(action.deed, f"node_{action.deed}")
+        self._cluster.events.write(kind, node=action.name, why=action.why)
+
+    def _seen(self) -> View | None:
+        """Return what is there; None if a place does not answer. A controller of Slurm that died is started."""
+        cluster = self._cluster
+        try:
+            if not cluster.slurm.runs():
+                cluster.create()
+                cluster.events.write("slurm_started")
+            instances, machines = cluster.buyer.instances(), cluster.machines.there()
+            nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
+        except (ClientError, ProgramFailed, OSError) as error:
+            self._say(str(error))
+            return None
+        self._say("")
+        alive = frozenset(name for name, runs in machines.items() if runs)
+        if dead := machines.keys() - alive:
+            self._bury(dead)
+        waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
+        return View(instances, alive, self._with_idle(nodes), waiting, self._refusing())
+
+    def _bury(self, dead: set[str]) -> None:
+        """Remove what a machine that died leaves behind."""
+        for name in dead:
+            with suppress(ProgramFailed):
+                self._cluster.machines.destroy(name)
+
+    def _say(self, trouble: str) -> None:
+        if trouble and trouble != self._said:
+            self._cluster.events.write("no_answer", error=trouble)
+        self._said = trouble
+
+    def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
+        """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
+        now_s = time.monotonic()
+        idle = {name for name, (state, _) in nodes.items() if state is NodeState.IDLE}
+        self._idle_since_s = {name: self._idle_since_s.get(name, now_s) for name in idle}
+        return {
+            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining)
+            for name, (state, is_draining) in nodes.items()
+        }
+
+    def _refusing(self) -> frozenset[str]:
+        now_s = time.monotonic()
+        return frozenset(
+            pool.name for pool in self._cluster.wanted.pools if self._not_before_s.get(pool.name, 0) > now_s
+        )
+
+    def _pool(self, node: str) -> PoolWanted:
+        pool = self._cluster.wanted.pool(pool_of(node))
+        if pool is None:
+            raise ProgramFailed(f"{node} belongs to a pool that the file does not have any more: give it back by hand")
+        return pool
+
+    def _buy(self, action: Action) -> None:
+        """Buy a node of the first pool that sells one. One that refuses is left alone for a while."""
+        for name in action.pools:
+            pool = self._cluster.wanted.pool(name)
+            if pool is None or name in self._refusing():
+                continue
+            node = self._cluster.buyer.new_node(pool)
+            try:
+                answer = self._cluster.buyer.start(node, pool)
+                why, is_bought = str(answer.reason), answer.accepted
+            except ClientError as error:
+                why, is_bought = str(error), False
+            if is_bought:
+                self._cluster.events.write("node_bought", node=node, why=action.why)
+                self._make(action._replace(name=node))
+                return
+            self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
+            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=why)
+
+    def _make(self, action: Action) -> None:
+        pool = self._pool(action.name)
+        self._cluster.machines.create(action.name, pool.name, *self._cluster.buyer.size(pool))
+        self._cluster.events.write("node_made", node=action.name, why=action.why)
+
+    def _extend(self, action: Action) -> None:
+        self._not_before_s[action.name] = time.monotonic() + self._cluster.wanted.scale.retry_s
+        kind = (
+            "node_extended" if self._cluster.buyer.extend(action.name, self._pool(action.name)) else "node_not_extended"
+        )
+        self._cluster.events.write(kind, node=action.name, why=action.why)
+
+    def _retire(self, action: Action) -> None:
+        """Give an idle node back, unless it got a job in the meantime: only a drained node has none."""
+        slurm = self._cluster.slurm
+        slurm.drain(action.name, action.why)
+        state, is_draining = slurm.nodes().get(action.name, (NodeState.BAD, False))
+        if is_draining or state is NodeState.BUSY:
+            slurm.resume(action.name)
+            return
+        slurm.drop(action.name, action.why)
+        self._cluster.machines.destroy(action.name)
+        self._cluster.buyer.stop(action.name, self._pool(action.name))
+        self._cluster.events.write("node_released", node=action.name, why=action.why)
+
+    def _confirm(self, action: Action) -> None:
+        self._not_before_s[action.name] = time.monotonic() + _UNAVAILABLE_AGAIN_S
+        self._cluster.buyer.confirm(action.name, self._pool(action.name))
+
+    def _release(self, action: Action) -> None:
+        """Release a held job, three times at most: then something is wrong with it, and it stays held."""
+        done = self._releases.get(action.name, 0)
+        if done < MOST_RELEASES:
+            self._releases[action.name] = done + 1
+            self._cluster.slurm.release(action.name)
+            self._cluster.events.write("job_released", job=action.name, why=action.why)
+
+
+def _waiting(job: QueuedJob) -> SeenJob | None:
+    """Return a job that waits for nodes or was held by Slurm; None for one that waits for something else, or runs."""
+    reason = job.reason.lower().replace(" ", "_")
+    if job.state != "PENDING" or (reason != _HELD and reason.startswith(_NOT_ELIGIBLE)):
+        return None
+    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD)

@@ -1,0 +1,196 @@
+"""A Slurm of the cluster's own: its configuration, its daemons, and what is asked of it by its commands.
+
+Nodes are dynamic (`slurmd -Z`): none is named in the configuration, so nothing is ever reconfigured. Only the commands'
+plain output is read, with named columns: it is the interface that Slurm keeps stable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from app.clusters.rules.deciding import NodeState
+from app.clusters.rules.wanted import MOST_NODES, ClusterWanted
+from app.managing.programs import ProgramFailed, daemon_of, end_daemon, run, start_daemon, wait_until
+
+CONTROLLER = "tenurectl"
+ANY = "any"
+"""The partition of jobs of one node that may run in every pool. Slurm refuses a list of partitions without nodes."""
+_START_S = 20.0
+_KEY_BYTES = 1024
+_CONF = """\
+ClusterName={name}
+SlurmctldHost={controller}({address})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+CredType=cred/munge
+SlurmctldPort={port}
+SlurmdPort=6818
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/slurmd-%n.pid
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/log/jobs.txt
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_min_interval=100000
+SwitchType=switch/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+SlurmctldParameters=cloud_reg_addrs
+ReturnToService=2
+SlurmctldTimeout=10
+SlurmdTimeout=10
+KillWait=5
+MessageTimeout=10
+TCPTimeout=2
+TreeWidth=65533
+JobRequeue=1
+CommunicationParameters=NoAddrCache
+MaxNodeCount={nodes}
+PartitionName=DEFAULT MaxTime=INFINITE State=UP
+"""
+_CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n"
+
+
+class QueuedJob(NamedTuple):
+    """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order."""
+
+    job_id: str
+    state: str
+    pools: tuple[str, ...]
+    node_count: int
+    reason: str
+    nodes: str
+    name: str
+
+
+class Slurm:
+    """The Slurm of one cluster, in the folder `slurm` of its shared folder."""
+
+    def __init__(self, wanted: ClusterWanted, address: str) -> None:
+        self._wanted, self._address = wanted, address
+        self.folder = Path(wanted.shared) / "slurm"
+        self.environment = {"SLURM_CONF": str(self.conf)}
+
+    @property
+    def conf(self) -> Path:
+        """The configuration, which every program of Slurm needs."""
+        return self.folder / "slurm.conf"
+
+    def configure(self) -> None:
+        """Write the configuration and the key, if they are not there as they should be."""
+        for part in ("munge", "run", "state", "spool", "log"):
+            (self.folder / part).mkdir(mode=0o755, parents=True, exist_ok=True)
+        key = self.folder / "munge/key"
+        if not key.exists():
+            key.touch(mode=0o600)
+            key.write_bytes(os.urandom(_KEY_BYTES))
+        plugin = "cgroup/v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cgroup/v1"
+        (self.folder / "cgroup.conf").write_text(_CGROUP.format(plugin=plugin), encoding="utf-8")
+        self.conf.write_text("".join(self._lines()), encoding="utf-8")
+
+    def _lines(self) -> Iterator[str]:
+        wanted = self._wanted
+        yield _CONF.format(
+            name=wanted.name,
+            controller=CONTROLLER,
+            address=self._address,
+            folder=self.folder,
+            port=wanted.slurm.port,
+            nodes=MOST_NODES,
+        )
+        names = [pool.name for pool in wanted.pools]
+        for name in names:
+            yield f"NodeSet={name} Feature={name}\nPartitionName={name} Nodes={name}\n"
+        yield f"PartitionName={ANY} Nodes={','.join(names)} Default=YES MaxNodes=1\n"
+
+    def start(self) -> None:
+        """Start the daemons that do not run, with the state that they left. Raise ProgramFailed if one does not come.
+
+        The controller has a host name of its own.
+        """
+        munge = self.folder / "munge"
+        if daemon_of(munge / "pid", "munged") is None:
+            files = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+            options = [f"--{option}={munge / file}" for option, file in files.items()]
+            start_daemon(["/usr/sbin/munged", "--foreground", "--force", *options], self.folder / "log/munged.log")
+            wait_until(lambda: daemon_of(munge / "pid", "munged"), "munged does not start", _START_S)
+        if not self.runs():
+            program = f"hostname {CONTROLLER}; exec /usr/sbin/slurmctld -D -f {self.conf}"
+            start_daemon(["unshare", "--uts", "sh", "-c", program], self.folder / "log/start.log", self.environment)
+        wait_until(self.answers, "slurmctld does not answer", _START_S)
+
+    def stop(self) -> None:
+        """End the daemons."""
+        end_daemon(self.folder / "run/slurmctld.pid", "slurmctld")
+        end_daemon(self.folder / "munge/pid", "munged")
+
+    def runs(self) -> bool:
+        """Return True if the controller is a running process, though it may not answer yet."""
+        return daemon_of(self.folder / "run/slurmctld.pid", "slurmctld") is not None
+
+    def answers(self) -> bool:
+        """Return True if the controller answers."""
+        try:
+            return " is UP" in self._ask("scontrol", "ping")
+        except ProgramFailed:
+            return False
+
+    def nodes(self) -> dict[str, tuple[NodeState, bool]]:
+        """Return the state of each node, and if it takes no more jobs."""
+        lines = (line.split("|") for line in self._ask("sinfo", "-h", "-N", "-o", "%N|%T").splitlines())
+        return {name: _state(word) for name, word in lines if name}
+
+    def jobs(self) -> list[QueuedJob]:
+        """Return the jobs that wait or run, in the order of the queue."""
+        form = "%i|%T|%P|%D|%r|%N|%j"
+        lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).splitlines()
+        pools = tuple(pool.name for pool in self._wanted.pools)
+        return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
+
+    def drain(self, node: str, why: str) -> None:
+        """Let a node take no more jobs."""
+        self._ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={why}")
+
+    def resume(self, node: str) -> None:
+        """Let a drained node take jobs again."""
+        self._ask("scontrol", "update", f"nodename={node}", "state=resume")
+
+    def drop(self, node: str, why: str) -> None:
+        """Forget a node. Its jobs are queued again."""
+        self._ask("scontrol", "update", f"nodename={node}", "state=down", f"reason={why}")
+        self._ask("scontrol", "delete", f"nodename={node}")
+
+    def release(self, job: str) -> None:
+        """Let a job that Slurm holds wait for nodes again."""
+        self._ask("scontrol", "release", job)
+
+    def _ask(self, *arguments: str) -> str:
+        return run(arguments, self.environment)
+
+
+def _state(word: str) -> tuple[NodeState, bool]:
+    plain = word.strip("*~#!%$@^+-").lower()
+    if plain in {"idle", "planned"}:
+        return NodeState.IDLE, False
+    is_busy = plain in {"allocated", "mixed", "completing", "draining"}
+    return NodeState.BUSY if is_busy else NodeState.BAD, plain == "draining"
+
+
+def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
+    job_id, state, partition, count, reason, nodes, name = line.split("|", 6)
+    may = pools if partition == ANY else tuple(partition.split(","))
+    return QueuedJob(job_id, state, may, int(count), reason, nodes, name)
