@@ -12,6 +12,11 @@ as it is, *honest*, and once with each game. What became of everybody is read fr
     surf      60 starts of 4 h at each week's ebb: their stratum is kept, and they are evicted at most 3 p
     lie       the player declares one minute, and completes no more core-hours than when it is honest
     all-lie   everybody does, and /sla, its verdict, the metrics and the list of owners say so
+    loop      the player declares an hour and asks for one more each half hour: it is evicted no more than promised, and
+              costs nobody anything
+    longest   52 starts that take all that can be promised, and are extended while they can be
+    groups    the same, each a group of 8
+    flicker   the player starts 100 a day that declare 49 h and stops them after a second: they earn nothing
 
 A line shows a figure beside its bar, and `!` where it is missed; then exit code 1. `evicted` is the lower end of the
 exact interval at 95 %; its bar is the promise p, or what the honest workload has if that is more. Decisions rest on
@@ -37,6 +42,8 @@ from benchmarks.played import Played, Served, Side, owner_of, play, serving
 from benchmarks.players import (
     HOG_COUNT,
     HOGS,
+    LOOP_US,
+    MEMBERS,
     OTHERS,
     PLAYER,
     RISKY_US,
@@ -46,9 +53,12 @@ from benchmarks.players import (
     Call,
     calls_of,
     farming,
+    flickering,
     hogging,
+    looping,
     lying,
     surfing,
+    taking,
 )
 from tenure_client import TenureClient
 
@@ -132,6 +142,16 @@ def farm(table: Table, lifetimes_us: Sequence[int] = (SECOND_US, 60 * SECOND_US)
         yield Figure(what, now, usual + RISKY_CHANCE)
 
 
+def flicker(table: Table) -> Iterator[Figure]:
+    """Yield what long starts that are stopped at once cost and earn."""
+    played = table.play("flicker", flickering(table.calls))
+    yield from table.others(played)
+    now, usual = (_share(one.side(PLAYER, of=_is_risky_to_its_end)) for one in (played, table.honest))
+    yield Figure("risky starts of who flickers, admitted", now, usual + RISKY_CHANCE)
+    risky, before = (one.side(PLAYER, of=_is_risky_to_its_end) for one in (played, table.honest))
+    yield table.evicted("risky starts of who flickers", risky, before)
+
+
 def hogs(table: Table) -> Iterator[Figure]:
     """Yield what those leave to others who want all for ever."""
     played = table.play("hogs", hogging(hogging(table.calls, TEN_YEARS_US), _LONGEST_US))
@@ -140,6 +160,36 @@ def hogs(table: Table) -> Iterator[Figure]:
     now, usual = (one.side(*_WORKLOAD).completed_core_us for one in (played, table.honest))
     yield Figure("others, core-hours of those without hogs", now / usual, KEPT_BY_OTHERS, is_least=True)
     yield table.evicted("others", played.side(*_WORKLOAD), table.honest.side(*_WORKLOAD))
+
+
+def longest(table: Table) -> Iterator[Figure]:
+    """Yield what those leave to others who take all that can be promised."""
+    return _taken(table, "longest", 1)
+
+
+def groups(table: Table) -> Iterator[Figure]:
+    """Yield what those leave to others who do so in groups."""
+    return _taken(table, "groups", MEMBERS)
+
+
+def _taken(table: Table, game: str, members: int) -> Iterator[Figure]:
+    played = table.play(game, taking(table.calls, members))
+    now, usual = (one.side(*_WORKLOAD).completed_core_us for one in (played, table.honest))
+    yield Figure("others, core-hours of those without them", now / usual, KEPT_BY_OTHERS, is_least=True)
+    yield table.evicted("others", played.side(*_WORKLOAD), table.honest.side(*_WORKLOAD))
+    hogs_now = played.side(HOGS)
+    yield Figure("hogs, admitted", hogs_now.admitted, 1.0, is_least=True)
+    yield Figure("hogs, evicted (lower end)", exact_interval(hogs_now.evicted, hogs_now.admitted)[0], table.sla)
+
+
+def loop(table: Table) -> Iterator[Figure]:
+    """Yield what becomes of one who declares little and asks for more again and again, and of the others."""
+    played = table.play("loop", looping(table.calls))
+    now, usual = (one.side(PLAYER, of=_is_looped) for one in (played, table.honest))
+    yield table.evicted("who asks again and again", now, usual)
+    yield from table.others(played)
+    ours, theirs = (one.side(OTHERS).completed_core_us for one in (played, table.honest))
+    yield Figure("others, core-hours of those without it", ours / theirs, 1 - CHANCE, is_least=True)
 
 
 def surf(table: Table) -> Iterator[Figure]:
@@ -216,6 +266,15 @@ def _is_like_others(one: Call) -> bool:
     return _is_long(one) and one.lifetime_us != RISKY_US
 
 
+def _is_looped(one: Call) -> bool:
+    """Return True if the player would ask for it in steps."""
+    return one.lifetime_us > LOOP_US
+
+
+def _is_risky_to_its_end(one: Call) -> bool:
+    return _is_risky(one) and one.lifetime_us == RISKY_US
+
+
 def _is_risky(one: Call) -> bool:
     return one.declared_us == RISKY_US
 
@@ -230,6 +289,10 @@ GAMES: dict[str, Callable[[Table], Iterator[Figure]]] = {
     "surf": surf,
     "lie": lie,
     "all-lie": all_lie,
+    "loop": loop,
+    "longest": longest,
+    "groups": groups,
+    "flicker": flicker,
 }
 
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, cast
 import httpx2
 
 from app.domain.names import flavor_name, node_name
+from app.domain.requests import ExtendRequest, StartRequest
 from app.domain.strata import STRATA, stratum_of
-from app.domain.times import from_datetime
+from app.domain.times import from_datetime, from_rfc3339, seconds, to_datetime
 from app.domain.values import Market, Resources
 from app.workbench.drive import form_of
-from app.workbench.workload import WorkloadStep
-from benchmarks.players import Call, turns
-from tenure_client import PolicyChange, TenureClient
+from benchmarks.players import Call, Step, turns
+from tenure_client import Extend, PolicyChange, Start, Stop, TenureClient
 from tenure_client import Resources as Capacity
 from tenure_client.endpoints import EPOCHS_CROSSED
 from tenure_client.forms.instances import BatchResult
@@ -162,14 +162,26 @@ def _token(admin: TenureClient, cloud: str, caller: str) -> str:
     return admin.create_token(f"{owner_of(cloud, caller)}.1", "member", cloud=cloud).token
 
 
-def _send(client: TenureClient, cloud: str, steps: Sequence[WorkloadStep]) -> Iterator[str]:
+def _send(client: TenureClient, cloud: str, steps: Sequence[Step]) -> Iterator[str]:
     """Send the steps, those again that wait for another table, and yield the codes of errors."""
-    left = [form_of(step) for step in steps]
+    left = [_form_of(step) for step in steps]
     while left:
         results = client.batch(cloud, left).results
         done = next((place for place, one in enumerate(results) if _code(one) == EPOCHS_CROSSED), len(results))
         yield from filter(None, map(_code, results[:done]))
         left = left[done:]
+
+
+def _form_of(step: Step) -> Start | Stop | Extend:
+    """Return the operation in its wire form."""
+    if isinstance(step, ExtendRequest):
+        return Extend(
+            step.instance_id, seconds(step.lifetime_us), None if step.at_us is None else to_datetime(step.at_us)
+        )
+    form = form_of(step)
+    if isinstance(step, StartRequest) and isinstance(form, Start):
+        form.lifetime, form.count = "longest" if step.wanted is not None else None, step.count
+    return form
 
 
 def _code(result: BatchResult) -> str | None:
@@ -182,6 +194,8 @@ def _fates(admin: TenureClient, cloud: str) -> dict[str, Fate]:
         at_us, name = from_datetime(event.at), str(event.fields.get("id"))
         if event.kind == "instance_started" and event.fields["market"] == "spot":
             fates[name] = Fate(at_us + round(event.fields["lifetime_s"] * 1e6))
+        elif event.kind == "instance_extended":
+            fates[name] = fates[name]._replace(deadline_us=from_rfc3339(event.fields["deadline"]))
         elif event.kind == "instance_evicted":
             fates[name] = fates[name]._replace(evicted_us=at_us)
     return fates

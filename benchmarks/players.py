@@ -12,10 +12,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from app.domain.names import flavor_name
-from app.domain.requests import StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Market
-from app.workbench.workload import Workload, WorkloadStep
+from app.domain.wanted import Wanted
+from app.workbench.workload import Workload
+
+Step = StartRequest | StopRequest | ExtendRequest
 
 OTHERS, PLAYER, HOGS, SURFER = "others", "player", "hogs", "surfer"
 ONE_IN = 10
@@ -24,11 +27,17 @@ FIRST_US = 2 * DAY_US
 """No game begins before this: a cloud promises nothing on its first day."""
 FARMED_A_DAY, HOG_COUNT, SURFED = 100, 52, 60
 RISKY_US, RISKY_A_DAY = 49 * HOUR_US, 2
-LIE_US, SURF_US, TEN_YEARS_US = 60 * SECOND_US, 4 * HOUR_US, 3650 * DAY_US
+LIE_US, LOOP_US, SURF_US, TEN_YEARS_US = 60 * SECOND_US, HOUR_US, 4 * HOUR_US, 3650 * DAY_US
+MEMBERS = 8
+"""The number of members of a hog that is a group."""
 
 
 class Call(NamedTuple):
-    """A start, and the stop that follows after its true lifetime."""
+    """A start, and the stop that follows after its true lifetime.
+
+    With `members` it starts a group; with `wants_longest` as long as possible, whatever is declared. `extended` are the
+    times at which longer lifetimes are asked for, and these lifetimes.
+    """
 
     caller: str
     name: str
@@ -37,11 +46,14 @@ class Call(NamedTuple):
     at_us: int
     declared_us: int
     lifetime_us: int
+    members: int = 1
+    wants_longest: bool = False
+    extended: tuple[tuple[int, int], ...] = ()
 
     @property
     def core_us(self) -> int:
         """Its core-microseconds if it completes."""
-        return self.cores * self.lifetime_us
+        return self.members * self.cores * self.lifetime_us
 
 
 def calls_of(workload: Workload, end_us: int) -> list[Call]:
@@ -75,12 +87,36 @@ def farming(calls: Sequence[Call], lifetime_us: int) -> list[Call]:
     ]
 
 
+def flickering(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls, with a hundred starts a day of the player's that declare 49 h and end after a second."""
+    times_us = _farmed(calls, SECOND_US)
+    return [*calls, *(_spot(PLAYER, "flick", at_us, RISKY_US)._replace(lifetime_us=SECOND_US) for at_us in times_us)]
+
+
 def hogging(calls: Sequence[Call], declared_us: int) -> list[Call]:
     """Return the calls, with 52 spread starts that declare so much and run to the end."""
     end_us = end_of(calls)
     step_us = (end_us - FIRST_US) // HOG_COUNT
     hogs = (_spot(HOGS, f"hog-{declared_us}", FIRST_US + place * step_us, declared_us) for place in range(HOG_COUNT))
     return [*calls, *(hog._replace(lifetime_us=end_us - hog.at_us) for hog in hogs)]
+
+
+def taking(calls: Sequence[Call], members: int) -> list[Call]:
+    """Return the calls, with 52 spread starts, of groups of so many members, that take all that can be promised."""
+    hogs = hogging(calls, 0)[len(calls) :]
+    kind = f"group-{members}"
+    return [*calls, *(hog._replace(name=f"{kind}-{hog.at_us}", members=members, wants_longest=True) for hog in hogs)]
+
+
+def looping(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls, in which the player declares an hour and asks for one more each half hour while it runs."""
+    return [_looped(one) if one.caller == PLAYER and one.lifetime_us > LOOP_US else one for one in calls]
+
+
+def _looped(one: Call) -> Call:
+    asks = range(1, -(-one.lifetime_us // LOOP_US))
+    extended = tuple((one.at_us + place * LOOP_US - LOOP_US // 2, (place + 1) * LOOP_US) for place in asks)
+    return one._replace(declared_us=LOOP_US, extended=extended)
 
 
 def surfing(calls: Sequence[Call]) -> list[Call]:
@@ -102,18 +138,20 @@ def end_of(calls: Iterable[Call]) -> int:
     return max(one.at_us for one in calls if one.market is Market.ON_DEMAND)
 
 
-def turns(calls: Sequence[Call], most: int) -> Iterator[tuple[str, list[WorkloadStep]]]:
+def turns(calls: Sequence[Call], most: int) -> Iterator[tuple[str, list[Step]]]:
     """Yield callers with the steps that they may send in one request, in the order of time.
 
     At equal times stops come first, then on-demand starts, then spot starts. Who is stopped after the last start is
     left running.
     """
     end_us = end_of(calls)
-    keyed: list[tuple[tuple[int, int, int, int], str, WorkloadStep]] = []
+    keyed: list[tuple[tuple[int, int, int, int], str, Step]] = []
     for order, one in enumerate(sorted(calls, key=lambda one: (one.at_us, one.market is Market.SPOT))):
         keyed.append(((one.at_us, 1, order, 0), one.caller, _start(one)))
         if (stop_us := one.at_us + one.lifetime_us) < end_us:
             keyed.append(((stop_us, bool(not one.lifetime_us), order, 1), one.caller, StopRequest(one.name, stop_us)))
+        asks = ((at_us, ExtendRequest(one.name, lifetime_us, at_us)) for at_us, lifetime_us in one.extended)
+        keyed += [((at_us, 2, order, 0), one.caller, ask) for at_us, ask in asks if at_us < end_us]
     keyed.sort(key=lambda item: item[0])
     for caller, items in groupby(keyed, key=lambda item: item[1]):
         steps = [step for _, _, step in items]
@@ -121,8 +159,10 @@ def turns(calls: Sequence[Call], most: int) -> Iterator[tuple[str, list[Workload
 
 
 def _start(one: Call) -> StartRequest:
-    declared_us = one.declared_us if one.market is Market.SPOT else None
-    return StartRequest(one.name, one.market, flavor_name(one.cores), declared_us, at_us=one.at_us)
+    declared_us = one.declared_us if one.market is Market.SPOT and not one.wants_longest else None
+    wanted = Wanted() if one.wants_longest else None
+    flavor = flavor_name(one.cores)
+    return StartRequest(one.name, one.market, flavor, declared_us, at_us=one.at_us, wanted=wanted, count=one.members)
 
 
 def _spot(caller: str, kind: str, at_us: int, lifetime_us: int) -> Call:

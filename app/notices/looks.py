@@ -74,9 +74,12 @@ class Looks:
             return []
         now_us, wants, grace_us = self._present_us(cloud), [*cloud.wants.values()], cloud.policy.grace_us
         after_us, self._looked_us[cloud_id] = self._looked_us.get(cloud_id, 0), now_us
-        due = await asyncio.to_thread(looks_due, wants, grace_us, after_us, now_us)
-        left.update((want.instance_id, want) for _, want in due)
-        return sorted(left.values(), key=lambda want: (want.deadline_us, want.instance_id))
+
+        def found() -> list[Want]:
+            left.update((want.instance_id, want) for _, want in looks_due(wants, grace_us, after_us, now_us))
+            return sorted(left.values(), key=lambda want: (want.deadline_us, want.instance_id))
+
+        return await asyncio.to_thread(found)
 
     def _present_us(self, cloud: Cloud) -> int:
         return cloud.present_us(self._now_us())
